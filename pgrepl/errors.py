@@ -1,0 +1,75 @@
+"""What goes wrong, and what is worth saying: PostgreSQL's errors and notices.
+
+Every failure that a person can cause is a `PgError`: severity, SQLSTATE and message, with DETAIL, HINT, CONTEXT and a
+cursor position where PostgreSQL gives them. A `Notice` has the same fields and does not stop the statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The fields of one message, as PostgreSQL's protocol names them."""
+
+    severity: str  # ERROR, FATAL, WARNING, NOTICE, INFO, LOG, DEBUG
+    sqlstate: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+    context: str | None = None
+    position: int | None = None  # 1-based character offset into the text of the query
+    schema: str | None = None
+    table: str | None = None
+    column: str | None = None
+    datatype: str | None = None
+    constraint: str | None = None
+
+
+class PgError(Exception):
+    """A statement fails. `location` is the 0-based character offset in the statement's text."""
+
+    def __init__(
+        self,
+        sqlstate: str,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        location: int | None = None,
+        context: str | None = None,
+        severity: str = "ERROR",
+        schema: str | None = None,
+        table: str | None = None,
+        column: str | None = None,
+        datatype: str | None = None,
+        constraint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        position = None if location is None or location < 0 else location + 1
+        self.report = Report(
+            severity, sqlstate, message, detail, hint, context, position, schema, table, column, datatype, constraint
+        )
+
+    @property
+    def sqlstate(self) -> str:
+        return self.report.sqlstate
+
+    @property
+    def message(self) -> str:
+        return self.report.message
+
+    def at(self, location: int | None) -> PgError:
+        """Give the error a place in the text, unless it has one already."""
+        if self.report.position is None and location is not None and location >= 0:
+            self.report = replace(self.report, position=location + 1)
+        return self
+
+    def __str__(self) -> str:
+        return self.report.message
+
+
+def unsupported(what: str, *, location: int | None = None) -> PgError:
+    """PostgreSQL has it, pgrepl does not: `VACUUM is not supported`."""
+    return PgError("0A000", f"{what} is not supported", location=location)

@@ -1,0 +1,97 @@
+"""INSERT, UPDATE, DELETE, MERGE, TRUNCATE, COPY and EXPLAIN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement
+from pgrepl.sql.nodes.select import FromItem, ResTarget, SelectStmt, WithClause
+from pgrepl.sql.nodes.utility import DefElem
+
+
+@dataclass(frozen=True, slots=True)
+class OnConflict(Node):
+    do_nothing: bool
+    elements: tuple[object, ...] = ()  # IndexElem
+    where_index: Expr | None = None
+    constraint: str | None = None
+    targets: tuple[ResTarget, ...] = ()
+    where: Expr | None = None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MultiAssign(Expr):
+    """`(a, b) = (…)`: the n-th column of a shared source; see ResTarget in UpdateStmt.targets."""
+
+    source: Expr
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStmt(Statement):
+    relation: RangeVar
+    columns: tuple[ResTarget, ...]
+    select: SelectStmt | None  # None: DEFAULT VALUES
+    overriding: str | None = None  # USER, SYSTEM
+    on_conflict: OnConflict | None = None
+    returning: tuple[ResTarget, ...] = ()
+    with_: WithClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStmt(Statement):
+    relation: RangeVar
+    targets: tuple[ResTarget, ...]
+    from_: tuple[FromItem, ...] = ()
+    where: Expr | None = None
+    returning: tuple[ResTarget, ...] = ()
+    with_: WithClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteStmt(Statement):
+    relation: RangeVar
+    using: tuple[FromItem, ...] = ()
+    where: Expr | None = None
+    returning: tuple[ResTarget, ...] = ()
+    with_: WithClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStmt(Statement):
+    relation: RangeVar
+    source: FromItem
+    condition: Expr
+    with_: WithClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateStmt(Statement):
+    relations: tuple[RangeVar, ...]
+    restart: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStmt(Statement):
+    relation: RangeVar | None
+    query: Statement | None
+    columns: tuple[str, ...]
+    is_from: bool
+    program: bool
+    filename: str | None  # None: STDIN / STDOUT
+    options: tuple[DefElem, ...] = ()
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainStmt(Statement):
+    query: Statement
+    options: tuple[DefElem, ...] = ()
+
+
+__all__ = [
+    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MultiAssign", "OnConflict", "TruncateStmt", "UpdateStmt",
+]  # fmt: skip

@@ -1,0 +1,310 @@
+"""Expressions, names and types as they stand in the text, before anybody knows what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgrepl.sql.nodes.select import SelectStmt, SortBy, WindowDef
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The root of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Node):
+    """A whole statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expr(Node):
+    """Anything that stands for a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeVar(Node):
+    """A relation by name: `[ONLY] [catalog.][schema.]name [*] [alias]`."""
+
+    name: str
+    schema: str | None = None
+    catalog: str | None = None
+    inh: bool = True  # False: ONLY
+    alias: Alias | None = None
+    location: int = -1
+    persistence: str = "p"  # t: TEMP, u: UNLOGGED
+
+
+@dataclass(frozen=True, slots=True)
+class Alias(Node):
+    name: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName(Node):
+    """`pg_catalog.varchar(40)[]`. names as makeTypeName has them: ("pg_catalog", "int4") for `int`, ("foo",) for `foo`."""
+
+    names: tuple[str, ...]
+    typmods: tuple[Expr, ...] = ()
+    array_bounds: tuple[int, ...] = ()  # -1 for []
+    setof: bool = False
+    pct_type: bool = False  # name%TYPE
+    location: int = -1
+
+
+class AConstKind(Enum):
+    INTEGER = "integer"
+    FLOAT = "float"  # value is the text, without underscores
+    STRING = "string"
+    BITSTRING = "bitstring"  # value starts with b or x
+    BOOLEAN = "boolean"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class AConst(Expr):
+    kind: AConstKind
+    value: int | str | bool | None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AStar(Expr):
+    """The `*` at the end of a ColumnRef, or of a[*]."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef(Expr):
+    fields: tuple[str | AStar, ...]  # ("t", "a") or ("t", AStar())
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ParamRef(Expr):
+    number: int
+    location: int = -1
+
+
+class AExprKind(Enum):
+    OP = "op"
+    OP_ANY = "op_any"  # scalar op ANY (array)
+    OP_ALL = "op_all"
+    DISTINCT = "distinct"  # IS DISTINCT FROM, name "="
+    NOT_DISTINCT = "not_distinct"
+    NULLIF = "nullif"
+    IN = "in"  # name is "=" or "<>", rexpr a tuple of expressions
+    LIKE = "like"  # name "~~" / "!~~"
+    ILIKE = "ilike"  # "~~*" / "!~~*"
+    SIMILAR = "similar"  # "~" / "!~"
+    BETWEEN = "between"  # name "BETWEEN", "NOT BETWEEN", "BETWEEN SYMMETRIC", "NOT BETWEEN SYMMETRIC"; rexpr (low, high)
+    NOT_BETWEEN = "not_between"
+    BETWEEN_SYM = "between_sym"
+    NOT_BETWEEN_SYM = "not_between_sym"
+
+
+@dataclass(frozen=True, slots=True)
+class AExpr(Expr):
+    kind: AExprKind
+    name: tuple[str, ...]  # possibly qualified operator name
+    lexpr: Expr | None
+    rexpr: Expr | tuple[Expr, ...] | None
+    location: int = -1
+
+
+class BoolOp(Enum):
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+
+
+@dataclass(frozen=True, slots=True)
+class BoolExpr(Expr):
+    """AND and OR lists are flattened as makeAndExpr and makeOrExpr do."""
+
+    op: BoolOp
+    args: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCast(Expr):
+    arg: Expr
+    type_name: TypeName
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CollateClause(Expr):
+    arg: Expr
+    collation: tuple[str, ...]
+    location: int = -1
+
+
+class NullTestType(Enum):
+    IS_NULL = "is_null"
+    IS_NOT_NULL = "is_not_null"
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest(Expr):
+    arg: Expr
+    kind: NullTestType
+    location: int = -1
+
+
+class BoolTestType(Enum):
+    IS_TRUE = "IS TRUE"
+    IS_NOT_TRUE = "IS NOT TRUE"
+    IS_FALSE = "IS FALSE"
+    IS_NOT_FALSE = "IS NOT FALSE"
+    IS_UNKNOWN = "IS UNKNOWN"
+    IS_NOT_UNKNOWN = "IS NOT UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanTest(Expr):
+    arg: Expr
+    kind: BoolTestType
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArg(Expr):
+    """`name => value` in a call."""
+
+    name: str
+    arg: Expr
+    location: int = -1
+
+
+class CoercionForm(Enum):
+    EXPLICIT_CALL = "call"
+    EXPLICIT_CAST = "explicit"
+    IMPLICIT_CAST = "implicit"
+    SQL_SYNTAX = "sql"  # EXTRACT(… FROM …), OVERLAY, TRIM …: print as it was written
+
+
+@dataclass(frozen=True, slots=True)
+class FuncCall(Expr):
+    name: tuple[str, ...]
+    args: tuple[Expr, ...] = ()
+    agg_order: tuple[SortBy, ...] = ()
+    agg_filter: Expr | None = None
+    over: WindowDef | None = None
+    within_group: bool = False
+    star: bool = False
+    distinct: bool = False
+    variadic: bool = False
+    form: CoercionForm = CoercionForm.EXPLICIT_CALL
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SQLValueFunction(Expr):
+    """CURRENT_DATE, CURRENT_USER, LOCALTIMESTAMP(2) …; name in lower case."""
+
+    name: str
+    typmod: int = -1
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWhen(Node):
+    condition: Expr
+    result: Expr
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CaseExpr(Expr):
+    arg: Expr | None
+    whens: tuple[CaseWhen, ...]
+    default: Expr | None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CoalesceExpr(Expr):
+    args: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MinMaxExpr(Expr):
+    greatest: bool
+    args: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RowExpr(Expr):
+    args: tuple[Expr, ...]
+    explicit: bool = True  # False: (a, b) without the word ROW
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AArrayExpr(Expr):
+    elements: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AIndices(Expr):
+    is_slice: bool
+    lower: Expr | None
+    upper: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class AIndirection(Expr):
+    arg: Expr
+    indirection: tuple[str | AStar | AIndices, ...]
+
+
+class SubLinkType(Enum):
+    EXISTS = "exists"
+    ALL = "all"
+    ANY = "any"
+    EXPR = "expr"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class SubLink(Expr):
+    kind: SubLinkType
+    test: Expr | None
+    operator: tuple[str, ...]  # () for IN
+    subselect: SelectStmt
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingFunc(Expr):
+    args: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SetToDefault(Expr):
+    """DEFAULT in VALUES or SET."""
+
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentOf(Expr):
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedExpr(Expr):
+    """Syntax that PostgreSQL has and pgrepl parses but cannot evaluate (XMLPARSE, JSON_TABLE …)."""
+
+    what: str
+    args: tuple[Node, ...] = field(default=())
+    location: int = -1

@@ -1,0 +1,201 @@
+"""SELECT, VALUES and all that stands in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
+
+
+class SortDir(Enum):
+    DEFAULT = "default"
+    ASC = "asc"
+    DESC = "desc"
+    USING = "using"
+
+
+class NullsOrder(Enum):
+    DEFAULT = "default"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class SortBy(Node):
+    node: Expr
+    dir: SortDir = SortDir.DEFAULT
+    nulls: NullsOrder = NullsOrder.DEFAULT
+    using: tuple[str, ...] = ()
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDef(Node):
+    name: str | None  # the window's own name in the WINDOW clause
+    refname: str | None  # the window it copies, or OVER name (then all else empty and over_name True)
+    partition: tuple[Expr, ...] = ()
+    order: tuple[SortBy, ...] = ()
+    frame: WindowFrame | None = None
+    over_name: bool = False
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFrame(Node):
+    mode: str  # RANGE, ROWS, GROUPS
+    start: str  # UNBOUNDED PRECEDING, CURRENT ROW, PRECEDING, FOLLOWING, UNBOUNDED FOLLOWING
+    end: str | None
+    start_offset: Expr | None = None
+    end_offset: Expr | None = None
+    exclude: str | None = None  # CURRENT ROW, GROUP, TIES
+
+
+@dataclass(frozen=True, slots=True)
+class ResTarget(Node):
+    """One entry of a SELECT list (name: its AS label), of SET, or of an INSERT column list."""
+
+    value: Expr | None
+    name: str | None = None
+    indirection: tuple[object, ...] = ()
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSubselect(Node):
+    subquery: SelectStmt
+    alias: Alias | None = None
+    lateral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition(Node):
+    """`AS f(a int, b text)` behind a function in FROM."""
+
+    name: str
+    type_name: TypeName
+    collation: tuple[str, ...] = ()
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFunction(Node):
+    """A function in FROM, or ROWS FROM (…)."""
+
+    functions: tuple[tuple[Expr, tuple[ColumnDefinition, ...]], ...]
+    alias: Alias | None = None
+    coldefs: tuple[ColumnDefinition, ...] = ()
+    ordinality: bool = False
+    lateral: bool = False
+    rows_from: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTableSample(Node):
+    relation: RangeVar
+    method: tuple[str, ...]
+    args: tuple[Expr, ...]
+    repeatable: Expr | None
+    location: int = -1
+
+
+class JoinType(Enum):
+    INNER = "inner"
+    LEFT = "left"
+    FULL = "full"
+    RIGHT = "right"
+    CROSS = "cross"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinExpr(Node):
+    kind: JoinType
+    natural: bool
+    left: FromItem
+    right: FromItem
+    using: tuple[str, ...] = ()
+    using_alias: Alias | None = None
+    quals: Expr | None = None
+    alias: Alias | None = None
+
+
+FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTableExpr(Node):
+    name: str
+    columns: tuple[str, ...]
+    query: Statement
+    materialized: bool | None = None
+    search: object | None = None
+    cycle: object | None = None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WithClause(Node):
+    ctes: tuple[CommonTableExpr, ...]
+    recursive: bool = False
+    location: int = -1
+
+
+class GroupingKind(Enum):
+    EMPTY = "empty"
+    ROLLUP = "rollup"
+    CUBE = "cube"
+    SETS = "sets"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSet(Expr):
+    kind: GroupingKind
+    content: tuple[Expr, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LockingClause(Node):
+    strength: str  # UPDATE, NO KEY UPDATE, SHARE, KEY SHARE
+    relations: tuple[RangeVar, ...] = ()
+    wait: str | None = None  # NOWAIT, SKIP LOCKED
+
+
+class SetOp(Enum):
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectStmt(Statement):
+    """A plain SELECT, a VALUES list (values is not None), or a set operation (op is not None, with left and right)."""
+
+    targets: tuple[ResTarget, ...] = ()
+    distinct: tuple[Expr, ...] | None = None  # () is plain DISTINCT
+    into: RangeVar | None = None
+    from_: tuple[FromItem, ...] = ()
+    where: Expr | None = None
+    group_by: tuple[Expr, ...] = ()
+    group_distinct: bool = False
+    having: Expr | None = None
+    windows: tuple[WindowDef, ...] = ()
+    values: tuple[tuple[Expr, ...], ...] | None = None
+    order_by: tuple[SortBy, ...] = ()
+    limit: Expr | None = None
+    offset: Expr | None = None
+    with_ties: bool = False
+    locking: tuple[LockingClause, ...] = ()
+    with_: WithClause | None = None
+    op: SetOp | None = None
+    all: bool = False
+    left: SelectStmt | None = None
+    right: SelectStmt | None = None
+    location: int = -1
+
+
+__all__ = [
+    "ColumnDefinition", "CommonTableExpr", "FromItem", "FuncCall", "GroupingKind", "GroupingSet", "JoinExpr", "JoinType",
+    "LockingClause", "NullsOrder", "RangeFunction", "RangeSubselect", "RangeTableSample", "ResTarget", "SelectStmt",
+    "SetOp", "SortBy", "SortDir", "WindowDef", "WindowFrame", "WithClause",
+]  # fmt: skip

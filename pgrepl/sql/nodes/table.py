@@ -1,0 +1,243 @@
+"""CREATE TABLE, ALTER TABLE, indexes, views and sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
+from pgrepl.sql.nodes.select import NullsOrder, SelectStmt, SortDir
+from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec
+
+
+class ConstrType(Enum):
+    NULL = "null"
+    NOTNULL = "not null"
+    DEFAULT = "default"
+    IDENTITY = "identity"
+    GENERATED = "generated"
+    CHECK = "check"
+    PRIMARY = "primary key"
+    UNIQUE = "unique"
+    EXCLUSION = "exclude"
+    FOREIGN = "foreign key"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint(Node):
+    kind: ConstrType
+    name: str | None = None
+    expr: Expr | None = None  # CHECK, DEFAULT, GENERATED
+    keys: tuple[str, ...] = ()  # PRIMARY, UNIQUE
+    including: tuple[str, ...] = ()
+    nulls_not_distinct: bool = False
+    generated_when: str | None = None  # a: ALWAYS, d: BY DEFAULT
+    sequence_options: tuple[DefElem, ...] = ()
+    using_index: str | None = None
+    index_options: tuple[DefElem, ...] = ()
+    pk_table: RangeVar | None = None  # FOREIGN
+    fk_columns: tuple[str, ...] = ()
+    pk_columns: tuple[str, ...] = ()
+    match: str = "s"  # f: FULL, p: PARTIAL, s: SIMPLE
+    on_update: str = "a"  # a: NO ACTION, r: RESTRICT, c: CASCADE, n: SET NULL, d: SET DEFAULT
+    on_delete: str = "a"
+    delete_set_columns: tuple[str, ...] = ()
+    deferrable: bool = False
+    initially_deferred: bool = False
+    skip_validation: bool = False  # NOT VALID
+    no_inherit: bool = False
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef(Node):
+    name: str
+    type_name: TypeName | None  # None in a typed table or partition: column options only
+    collation: tuple[str, ...] = ()
+    collation_location: int = -1
+    constraints: tuple[Constraint, ...] = ()
+    storage: str | None = None
+    compression: str | None = None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TableLikeClause(Node):
+    relation: RangeVar
+    options: frozenset[str] = frozenset()  # comments, compression, constraints, defaults, generated, identity, indexes, statistics, storage
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionElem(Node):
+    name: str | None
+    expr: Expr | None
+    collation: tuple[str, ...] = ()
+    opclass: tuple[str, ...] = ()
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec(Node):
+    strategy: str  # list, range, hash
+    params: tuple[PartitionElem, ...]
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBoundSpec(Node):
+    """strategy l, r, h or d (DEFAULT). MINVALUE and MAXVALUE arrive as ColumnRef, as in PostgreSQL."""
+
+    strategy: str
+    modulus: int = 0
+    remainder: int = 0
+    list_values: tuple[Expr, ...] = ()
+    lower: tuple[Expr, ...] = ()
+    upper: tuple[Expr, ...] = ()
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStmt(Statement):
+    relation: RangeVar
+    elements: tuple[ColumnDef | Constraint | TableLikeClause, ...] = ()
+    inherits: tuple[RangeVar, ...] = ()
+    partition_of: RangeVar | None = None
+    bound: PartitionBoundSpec | None = None
+    partition_by: PartitionSpec | None = None
+    of_type: TypeName | None = None
+    options: tuple[DefElem, ...] = ()
+    on_commit: str | None = None  # DROP, DELETE ROWS, PRESERVE ROWS
+    tablespace: str | None = None
+    access_method: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableAsStmt(Statement):
+    relation: RangeVar
+    columns: tuple[str, ...]
+    query: Statement
+    with_data: bool = True
+    if_not_exists: bool = False
+    kind: ObjectType = ObjectType.TABLE
+
+
+class AlterTableKind(Enum):
+    ADD_COLUMN = "ADD COLUMN"
+    DROP_COLUMN = "DROP COLUMN"
+    ALTER_TYPE = "ALTER COLUMN ... SET DATA TYPE"
+    SET_DEFAULT = "ALTER COLUMN ... SET DEFAULT"  # expr, or None for DROP DEFAULT
+    SET_NOT_NULL = "ALTER COLUMN ... SET NOT NULL"
+    DROP_NOT_NULL = "ALTER COLUMN ... DROP NOT NULL"
+    SET_EXPRESSION = "ALTER COLUMN ... SET EXPRESSION"
+    DROP_EXPRESSION = "ALTER COLUMN ... DROP EXPRESSION"
+    ADD_IDENTITY = "ALTER COLUMN ... ADD IDENTITY"
+    SET_IDENTITY = "ALTER COLUMN ... SET"
+    DROP_IDENTITY = "ALTER COLUMN ... DROP IDENTITY"
+    SET_STATISTICS = "ALTER COLUMN ... SET STATISTICS"
+    SET_STORAGE = "ALTER COLUMN ... SET STORAGE"
+    SET_COMPRESSION = "ALTER COLUMN ... SET COMPRESSION"
+    SET_OPTIONS = "ALTER COLUMN ... SET"
+    ADD_CONSTRAINT = "ADD CONSTRAINT"
+    ALTER_CONSTRAINT = "ALTER CONSTRAINT"
+    VALIDATE_CONSTRAINT = "VALIDATE CONSTRAINT"
+    DROP_CONSTRAINT = "DROP CONSTRAINT"
+    REPLICA_IDENTITY = "REPLICA IDENTITY"
+    ATTACH_PARTITION = "ATTACH PARTITION"
+    DETACH_PARTITION = "DETACH PARTITION"
+    DETACH_FINALIZE = "DETACH PARTITION ... FINALIZE"
+    INHERIT = "INHERIT"
+    NO_INHERIT = "NO INHERIT"
+    OWNER = "OWNER TO"
+    ENABLE_RLS = "ENABLE ROW SECURITY"
+    DISABLE_RLS = "DISABLE ROW SECURITY"
+    FORCE_RLS = "FORCE ROW SECURITY"
+    NO_FORCE_RLS = "NO FORCE ROW SECURITY"
+    UNSUPPORTED = "unsupported"  # name says what: CLUSTER ON, ENABLE TRIGGER, SET LOGGED …
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTableCmd(Node):
+    kind: AlterTableKind
+    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX) …
+    column: ColumnDef | None = None  # ADD COLUMN; ALTER_TYPE (type, collation)
+    expr: Expr | None = None  # default; USING of ALTER_TYPE
+    constraint: Constraint | None = None
+    identity: str | None = None  # REPLICA IDENTITY: n, d, f, i
+    relation: RangeVar | None = None  # partition, parent
+    bound: PartitionBoundSpec | None = None
+    new_owner: RoleSpec | None = None
+    options: tuple[DefElem, ...] = ()
+    missing_ok: bool = False  # IF EXISTS (IF NOT EXISTS for ADD COLUMN)
+    cascade: bool = False
+    concurrently: bool = False
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTableStmt(Statement):
+    kind: ObjectType  # TABLE, INDEX, VIEW, SEQUENCE …
+    relation: RangeVar
+    commands: tuple[AlterTableCmd, ...]
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexElem(Node):
+    name: str | None
+    expr: Expr | None
+    collation: tuple[str, ...] = ()
+    opclass: tuple[str, ...] = ()
+    opclass_options: tuple[DefElem, ...] = ()
+    dir: SortDir = SortDir.DEFAULT
+    nulls: NullsOrder = NullsOrder.DEFAULT
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStmt(Statement):
+    name: str | None
+    relation: RangeVar
+    elements: tuple[IndexElem, ...]
+    unique: bool = False
+    method: str = "btree"
+    including: tuple[IndexElem, ...] = ()
+    nulls_not_distinct: bool = False
+    where: Expr | None = None
+    options: tuple[DefElem, ...] = ()
+    tablespace: str | None = None
+    concurrently: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStmt(Statement):
+    relation: RangeVar
+    columns: tuple[str, ...]
+    query: SelectStmt
+    replace: bool = False
+    recursive: bool = False
+    options: tuple[DefElem, ...] = ()
+    check_option: str | None = None  # LOCAL, CASCADED
+    query_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSeqStmt(Statement):
+    relation: RangeVar
+    options: tuple[DefElem, ...] = ()  # as, increment, minvalue, maxvalue, start, cache, cycle, owned_by, restart …
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSeqStmt(Statement):
+    relation: RangeVar
+    options: tuple[DefElem, ...] = ()
+    missing_ok: bool = False
+
+
+__all__ = [
+    "AlterSeqStmt", "AlterTableCmd", "AlterTableKind", "AlterTableStmt", "ColumnDef", "ConstrType", "Constraint",
+    "CreateSeqStmt", "CreateStmt", "CreateTableAsStmt", "IndexElem", "IndexStmt", "PartitionBoundSpec", "PartitionElem",
+    "PartitionSpec", "TableLikeClause", "ViewStmt",
+]  # fmt: skip

@@ -1,0 +1,227 @@
+"""Statements about any kind of object (DROP, RENAME, OWNER, COMMENT), schemas, databases, settings, transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
+
+
+@dataclass(frozen=True, slots=True)
+class DefElem(Node):
+    """One option: `name [= value]`. The value is a string, an integer, a float's text in FloatText, a bool, a TypeName
+    (a bare word that is not a keyword), a tuple of names, an expression, or None."""
+
+    name: str
+    value: object = None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FloatText(Node):
+    text: str
+
+
+class ObjectType(Enum):
+    """The value is the word PostgreSQL uses in messages."""
+
+    AGGREGATE = "aggregate"
+    CAST = "cast"
+    COLLATION = "collation"
+    COLUMN = "column"
+    CONVERSION = "conversion"
+    DATABASE = "database"
+    DOMAIN = "domain"
+    EVENT_TRIGGER = "event trigger"
+    EXTENSION = "extension"
+    FDW = "foreign-data wrapper"
+    FOREIGN_SERVER = "foreign server"
+    FOREIGN_TABLE = "foreign table"
+    FUNCTION = "function"
+    INDEX = "index"
+    LANGUAGE = "language"
+    LARGEOBJECT = "large object"
+    MATVIEW = "materialized view"
+    OPERATOR = "operator"
+    POLICY = "policy"
+    PROCEDURE = "procedure"
+    PUBLICATION = "publication"
+    ROLE = "role"
+    ROUTINE = "routine"
+    RULE = "rule"
+    SCHEMA = "schema"
+    SEQUENCE = "sequence"
+    STATISTIC = "statistics object"
+    SUBSCRIPTION = "subscription"
+    TABLE = "table"
+    TABCONSTRAINT = "constraint"
+    TABLESPACE = "tablespace"
+    TRIGGER = "trigger"
+    TYPE = "type"
+    VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True)
+class DropStmt(Statement):
+    """DROP TABLE | VIEW | INDEX | SEQUENCE | SCHEMA | PUBLICATION …; a name is a tuple of its parts."""
+
+    kind: ObjectType
+    names: tuple[tuple[str, ...], ...]
+    missing_ok: bool = False
+    cascade: bool = False
+    concurrently: bool = False
+    locations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenameStmt(Statement):
+    """ALTER … RENAME: of the object itself, or of a column (`kind` COLUMN) or constraint (TABCONSTRAINT) of `relation`."""
+
+    kind: ObjectType
+    new_name: str
+    relation: RangeVar | None = None
+    relation_kind: ObjectType = ObjectType.TABLE
+    name: str | None = None  # of a publication, subscription, role, schema, database, column or constraint
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpec(Node):
+    """A role by name, or one of the words."""
+
+    name: str | None = None
+    word: str | None = None  # current_role, current_user, session_user, public
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOwnerStmt(Statement):
+    """ALTER PUBLICATION | SUBSCRIPTION | SCHEMA | DATABASE … OWNER TO (of tables: AlterTableStmt)."""
+
+    kind: ObjectType
+    name: tuple[str, ...]
+    new_owner: RoleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AlterObjectSchemaStmt(Statement):
+    """ALTER TABLE | VIEW | SEQUENCE … SET SCHEMA."""
+
+    kind: ObjectType
+    relation: RangeVar
+    new_schema: str
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommentStmt(Statement):
+    kind: ObjectType
+    name: tuple[str, ...]  # for COLUMN the relation's parts, then the column; for TABCONSTRAINT the relation's parts, then it
+    comment: str | None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchemaStmt(Statement):
+    name: str | None
+    authorization: RoleSpec | None = None
+    if_not_exists: bool = False
+    elements: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabaseStmt(Statement):
+    name: str
+    options: tuple[DefElem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabaseStmt(Statement):
+    """ALTER DATABASE d WITH options; ALTER DATABASE d SET … carries `setting`."""
+
+    name: str
+    options: tuple[DefElem, ...] = ()
+    setting: VariableSetStmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabaseStmt(Statement):
+    name: str
+    missing_ok: bool = False
+    force: bool = False
+
+
+class VariableSetKind(Enum):
+    VALUE = "value"
+    DEFAULT = "default"
+    CURRENT = "current"
+    MULTI = "multi"  # SET TRANSACTION …, SET SESSION CHARACTERISTICS: args are DefElems
+    RESET = "reset"
+    RESET_ALL = "reset all"
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSetStmt(Statement):
+    """SET, RESET, SET TIME ZONE, SET ROLE (name "role"), SET SESSION AUTHORIZATION ("session_authorization")."""
+
+    kind: VariableSetKind
+    name: str | None
+    args: tuple[object, ...] = ()  # AConst, str words, TypeCast for INTERVAL, or DefElem for MULTI
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VariableShowStmt(Statement):
+    name: str  # "all" for SHOW ALL
+
+
+class TransactionKind(Enum):
+    BEGIN = "BEGIN"
+    START = "START TRANSACTION"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+    SAVEPOINT = "SAVEPOINT"
+    RELEASE = "RELEASE"
+    ROLLBACK_TO = "ROLLBACK TO"
+    PREPARE = "PREPARE TRANSACTION"
+    COMMIT_PREPARED = "COMMIT PREPARED"
+    ROLLBACK_PREPARED = "ROLLBACK PREPARED"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStmt(Statement):
+    kind: TransactionKind
+    options: tuple[DefElem, ...] = ()  # transaction_isolation, transaction_read_only, transaction_deferrable
+    savepoint: str | None = None
+    chain: bool = False
+    gid: str | None = None
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardStmt(Statement):
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumStmt(Statement):
+    is_vacuum: bool  # False: ANALYZE
+    options: tuple[DefElem, ...] = ()
+    relations: tuple[tuple[RangeVar, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedStmt(Statement):
+    """A statement of PostgreSQL outside the dialect: `what` is its command tag, "CREATE FUNCTION"."""
+
+    what: str
+    location: int = -1
+
+
+__all__ = [
+    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "CommentStmt", "CreateDatabaseStmt",
+    "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt", "DropStmt", "Expr", "FloatText", "ObjectType",
+    "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt", "TypeName", "UnsupportedStmt", "VacuumStmt",
+    "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
+]  # fmt: skip
