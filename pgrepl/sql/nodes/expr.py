@@ -100,7 +100,9 @@ class AExprKind(Enum):
     LIKE = "like"  # name "~~" / "!~~"
     ILIKE = "ilike"  # "~~*" / "!~~*"
     SIMILAR = "similar"  # "~" / "!~"
-    BETWEEN = "between"  # name "BETWEEN", "NOT BETWEEN", "BETWEEN SYMMETRIC", "NOT BETWEEN SYMMETRIC"; rexpr (low, high)
+    BETWEEN = (
+        "between"  # name "BETWEEN", "NOT BETWEEN", "BETWEEN SYMMETRIC", "NOT BETWEEN SYMMETRIC"; rexpr (low, high)
+    )
     NOT_BETWEEN = "not_between"
     BETWEEN_SYM = "between_sym"
     NOT_BETWEEN_SYM = "not_between_sym"

@@ -64,7 +64,9 @@ class ColumnDef(Node):
 @dataclass(frozen=True, slots=True)
 class TableLikeClause(Node):
     relation: RangeVar
-    options: frozenset[str] = frozenset()  # comments, compression, constraints, defaults, generated, identity, indexes, statistics, storage
+    options: frozenset[str] = (
+        frozenset()
+    )  # comments, compression, constraints, defaults, generated, identity, indexes, statistics, storage
 
 
 @dataclass(frozen=True, slots=True)

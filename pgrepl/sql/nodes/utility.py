@@ -117,7 +117,9 @@ class AlterObjectSchemaStmt(Statement):
 @dataclass(frozen=True, slots=True)
 class CommentStmt(Statement):
     kind: ObjectType
-    name: tuple[str, ...]  # for COLUMN the relation's parts, then the column; for TABCONSTRAINT the relation's parts, then it
+    name: tuple[
+        str, ...
+    ]  # for COLUMN the relation's parts, then the column; for TABCONSTRAINT the relation's parts, then it
     comment: str | None
     location: int = -1
 

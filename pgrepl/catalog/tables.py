@@ -1,0 +1,232 @@
+"""The tables of catalog.db: PostgreSQL's system tables under PostgreSQL's names, and DuckLake's snapshots.
+
+Three columns are our own. `datid` says which database a row belongs to where PostgreSQL has one such table a database.
+`begin_snapshot` and `end_snapshot` stand in the tables that replication asks about the past: a row is current while
+`end_snapshot` is NULL, and a change ends one version and begins another (see store.py). Expressions are typed trees as JSON
+(`pgrepl.expr.stored`), ACLs PostgreSQL's text form as JSON lists, oid and attnum vectors JSON lists of integers.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData()
+
+Oid = BigInteger  # unsigned 32 bits in PostgreSQL
+Lsn = BigInteger  # a snapshot id; pgrepl.types.lsn prints it
+
+
+def _columns(*spec: tuple[str, type[TypeEngine[object]] | TypeEngine[object]] | Column[object]) -> list[Column[object]]:
+    out: list[Column[object]] = []
+    for item in spec:
+        out.append(item if isinstance(item, Column) else Column(item[0], item[1]))
+    return out
+
+
+def _table(
+    name: str, key: tuple[str, ...], *spec: object, versioned: bool = False, indexes: tuple[tuple[str, ...], ...] = ()
+) -> Table:
+    """A system table. `key` is unique among the current rows."""
+    columns = _columns(*spec)  # type: ignore[arg-type]
+    current = None
+    if versioned:
+        columns = [
+            Column("row_version", Integer, primary_key=True, autoincrement=True),
+            *columns,
+            Column("begin_snapshot", BigInteger, nullable=False),
+            Column("end_snapshot", BigInteger),
+        ]
+        current = text("end_snapshot IS NULL")
+    table = Table(name, metadata, *columns, info={"versioned": versioned, "key": key})
+    if key:
+        Index(f"{name}_key", *[table.c[c] for c in key], unique=True, sqlite_where=current, postgresql_where=current)
+    for number, names in enumerate(indexes, 1):
+        Index(f"{name}_ix{number}", *[table.c[c] for c in names], sqlite_where=current, postgresql_where=current)
+    return table
+
+
+# --- the instance ---------------------------------------------------------------------------------------------------
+pgrepl_instance = _table(
+    "pgrepl_instance", (),
+    ("format_version", Integer), ("system_identifier", BigInteger), ("next_oid", Oid), ("created_by", String),
+)  # fmt: skip
+ducklake_snapshot = _table(
+    "ducklake_snapshot", ("snapshot_id",),
+    ("snapshot_id", BigInteger), ("snapshot_time", String), ("schema_version", BigInteger),
+    ("next_catalog_id", BigInteger), ("next_file_id", BigInteger),
+)  # fmt: skip
+ducklake_snapshot_changes = _table(
+    "ducklake_snapshot_changes", ("snapshot_id",),
+    ("snapshot_id", BigInteger), ("changes_made", Text), ("author", Text), ("commit_message", Text),
+    ("commit_extra_info", Text),
+)  # fmt: skip
+
+# --- roles, databases, schemas: shared by the instance, or by name in a database ---------------------------------------
+pg_authid = _table(
+    "pg_authid", ("oid",),
+    ("oid", Oid), ("rolname", String), ("rolsuper", Boolean), ("rolinherit", Boolean), ("rolcreaterole", Boolean),
+    ("rolcreatedb", Boolean), ("rolcanlogin", Boolean), ("rolreplication", Boolean), ("rolbypassrls", Boolean),
+    ("rolconnlimit", Integer), ("rolpassword", Text), ("rolvaliduntil", String),
+    indexes=(("rolname",),),
+)  # fmt: skip
+pg_auth_members = _table(
+    "pg_auth_members", ("oid",),
+    ("oid", Oid), ("roleid", Oid), ("member", Oid), ("grantor", Oid), ("admin_option", Boolean),
+    ("inherit_option", Boolean), ("set_option", Boolean),
+    indexes=(("member",), ("roleid",)),
+)  # fmt: skip
+pg_db_role_setting = _table(
+    "pg_db_role_setting", ("setdatabase", "setrole"),
+    ("setdatabase", Oid), ("setrole", Oid), ("setconfig", JSON),
+)  # fmt: skip
+pg_database = _table(
+    "pg_database", ("oid",),
+    ("oid", Oid), ("datname", String), ("datdba", Oid), ("encoding", Integer), ("datlocprovider", String),
+    ("datistemplate", Boolean), ("datallowconn", Boolean), ("datconnlimit", Integer), ("datcollate", String),
+    ("datctype", String), ("datacl", JSON),
+    indexes=(("datname",),),
+)  # fmt: skip
+pg_namespace = _table(
+    "pg_namespace", ("datid", "oid"),
+    ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", JSON),
+    versioned=True, indexes=(("datid", "nspname"),),
+)  # fmt: skip
+
+# --- relations ----------------------------------------------------------------------------------------------------------
+pg_class = _table(
+    "pg_class", ("oid",),
+    ("datid", Oid), ("oid", Oid), ("relname", String), ("relnamespace", Oid), ("reltype", Oid), ("relowner", Oid), ("relam", Oid),
+    ("relhasindex", Boolean), ("relpersistence", String(1)), ("relkind", String(1)), ("relnatts", SmallInteger),
+    ("relchecks", SmallInteger), ("relhassubclass", Boolean), ("relrowsecurity", Boolean),
+    ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", JSON),
+    ("reloptions", JSON), ("relpartbound", JSON),
+    versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
+)  # fmt: skip
+pg_attribute = _table(
+    "pg_attribute", ("attrelid", "attnum"),
+    ("attrelid", Oid), ("attname", String), ("atttypid", Oid), ("attnum", SmallInteger), ("atttypmod", Integer),
+    ("attndims", SmallInteger), ("attstorage", String(1)), ("attcompression", String(1)), ("attnotnull", Boolean),
+    ("atthasdef", Boolean), ("atthasmissing", Boolean), ("attidentity", String(1)), ("attgenerated", String(1)), ("attisdropped", Boolean),
+    ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid), ("attacl", JSON), ("attoptions", JSON),
+    ("attmissingval", JSON),
+    versioned=True,
+)  # fmt: skip
+pg_attrdef = _table(
+    "pg_attrdef", ("oid",),
+    ("oid", Oid), ("adrelid", Oid), ("adnum", SmallInteger), ("adbin", JSON),
+    versioned=True, indexes=(("adrelid", "adnum"),),
+)  # fmt: skip
+pg_constraint = _table(
+    "pg_constraint", ("oid",),
+    ("datid", Oid), ("oid", Oid), ("conname", String), ("connamespace", Oid), ("contype", String(1)), ("condeferrable", Boolean),
+    ("condeferred", Boolean), ("convalidated", Boolean), ("conrelid", Oid), ("conindid", Oid), ("conparentid", Oid),
+    ("confrelid", Oid), ("confupdtype", String(1)), ("confdeltype", String(1)), ("confmatchtype", String(1)),
+    ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", JSON),
+    ("confkey", JSON), ("confdelsetcols", JSON), ("conbin", JSON),
+    versioned=True, indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",)),
+)  # fmt: skip
+pg_index = _table(
+    "pg_index", ("indexrelid",),
+    ("indexrelid", Oid), ("indrelid", Oid), ("indnatts", SmallInteger), ("indnkeyatts", SmallInteger),
+    ("indisunique", Boolean), ("indnullsnotdistinct", Boolean), ("indisprimary", Boolean), ("indisexclusion", Boolean), ("indimmediate", Boolean),
+    ("indisclustered", Boolean), ("indisvalid", Boolean), ("indisready", Boolean), ("indislive", Boolean),
+    ("indisreplident", Boolean), ("indkey", JSON), ("indcollation", JSON), ("indclass", JSON), ("indoption", JSON),
+    ("indexprs", JSON), ("indpred", JSON),
+    versioned=True, indexes=(("indrelid",),),
+)  # fmt: skip
+pg_inherits = _table(
+    "pg_inherits", ("inhrelid", "inhseqno"),
+    ("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Integer), ("inhdetachpending", Boolean),
+    versioned=True, indexes=(("inhparent",),),
+)  # fmt: skip
+pg_partitioned_table = _table(
+    "pg_partitioned_table", ("partrelid",),
+    ("partrelid", Oid), ("partstrat", String(1)), ("partnatts", SmallInteger), ("partdefid", Oid), ("partattrs", JSON),
+    ("partclass", JSON), ("partcollation", JSON), ("partexprs", JSON),
+    versioned=True,
+)  # fmt: skip
+pg_rewrite = _table(
+    "pg_rewrite", ("oid",),
+    ("oid", Oid), ("rulename", String), ("ev_class", Oid), ("ev_action", JSON),
+    indexes=(("ev_class",),),
+)  # fmt: skip
+pg_sequence = _table(
+    "pg_sequence", ("seqrelid",),
+    ("seqrelid", Oid), ("seqtypid", Oid), ("seqstart", BigInteger), ("seqincrement", BigInteger), ("seqmax", BigInteger),
+    ("seqmin", BigInteger), ("seqcache", BigInteger), ("seqcycle", Boolean), ("last_value", BigInteger), ("is_called", Boolean),
+)  # fmt: skip
+pg_depend = _table(
+    "pg_depend", (),
+    ("datid", Oid), ("classid", Oid), ("objid", Oid), ("objsubid", Integer), ("refclassid", Oid), ("refobjid", Oid), ("refobjsubid", Integer),
+    ("deptype", String(1)),
+    indexes=(("classid", "objid", "objsubid"), ("refclassid", "refobjid", "refobjsubid")),
+)  # fmt: skip
+pg_description = _table(
+    "pg_description", ("objoid", "classoid", "objsubid", "datid"),
+    ("datid", Oid), ("objoid", Oid), ("classoid", Oid), ("objsubid", Integer), ("description", Text),
+)  # fmt: skip
+pg_shdescription = _table(
+    "pg_shdescription", ("objoid", "classoid"),
+    ("objoid", Oid), ("classoid", Oid), ("description", Text),
+)  # fmt: skip
+
+# --- publications and subscriptions ---------------------------------------------------------------------------------------
+pg_publication = _table(
+    "pg_publication", ("oid",),
+    ("datid", Oid), ("oid", Oid), ("pubname", String), ("pubowner", Oid), ("puballtables", Boolean), ("pubinsert", Boolean),
+    ("pubupdate", Boolean), ("pubdelete", Boolean), ("pubtruncate", Boolean), ("pubviaroot", Boolean),
+    versioned=True, indexes=(("datid", "pubname"),),
+)  # fmt: skip
+pg_publication_rel = _table(
+    "pg_publication_rel", ("oid",),
+    ("oid", Oid), ("prpubid", Oid), ("prrelid", Oid), ("prqual", JSON), ("prattrs", JSON),
+    versioned=True, indexes=(("prpubid",), ("prrelid",)),
+)  # fmt: skip
+pg_publication_namespace = _table(
+    "pg_publication_namespace", ("oid",),
+    ("datid", Oid), ("oid", Oid), ("pnpubid", Oid), ("pnnspid", Oid),
+    versioned=True, indexes=(("pnpubid",), ("pnnspid",)),
+)  # fmt: skip
+pg_subscription = _table(
+    "pg_subscription", ("oid",),
+    ("oid", Oid), ("subdbid", Oid), ("subskiplsn", Lsn), ("subname", String), ("subowner", Oid), ("subenabled", Boolean),
+    ("subbinary", Boolean), ("substream", String(1)), ("subtwophasestate", String(1)), ("subdisableonerr", Boolean),
+    ("subpasswordrequired", Boolean), ("subrunasowner", Boolean), ("subfailover", Boolean), ("subconninfo", Text),
+    ("subslotname", String), ("subsynccommit", String), ("subpublications", JSON), ("suborigin", String),
+    indexes=(("subdbid", "subname"),),
+)  # fmt: skip
+pg_subscription_rel = _table(
+    "pg_subscription_rel", ("srrelid", "srsubid"),
+    ("srsubid", Oid), ("srrelid", Oid), ("srsubstate", String(1)), ("srsublsn", Lsn),
+    indexes=(("srsubid",),),
+)  # fmt: skip
+pg_stat_subscription_stats = _table(
+    "pg_stat_subscription_stats", ("subid",),
+    ("subid", Oid), ("apply_error_count", BigInteger), ("sync_error_count", BigInteger), ("stats_reset", String),
+)  # fmt: skip
+pg_replication_slot = _table(
+    "pg_replication_slot", ("slot_name",),
+    ("slot_name", String), ("plugin", String), ("slot_type", String), ("datoid", Oid), ("temporary", Boolean),
+    ("active_pid", Integer), ("restart_lsn", Lsn), ("confirmed_flush_lsn", Lsn), ("two_phase", Boolean),
+    ("failover", Boolean), ("synced", Boolean), ("inactive_since", String), ("conflicting", Boolean),
+    ("invalidation_reason", String), ("wal_status", String), ("catalog_snapshot", BigInteger),
+)  # fmt: skip
+pg_replication_origin = _table(
+    "pg_replication_origin", ("roident",),
+    ("roident", Integer), ("roname", String), ("remote_lsn", Lsn), ("local_lsn", Lsn),
+    indexes=(("roname",),),
+)  # fmt: skip

@@ -1,0 +1,424 @@
+"""The typed tree that analysis makes of an expression or a query: PostgreSQL's primnodes as frozen dataclasses.
+
+Every expression knows its type, type modifier and collation. Operators and functions are OIDs of PostgreSQL's own catalog
+(`pgrepl.types.builtin`). Columns are (varno, attnum): varno counts the range table from 1, levelsup says how many queries up.
+`location` is the 0-based character offset in the statement the tree came from; -1 once stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from pgrepl.sql.nodes import BoolOp, BoolTestType, CoercionForm, JoinType, NullTestType, SetOp, SubLinkType
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A typed expression. Subclasses have `type`, `typmod`, `collation` as fields or properties."""
+
+    @property
+    def type(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def typmod(self) -> int:
+        return -1
+
+    @property
+    def collation(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Typed(Expr):
+    """Mix-in of the nodes that store their type."""
+
+    type: int
+    typmod: int = field(default=-1, kw_only=True)
+    collation: int = field(default=0, kw_only=True)
+    location: int = field(default=-1, kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Typed):
+    """value is the Python form of pgrepl.types (None: NULL)."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Typed):
+    varno: int = 1
+    attnum: int = 0  # 0: whole row; negative: system column
+    levelsup: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Typed):
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FuncExpr(Typed):
+    func: int = 0
+    args: tuple[Expr, ...] = ()
+    retset: bool = False
+    variadic: bool = False
+    form: CoercionForm = CoercionForm.EXPLICIT_CALL
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpExpr(Typed):
+    op: int = 0
+    args: tuple[Expr, ...] = ()
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctExpr(Typed):
+    """a IS DISTINCT FROM b; op is the = operator."""
+
+    op: int = 0
+    args: tuple[Expr, ...] = ()
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NullIfExpr(Typed):
+    op: int = 0
+    args: tuple[Expr, ...] = ()
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArrayOpExpr(Typed):
+    """scalar op ANY (array) with use_or, else ALL."""
+
+    op: int = 0
+    use_or: bool = True
+    args: tuple[Expr, ...] = ()
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoolExpr(Typed):
+    op: BoolOp = BoolOp.AND
+    args: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest(Typed):
+    arg: Expr | None = None
+    kind: NullTestType = NullTestType.IS_NULL
+    argisrow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanTest(Typed):
+    arg: Expr | None = None
+    kind: BoolTestType = BoolTestType.IS_TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class RelabelType(Typed):
+    arg: Expr | None = None
+    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+
+
+@dataclass(frozen=True, slots=True)
+class CoerceViaIO(Typed):
+    arg: Expr | None = None
+    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayCoerceExpr(Typed):
+    """elem casts CaseTestExpr to the element type of the result."""
+
+    arg: Expr | None = None
+    elem: Expr | None = None
+    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTestExpr(Typed):
+    """The value under test in CASE x WHEN …, or an element in ArrayCoerceExpr."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollateExpr(Typed):
+    arg: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseExpr(Typed):
+    arg: Expr | None = None
+    whens: tuple[tuple[Expr, Expr], ...] = ()
+    default: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoalesceExpr(Typed):
+    args: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MinMaxExpr(Typed):
+    greatest: bool = True
+    args: tuple[Expr, ...] = ()
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SQLValueFunction(Typed):
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayExpr(Typed):
+    element_type: int = 0
+    elements: tuple[Expr, ...] = ()
+    multidims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptingRef(Typed):
+    container: Expr | None = None
+    upper: tuple[Expr | None, ...] = ()
+    lower: tuple[Expr | None, ...] = ()
+    is_slice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowExpr(Typed):
+    args: tuple[Expr, ...] = ()
+    names: tuple[str, ...] = ()
+    explicit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowCompareExpr(Typed):
+    """(a, b) < (c, d); kind is the operator's name: < <= >= >."""
+
+    kind: str = "<"
+    ops: tuple[int, ...] = ()
+    left: tuple[Expr, ...] = ()
+    right: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelect(Typed):
+    arg: Expr | None = None
+    fieldnum: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextValueExpr(Typed):
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetToDefault(Typed):
+    """DEFAULT as a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortGroup:
+    """A sort or group key: the n-th target (resno), its < or > operator and = operator."""
+
+    resno: int
+    eqop: int
+    sortop: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggref(Typed):
+    func: int = 0
+    args: tuple[Expr, ...] = ()
+    order: tuple[tuple[Expr, bool, bool], ...] = ()  # (expression, descending, nulls first)
+    distinct: bool = False
+    filter: Expr | None = None
+    star: bool = False
+    variadic: bool = False
+    direct_args: tuple[Expr, ...] = ()
+    kind: str = "n"  # n, o (ordered set), h (hypothetical)
+    levelsup: int = 0
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFunc(Typed):
+    func: int = 0
+    args: tuple[Expr, ...] = ()
+    filter: Expr | None = None
+    star: bool = False
+    window: int = 0  # index into Query.windows
+    is_aggregate: bool = False
+    input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingFunc(Typed):
+    args: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubLink(Typed):
+    kind: SubLinkType = SubLinkType.EXPR
+    test: Expr | None = None  # over Param nodes 1…n that stand for the subquery's columns
+    operator: str = ""
+    query: Query | None = None
+
+
+class RteKind(Enum):
+    RELATION = "relation"
+    SUBQUERY = "subquery"
+    JOIN = "join"
+    FUNCTION = "function"
+    VALUES = "values"
+    CTE = "cte"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a range table entry or of a result."""
+
+    name: str
+    type: int
+    typmod: int = -1
+    collation: int = 0
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rte:
+    """A range table entry. columns are by attnum (1-based: columns[attnum - 1])."""
+
+    kind: RteKind
+    name: str  # what it is called in the query: alias or relation name
+    columns: tuple[Column, ...]
+    alias: str | None = None
+    alias_columns: tuple[str, ...] = ()
+    relid: int = 0
+    relkind: str = ""
+    inh: bool = True
+    subquery: Query | None = None
+    functions: tuple[Expr, ...] = ()
+    function_columns: tuple[int, ...] = ()  # columns each function gives
+    has_coldefs: bool = False
+    ordinality: bool = False
+    values: tuple[tuple[Expr, ...], ...] = ()
+    cte: str | None = None
+    cte_levelsup: int = 0
+    lateral: bool = False
+    join_kind: JoinType | None = None
+    join_using: tuple[str, ...] = ()
+    join_using_alias: str | None = None
+    join_vars: tuple[Expr, ...] = ()  # what each join column stands for
+    sample: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRef:
+    varno: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    kind: JoinType
+    left: RangeRef | Join
+    right: RangeRef | Join
+    quals: Expr | None
+    varno: int
+    natural: bool = False
+    using: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    expr: Expr
+    name: str
+    resno: int
+    junk: bool = False
+    origin: tuple[int, int] | None = None  # (relid, attnum) of a plain column
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    name: str | None
+    refname: str | None
+    partition: tuple[SortGroup, ...]
+    order: tuple[SortGroup, ...]
+    frame_mode: str = "RANGE"
+    frame_start: str = "UNBOUNDED PRECEDING"
+    frame_end: str = "CURRENT ROW"
+    start_offset: Expr | None = None
+    end_offset: Expr | None = None
+    exclude: str | None = None
+    explicit_frame: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    name: str
+    columns: tuple[str, ...]
+    query: Query
+    recursive: bool = False
+    materialized: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    op: SetOp
+    all: bool
+    left: SetOperation | RangeRef
+    right: SetOperation | RangeRef
+    columns: tuple[Column, ...]
+    eqops: tuple[int, ...] = ()
+    sortops: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSets:
+    """Sets of resnos after expansion: ((1, 2), (1,), ())."""
+
+    sets: tuple[tuple[int, ...], ...]
+    text: Any = None  # the clause as written, for deparse
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT: what it gives (targets) from what (rtable, from_)."""
+
+    targets: tuple[Target, ...]
+    rtable: tuple[Rte, ...] = ()
+    from_: tuple[RangeRef | Join, ...] = ()
+    where: Expr | None = None
+    group: tuple[SortGroup, ...] = ()
+    grouping_sets: GroupingSets | None = None
+    group_distinct: bool = False
+    having: Expr | None = None
+    windows: tuple[Window, ...] = ()
+    distinct: tuple[SortGroup, ...] | None = None
+    distinct_on: bool = False
+    sort: tuple[SortGroup, ...] = ()
+    limit: Expr | None = None
+    offset: Expr | None = None
+    with_ties: bool = False
+    set_operation: SetOperation | None = None
+    ctes: tuple[Cte, ...] = ()
+    recursive: bool = False
+    has_aggregates: bool = False
+    has_sublinks: bool = False
+    has_target_srfs: bool = False
+    row_marks: tuple[Any, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in self.targets if not t.junk)
