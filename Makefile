@@ -1,0 +1,39 @@
+# make demo   the main job on a real example, and its result
+# make test   everything that must hold: ruff, mypy, pytest
+# make lint   ruff and mypy alone
+# make bench  what is measured, beside what it is measured against
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench tables clean
+
+$(BIN)/pgrepl: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(BIN)/pgrepl
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+demo: $(BIN)/pgrepl
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+lint: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+tables: $(VENV)/.test
+	$(BIN)/python -m pgrepl.sql.make_tables
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

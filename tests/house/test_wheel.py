@@ -1,0 +1,58 @@
+"""The wheel is whole: built from a clean tree, installed into a fresh environment, it answers and runs a script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCRIPT = """\
+CREATE TABLE t (a int PRIMARY KEY, b text);
+CREATE PUBLICATION p FOR TABLE t (a, b) WHERE (a > 5);
+\\dRp+ p
+"""
+
+PRINTED = """\
+CREATE TABLE
+CREATE PUBLICATION
+                               Publication p
+  Owner   | All tables | Inserts | Updates | Deletes | Truncates | Via root 
+----------+------------+---------+---------+---------+-----------+----------
+ postgres | f          | t       | t       | t       | t         | f
+Tables:
+    "public.t" (a, b) WHERE (a > 5)
+
+"""  # noqa: W291
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work / "dist"), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = (work / "dist").glob("*.whl")
+    venv.create(work / "venv", with_pip=True)
+    python = work / "venv" / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", str(wheel)], check=True, capture_output=True)
+    return work / "venv" / "bin" / "pgrepl"
+
+
+def test_the_installed_wheel_says_its_version(installed: Path) -> None:
+    from pgrepl import __version__
+
+    done = subprocess.run([str(installed), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"pgrepl {__version__} (PostgreSQL 17)\n"
+
+
+def test_the_installed_wheel_runs_a_script(installed: Path, tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    done = subprocess.run(
+        [str(installed), "-X"], input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.stderr, done.stdout, done.returncode) == ("", PRINTED, 0)
