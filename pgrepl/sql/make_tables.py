@@ -1,0 +1,308 @@
+"""Makes `tables.bin` from the grammar: `python -m pgrepl.sql.make_tables`.
+
+Lark reads the grammar files and computes the LALR(1) look-aheads; the rules of precedence are yacc's and live here, as
+Lark has none: where it sees a conflict it silently shifts. A conflict that no precedence decides is an error.
+
+The file's directives, which Lark does not know, are `%left`, `%right`, `%nonassoc` (each line binds tighter than the
+ones before it) and `%prec TERMINAL alias …` (an alternative that takes the precedence of TERMINAL instead of that of
+its own last terminal). `%statement rule …` adds alternatives to the rule `statement`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lark.common import ParserConf
+from lark.grammar import Rule
+from lark.load_grammar import load_grammar
+from lark.parsers.lalr_analysis import LALR_Analyzer
+
+from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
+from pgrepl.sql.tables import ACCEPT, PATH, Row, Tables, pack
+
+GRAMMAR = Path(__file__).parents[2] / "grammar"
+STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
+
+_DIRECTIVE = re.compile(r"^%(left|right|nonassoc|prec|statement)\b(.*)$", re.M)
+_KEYWORD_RULES = {
+    KeywordClass.UNRESERVED: "unreserved_keyword",
+    KeywordClass.COL_NAME: "col_name_keyword",
+    KeywordClass.TYPE_FUNC_NAME: "type_func_name_keyword",
+    KeywordClass.RESERVED: "reserved_keyword",
+}
+
+
+class GrammarConflict(Exception):
+    """The grammar is ambiguous for one token of look-ahead, or says something the builders could not follow."""
+
+
+@dataclass
+class Grammar:
+    """The grammar as one text for Lark, with the directives taken out."""
+
+    text: str
+    precedence: dict[str, tuple[int, str]] = field(default_factory=dict)  # terminal → (level, associativity)
+    overrides: dict[str, str] = field(default_factory=dict)  # alias → terminal
+
+
+def source(folder: Path = GRAMMAR) -> str:
+    """All files of the grammar and the key words' terminals and classes, joined."""
+    files = [path.read_text("utf-8") for path in sorted(folder.glob("*.lark"))]
+    return "\n".join(files + [keyword_rules()])
+
+
+def keyword_rules() -> str:
+    lines = [f'{word.upper()}: "{word.upper()}"' for word in KEYWORDS]
+    for kind, rule in _KEYWORD_RULES.items():
+        lines.append(_choice(rule, (word for word, of in KEYWORDS.items() if of is kind)))
+    lines.append(_choice("bare_label_keyword", (word for word in KEYWORDS if word not in AS_LABEL)))
+    return "\n".join(lines) + "\n"
+
+
+def _choice(rule: str, words: Any) -> str:
+    return f"!{rule}: " + "\n  | ".join(f'"{word.upper()}"' for word in words)
+
+
+def fingerprint(text: str) -> str:
+    """What the tables are compared by: the grammar, and this module's way of making tables."""
+    return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()
+
+
+def read_directives(text: str) -> Grammar:
+    grammar = Grammar(_DIRECTIVE.sub("", text))
+    statements: list[str] = []
+    level = 0
+    for kind, rest in _DIRECTIVE.findall(text):
+        words = rest.split("//")[0].split()
+        if kind == "prec":
+            grammar.overrides.update((alias, words[0]) for alias in words[1:])
+            continue
+        if kind == "statement":
+            statements += words
+            continue
+        level += 1
+        for word in words:
+            if word in grammar.precedence:
+                raise GrammarConflict(f"{word} has two precedences")
+            grammar.precedence[word] = (level, kind)
+    if statements:
+        grammar.text += "statement: " + "\n  | ".join(statements) + "\n"
+    return grammar
+
+
+class YaccAnalyzer(LALR_Analyzer):  # type: ignore[misc]
+    """Lark's LALR(1) with yacc's precedence. `actions` holds a dict for each state: symbol name → action."""
+
+    def __init__(self, conf: ParserConf, grammar: Grammar) -> None:
+        super().__init__(conf)
+        self.grammar = grammar
+        self.actions: list[Row] = []
+        self.rules: list[Rule] = []
+        self.start_numbers: dict[str, int] = {}
+
+    def rule_precedence(self, rule: Rule) -> tuple[int, str] | None:
+        if rule.alias in self.grammar.overrides:
+            return self.grammar.precedence[self.grammar.overrides[rule.alias]]
+        terminals = [symbol.name for symbol in rule.expansion if symbol.is_term]
+        return self.grammar.precedence.get(terminals[-1]) if terminals else None
+
+    def shifts(self, rule: Rule, terminal: str) -> bool | None:
+        """True to shift, False to reduce, None for an error (nonassoc)."""
+        of_rule, of_terminal = self.rule_precedence(rule), self.grammar.precedence.get(terminal)
+        if of_rule is None or of_terminal is None:
+            raise GrammarConflict(f"shift/reduce at {terminal}: {rule}")
+        if of_rule[0] != of_terminal[0]:
+            return of_rule[0] < of_terminal[0]
+        return {"right": True, "left": False, "nonassoc": None}[of_terminal[1]]
+
+    def compute_lalr1_states(self) -> None:
+        states = self.in_order()
+        numbers = {id(state): number for number, state in enumerate(states)}
+        rule_numbers: dict[Rule, int] = {}
+        conflicts: list[str] = []
+        for state in states:
+            actions: Row = {symbol.name: numbers[id(to)] for symbol, to in state.transitions.items()}
+            for terminal, rules in sorted(state.lookaheads.items(), key=lambda item: item[0].name):
+                if len(rules) > 1:
+                    conflicts.append(f"reduce/reduce at {terminal.name}: " + " // ".join(sorted(map(str, rules))))
+                rule = next(iter(rules))
+                shifts: bool | None = False
+                if terminal.name in actions:
+                    try:
+                        shifts = self.shifts(rule, terminal.name)
+                    except GrammarConflict as conflict:
+                        conflicts.append(str(conflict))
+                if shifts is None:
+                    actions[terminal.name] = None
+                elif not shifts:
+                    actions[terminal.name] = -1 - rule_numbers.setdefault(rule, len(rule_numbers))
+            self.actions.append(actions)
+        if conflicts:
+            raise GrammarConflict(f"{len(conflicts)} conflicts:\n" + "\n".join(conflicts))
+        self.rules = list(rule_numbers)
+        for start, root in self.lr0_start_states.items():
+            self.start_numbers[start] = numbers[id(root)]
+            end = next(to for symbol, to in root.transitions.items() if symbol.name == start)
+            self.actions[numbers[id(end)]]["$END"] = ACCEPT
+
+    def in_order(self) -> list[Any]:
+        """The states in an order that does not depend on how Python hashes."""
+        states = list(self.lr0_start_states.values())
+        seen = {id(state) for state in states}
+        for state in states:
+            for _, to in sorted(state.transitions.items(), key=lambda item: item[0].name):
+                if id(to) not in seen:
+                    seen.add(id(to))
+                    states.append(to)
+        return states
+
+
+def make(text: str, starts: tuple[str, ...] = STARTS) -> Tables:
+    grammar = read_directives(text)
+    lark_grammar, _ = load_grammar(grammar.text, "grammar", [], False)
+    _, rules, _ = lark_grammar.compile(list(starts), "*")
+    check_terminals(rules)
+    analyzer = YaccAnalyzer(ParserConf(rules, {}, list(starts)), grammar)
+    analyzer.compute_lalr()
+    return compact(analyzer, fingerprint(text))
+
+
+def check_terminals(rules: list[Rule]) -> None:
+    """A misspelt literal would silently become a terminal that the scanner never gives."""
+    known = {word.upper() for word in KEYWORDS}
+    for rule in rules:
+        for symbol in rule.expansion:
+            if symbol.is_term and symbol.name not in known | OTHER_TERMINALS:
+                raise GrammarConflict(f"the scanner has no {symbol.name}: {rule}")
+
+
+def children(rule: Rule) -> tuple[int, ...]:
+    """Where the children of a rule are on the value stack, counted from its top; 0 is None, for an absent [option]."""
+    symbols = list(enumerate(rule.expansion, -len(rule.expansion)))
+    if rule.options.empty_indices:
+        places = iter(symbols)
+        symbols = [(0, None) if absent else next(places) for absent in rule.options.empty_indices]
+    return tuple(place for place, symbol in symbols if symbol is None or not (symbol.is_term and symbol.filter_out))
+
+
+def packed_rule(rule: Rule, numbers: dict[str, int]) -> tuple[int, int, str, tuple[int, ...]]:
+    kept = children(rule)
+    if rule.alias is None and len(kept) != 1:
+        raise GrammarConflict(f"an alternative with {len(kept)} children needs an alias: {rule}")
+    return numbers[rule.origin.name], len(rule.expansion), rule.alias or "", kept
+
+
+def compact(analyzer: YaccAnalyzer, mark: str) -> Tables:
+    nonterminals = sorted({str(rule.origin.name) for rule in analyzer.rules})
+    numbers = {name: number for number, name in enumerate(nonterminals)}
+    rules = [packed_rule(rule, numbers) for rule in analyzer.rules]
+    skip_unit_rules(analyzer, rules, nonterminals)
+    live = reachable(analyzer)
+    renumbered = {old: new for new, old in enumerate(live)}
+
+    def moved(action: int | None) -> int | None:
+        return action if action is None or action < 0 or action == ACCEPT else renumbered[action]
+
+    actions = [{symbol: moved(action) for symbol, action in analyzer.actions[old].items()} for old in live]
+    gotos = [pack_gotos(actions, name) for name in nonterminals]
+    terminal_rows = [{name: action for name, action in row.items() if name not in numbers} for row in actions]
+    bases, packed = pack_rows(terminal_rows)
+    starts = {start: renumbered[number] for start, number in analyzer.start_numbers.items()}
+    return Tables(mark, starts, bases, packed, gotos, rules)
+
+
+def lone_reduction(row: Row) -> int | None:
+    """The action of a state that reduces by one rule whatever comes."""
+    actions = set(row.values())
+    action = next(iter(actions), None)
+    return action if len(actions) == 1 and action is not None and action < 0 else None
+
+
+def skip_unit_rules(
+    analyzer: YaccAnalyzer, rules: list[tuple[int, int, str, tuple[int, ...]]], names: list[str]
+) -> None:
+    """Go past states that would only hand a child on (`a_expr: c_expr`), straight to where that leads."""
+    for row in analyzer.actions:
+        for symbol, action in row.items():
+            while action is not None and 0 <= action < ACCEPT:
+                reduction = lone_reduction(analyzer.actions[action])
+                if reduction is None:
+                    break
+                nonterminal, length, alias, _ = rules[-1 - reduction]
+                if length != 1 or alias:
+                    break
+                action = row[symbol] = row[names[nonterminal]]
+
+
+def reachable(analyzer: YaccAnalyzer) -> list[int]:
+    states = list(analyzer.start_numbers.values())
+    seen = set(states)
+    for state in states:
+        for action in analyzer.actions[state].values():
+            if action is not None and 0 <= action < ACCEPT and action not in seen:
+                seen.add(action)
+                states.append(action)
+    return states
+
+
+def pack_gotos(actions: list[Row], name: str) -> tuple[dict[int, int], int]:
+    targets = {state: row[name] for state, row in enumerate(actions) if name in row}
+    usual = Counter(targets.values()).most_common(1)[0][0] if targets else 0
+    return {state: to for state, to in targets.items() if to != usual}, usual  # type: ignore[misc]
+
+
+def pack_rows(rows: list[Row]) -> tuple[list[Row], list[tuple[int, Row, int | None] | int]]:
+    """Rows as differences from a few base rows; the most frequent reduction of a row is its default (as in bison)."""
+    packed: list[Any] = [None] * len(rows)
+    bases: list[frozenset[tuple[str, int | None]]] = []
+    for state in sorted(range(len(rows)), key=lambda state: (-len(rows[state]), state)):
+        lone = lone_reduction(rows[state])
+        if lone is not None:
+            packed[state] = lone
+            continue
+        reductions = Counter(action for action in rows[state].values() if action is not None and action < 0)
+        default = min(reductions, key=lambda action: (-reductions[action], -action)) if reductions else None
+        row = {name: action for name, action in rows[state].items() if default is None or action != default}
+        entries = frozenset(row.items())
+        distance, base = min(
+            ((len(base ^ entries), number) for number, base in enumerate(bases)), default=(len(row), -1)
+        )
+        if len(row) >= 25 and distance > max(20, len(row) // 4):
+            bases.append(entries)
+            distance, base = 0, len(bases) - 1
+        if base < 0 or distance >= len(row):
+            packed[state] = (-1, row, default)
+            continue
+        difference: Row = {name: default for name, _ in bases[base] - entries if name not in row}
+        difference.update(entries - bases[base])
+        packed[state] = (base, dict(sorted(difference.items())), default)
+    return [dict(sorted(base, key=lambda entry: entry[0])) for base in bases], packed
+
+
+OTHER_TERMINALS = frozenset(
+    """
+    IDENT ICONST FCONST SCONST BCONST XCONST PARAM OP
+    NOT_LA NULLS_LA WITH_LA WITHOUT_LA FORMAT_LA
+    TYPECAST DOT_DOT COLON_EQUALS EQUALS_GREATER LESS_EQUALS GREATER_EQUALS NOT_EQUALS
+    COMMA LPAR RPAR LSQB RSQB DOT SEMICOLON COLON PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX LESSTHAN MORETHAN EQUAL
+    """.split()
+)
+"""What the scanner gives besides key words."""
+
+
+def main() -> None:
+    text = source()
+    tables = make(text)
+    data = pack(tables)
+    PATH.write_bytes(data)
+    print(f"{len(tables.rules)} rules, {len(tables.packed_rows)} states, {len(data)} bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Text → raw statements: the LALR loop over the tables.
+
+It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with a
+single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from operator import itemgetter
+from typing import Any, cast
+
+from pgrepl.errors import Report
+from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder
+from pgrepl.sql.nodes import Expr, Statement, TypeName, UnsupportedStmt
+from pgrepl.sql.scanner import Token, error_at, tokens
+from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
+
+
+@dataclass(frozen=True, slots=True)
+class RawStmt:
+    """One statement of a query string: where it starts, and its length (0: up to the end of the string)."""
+
+    stmt: Statement
+    location: int
+    length: int
+
+
+OnNotice = Callable[[Report], None]
+
+
+def parse(text: str, on_notice: OnNotice | None = None) -> list[RawStmt]:
+    """The statements of a query string, as raw_parser gives them. Empty statements are left out."""
+    statements: list[RawStmt] = _parser().parse("parse_toplevel", text, on_notice)
+    return statements
+
+
+def parse_expression(text: str, on_notice: OnNotice | None = None) -> Expr:
+    """A text that is one expression."""
+    return cast(Expr, _parser().parse("parse_expression", text, on_notice))
+
+
+def parse_type_name(text: str, on_notice: OnNotice | None = None) -> TypeName:
+    """A text that is a type's name, as in `'numeric(10,2)'::regtype`."""
+    return cast(TypeName, _parser().parse("parse_type_name", text, on_notice))
+
+
+class _Unexpected(Exception):
+    """The grammar has no place for this token."""
+
+
+class _Rules:
+    """The rules, made ready for the loop: for each its length, gotos, location, child and builder."""
+
+    def __init__(self, tables: Tables) -> None:
+        for family in FAMILIES:
+            import_module(f"pgrepl.sql.build.{family}")
+        self.reductions = [self.reduction(tables, *rule) for rule in tables.rules]
+
+    @staticmethod
+    def reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]) -> tuple[Any, ...]:
+        gotos = tables.gotos[nonterminal]
+        builder, at = _builder(alias) if alias else (None, 1)
+        elsewhere = None
+        if length and at != 1:
+            elsewhere = itemgetter(*(symbol - 1 - length for symbol in (at if isinstance(at, tuple) else (at,))))
+        one = kept[0] if len(kept) == 1 else None
+        several = itemgetter(*kept) if len(kept) > 1 else None
+        return length, gotos, elsewhere, one, several, builder
+
+
+def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
+    """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
+    if alias in BUILDERS:
+        return BUILDERS[alias]
+    prefix, _, what = alias.partition("unsupported_")
+    if prefix or not what:
+        raise LookupError(f"no builder for the alias {alias} of the grammar")
+    statement = what.upper().replace("_", " ")
+    return lambda location, *_: UnsupportedStmt(statement, location), 1
+
+
+class _Parser:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.reductions = _Rules(tables).reductions
+        self.rows: list[Row | int | None] = [row if isinstance(row, int) else None for row in tables.packed_rows]
+        self.defaults: list[int | None] = [None] * len(self.rows)
+
+    def row(self, state: int) -> Row:
+        """Put a state's row together: the first time the parser comes through it."""
+        row, self.defaults[state] = unpack_row(self.tables, state)
+        self.rows[state] = row
+        return row
+
+    def parse(self, start: str, text: str, on_notice: OnNotice | None) -> Any:
+        rows, defaults, reductions = self.rows, self.defaults, self.reductions
+        source = tokens(text, on_notice)
+        state = self.tables.starts[start]
+        states, values, locations = [state], [cast(Any, None)], [-1]
+        token: Token | None = None
+        last: Token = ("$END", None, 0, 0)
+        action: Any
+        try:
+            while True:
+                row: Any = rows[state]
+                if row.__class__ is int:
+                    action = row
+                else:
+                    if row is None:
+                        row = self.row(state)
+                    if token is None:
+                        token = last = next(source)
+                    action = row.get(token[0], defaults[state])
+                    if action is None:
+                        raise _Unexpected
+                    if action >= 0:
+                        if action == ACCEPT:
+                            return values[-1]
+                        state = action
+                        states.append(state)
+                        values.append(token[1])
+                        locations.append(token[2])
+                        token = None
+                        continue
+                length, (gotos, usual), elsewhere, one, several, builder = reductions[-1 - action]
+                first = location = locations[-length] if length else -1
+                if elsewhere is not None:
+                    location = elsewhere(locations)
+                if builder is None:
+                    value = values[one]
+                elif one is not None:
+                    value = builder(location, values[one])
+                elif several is not None:
+                    value = builder(location, *several(values))
+                else:
+                    value = builder(location)
+                if length:
+                    del states[-length:], values[-length:], locations[-length:]
+                state = gotos.get(states[-1], usual)
+                states.append(state)
+                values.append(value)
+                locations.append(first)
+        except _Unexpected:
+            raise error_at(last, "syntax error", text) from None
+        except AtCurrentToken as fault:
+            raise error_at(last, str(fault), text) from None
+
+
+@cache
+def _parser() -> _Parser:
+    return _Parser(load())

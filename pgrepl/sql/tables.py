@@ -1,0 +1,54 @@
+"""The parse tables: what `tables.bin` holds, how it is read, and how a state's row is looked up.
+
+`pgrepl.sql.make_tables` writes the file from the grammar; this module reads it with marshal in a few milliseconds. A row
+maps the name of a terminal to an action. Most rows share their content, so the file stores a row as (base row, difference,
+default reduction), and a row is put together when the parser first comes through its state.
+
+Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
+"""
+
+from __future__ import annotations
+
+import marshal
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ACCEPT = 1 << 30
+MARSHAL_VERSION = 4
+PATH = Path(__file__).with_name("tables.bin")
+
+Row = dict[str, "int | None"]
+
+
+@dataclass(slots=True)
+class Tables:
+    fingerprint: str
+    starts: dict[str, int]
+    bases: list[Row]
+    packed_rows: list[tuple[int, Row, int | None] | int]
+    """Per state: (number of the base row or -1, difference, default), or the lone reduction of a state that needs no token."""
+    gotos: list[tuple[dict[int, int], int]]
+    """Per nonterminal: state before it → state after it, and the most usual one, which is left out of the dict."""
+    rules: list[tuple[int, int, str, tuple[int, ...]]]
+    """(nonterminal, length, alias, places of the children on the value stack: -length … -1, or 0 for None)."""
+
+
+def unpack_row(tables: Tables, state: int) -> tuple[Row, int | None]:
+    """A state's whole row and its default action."""
+    packed = tables.packed_rows[state]
+    assert not isinstance(packed, int)
+    base, difference, default = packed
+    return ({**tables.bases[base], **difference} if base >= 0 else difference), default
+
+
+def pack(tables: Tables) -> bytes:
+    fields = (tables.fingerprint, tables.starts, tables.bases, tables.packed_rows, tables.gotos, tables.rules)
+    return marshal.dumps(fields, MARSHAL_VERSION)
+
+
+@cache
+def load() -> Tables:
+    fields: tuple[Any, ...] = marshal.loads(PATH.read_bytes())
+    return Tables(*fields)
