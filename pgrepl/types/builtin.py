@@ -1,0 +1,371 @@
+"""What PostgreSQL 17 knows from birth: its built-in types, functions, operators, casts, aggregates, collations and
+operator classes, as `initdb` makes them.
+
+The rows stand in `data/*.tsv` (made by `make_builtin`). A file is read when something first asks for it, a row becomes
+an object when it is first asked for, and an index is made when it is first used: a prompt that never calls a function
+never reads `pg_proc`.
+
+    >>> type_by_name("integer") is None, type_by_name("int4").oid
+    (True, 23)
+    >>> [p.argtypes for p in procs_by_name("lower")]
+    [(25,), (3831,), (4537,)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+DATA = Path(__file__).with_name("data")
+
+INTERNAL, C, SQL = 12, 13, 14  # pg_language
+
+
+class PgType(NamedTuple):
+    oid: int
+    name: str
+    schema: str
+    len: int
+    byval: bool
+    typtype: str
+    category: str
+    preferred: bool
+    delim: str
+    relid: int
+    elem: int
+    array: int
+    input: str
+    output: str
+    receive: str
+    send: str
+    modin: str
+    modout: str
+    analyze: str
+    subscript: str
+    align: str
+    storage: str
+    notnull: bool
+    basetype: int
+    typmod: int
+    ndims: int
+    collation: int
+
+
+class Proc(NamedTuple):
+    """argtypes are the input arguments; allargtypes, argmodes are None unless there are OUT, VARIADIC or TABLE ones."""
+
+    oid: int
+    name: str
+    schema: str
+    lang: int
+    variadic: int
+    kind: str  # f, p, a, w
+    strict: bool
+    leakproof: bool
+    retset: bool
+    volatile: str
+    parallel: str
+    cost: float
+    rows: float
+    nargs: int
+    ndefaults: int
+    rettype: int
+    argtypes: tuple[int, ...]
+    allargtypes: tuple[int, ...] | None
+    argmodes: str | None
+    argnames: tuple[str, ...] | None
+    defaults: tuple[str, ...]  # SQL of the last ndefaults arguments
+    src: str
+    support: int
+
+
+class Operator(NamedTuple):
+    oid: int
+    name: str
+    kind: str  # b, l
+    canmerge: bool
+    canhash: bool
+    left: int
+    right: int
+    result: int
+    commutator: int
+    negator: int
+    code: int
+    rest: int
+    join: int
+
+
+class Cast(NamedTuple):
+    oid: int
+    source: int
+    target: int
+    func: int
+    context: str  # e, a, i
+    method: str  # f, i, b
+
+
+class Aggregate(NamedTuple):
+    oid: int
+    kind: str  # n, o, h
+    numdirectargs: int
+    transfn: int
+    finalfn: int
+    sortop: int
+    transtype: int
+    initval: str | None
+
+
+class Collation(NamedTuple):
+    oid: int
+    name: str
+    provider: str
+    deterministic: bool
+    encoding: int
+    collate: str | None
+    ctype: str | None
+    locale: str | None
+    icurules: str | None
+    version: str | None
+
+
+class Range(NamedTuple):
+    """oid is the range type."""
+
+    oid: int
+    subtype: int
+    multirange: int
+    collation: int
+    subopc: int
+    canonical: int
+    subdiff: int
+
+
+class AccessMethod(NamedTuple):
+    oid: int
+    name: str
+    handler: int
+    type: str
+
+
+class OpFamily(NamedTuple):
+    oid: int
+    method: int
+    name: str
+
+
+class OpClass(NamedTuple):
+    oid: int
+    method: int
+    name: str
+    family: int
+    intype: int
+    default: bool
+    keytype: int
+
+
+class Amop(NamedTuple):
+    oid: int
+    family: int
+    lefttype: int
+    righttype: int
+    strategy: int
+    purpose: str
+    operator: int
+    method: int
+    sortfamily: int
+
+
+class Amproc(NamedTuple):
+    oid: int
+    family: int
+    lefttype: int
+    righttype: int
+    number: int
+    proc: int
+
+
+Row = TypeVar("Row")
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+
+
+def _field(text: str) -> str | None:
+    """One field of COPY text format."""
+    if "\\" not in text:
+        return text
+    if text == "\\N":
+        return None
+    out = []
+    chars = iter(text)
+    for char in chars:
+        out.append(_ESCAPES[next(chars)] if char == "\\" else char)
+    return "".join(out)
+
+
+def _oids(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, text.split())) if text else ()
+
+
+_READERS: dict[str, Callable[[str | None], object]] = {
+    "int": lambda s: int(s or 0),
+    "float": lambda s: float(s or 0),
+    "bool": lambda s: s == "t",
+    "str": lambda s: s,
+    "str | None": lambda s: s,
+    "tuple[int, ...]": _oids,
+    "tuple[int, ...] | None": lambda s: None if s is None else _oids(s),
+    "tuple[str, ...]": lambda s: tuple(s.split("\n")) if s else (),
+    "tuple[str, ...] | None": lambda s: None if s is None else tuple(s.split(",")),
+}
+
+
+class Table(Generic[Row]):
+    """One catalog: its lines by OID, its rows made when asked for."""
+
+    def __init__(self, name: str, row: type[Row]) -> None:
+        self._name = name
+        self._row = row
+        self._lines: dict[int, str] = {}
+        self._rows: dict[int, Row] = {}
+        self._names: dict[str, list[int]] = {}
+        self._columns: list[Callable[[str | None], object]] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        """All rows, in OID order."""
+        return (self._make(oid) for oid in self._read())
+
+    def get(self, oid: int) -> Row | None:
+        row = self._rows.get(oid)
+        if row is None and oid in self._read():
+            row = self._make(oid)
+        return row
+
+    def named(self, name: str) -> list[Row]:
+        """The rows whose name (always the second field) is this."""
+        if not self._names:
+            for oid, line in self._read().items():
+                start = line.index("\t") + 1
+                self._names.setdefault(line[start : line.index("\t", start)], []).append(oid)
+        return [self._make(oid) for oid in self._names.get(name, ())]
+
+    def _read(self) -> dict[int, str]:
+        """OID → line of the file."""
+        if not self._lines:
+            lines = (DATA / f"{self._name}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+            self._lines = {int(line[: line.index("\t")]): line for line in lines}
+            kinds = self._row.__annotations__.values()  # text, or typing.ForwardRef around it
+            self._columns = [_READERS[getattr(kind, "__forward_arg__", kind)] for kind in kinds]
+        return self._lines
+
+    def _make(self, oid: int) -> Row:
+        row = self._rows.get(oid)
+        if row is None:
+            fields = self._lines[oid].split("\t")
+            row = self._row(*[read(_field(text)) for read, text in zip(self._columns, fields, strict=True)])
+            self._rows[oid] = row
+        return row
+
+
+types: Table[PgType] = Table("pg_type", PgType)
+procs: Table[Proc] = Table("pg_proc", Proc)
+operators: Table[Operator] = Table("pg_operator", Operator)
+casts: Table[Cast] = Table("pg_cast", Cast)
+aggregates: Table[Aggregate] = Table("pg_aggregate", Aggregate)
+collations: Table[Collation] = Table("pg_collation", Collation)
+ranges: Table[Range] = Table("pg_range", Range)
+access_methods: Table[AccessMethod] = Table("pg_am", AccessMethod)
+opfamilies: Table[OpFamily] = Table("pg_opfamily", OpFamily)
+opclasses: Table[OpClass] = Table("pg_opclass", OpClass)
+amops: Table[Amop] = Table("pg_amop", Amop)
+amprocs: Table[Amproc] = Table("pg_amproc", Amproc)
+
+type_by_oid = types.get
+proc_by_oid = procs.get
+operator_by_oid = operators.get
+aggregate_by_oid = aggregates.get
+collation_by_oid = collations.get
+range_by_oid = ranges.get
+opclass_by_oid = opclasses.get
+opfamily_by_oid = opfamilies.get
+
+
+def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:
+    """By its name in pg_type: int4, not integer."""
+    return next((t for t in types.named(name) if t.schema == schema), None)
+
+
+def procs_by_name(name: str, schema: str = "pg_catalog") -> list[Proc]:
+    return [p for p in procs.named(name) if p.schema == schema]
+
+
+operators_by_name = operators.named
+
+
+def operator(name: str, left: int, right: int) -> Operator | None:
+    """The operator of exactly these operand types (left 0: prefix)."""
+    return next((o for o in operators.named(name) if o.left == left and o.right == right), None)
+
+
+_casts: dict[tuple[int, int], Cast] = {}
+
+
+def cast(source: int, target: int) -> Cast | None:
+    if not _casts:
+        _casts.update(((c.source, c.target), c) for c in casts)
+    return _casts.get((source, target))
+
+
+def collation_by_name(name: str) -> Collation | None:
+    return next(iter(collations.named(name)), None)
+
+
+def access_method_by_name(name: str) -> AccessMethod | None:
+    return next(iter(access_methods.named(name)), None)
+
+
+def ranges_of_subtype(subtype: int) -> list[Range]:
+    return [r for r in ranges if r.subtype == subtype]
+
+
+def range_of_multirange(multirange: int) -> Range | None:
+    return next((r for r in ranges if r.multirange == multirange), None)
+
+
+def default_opclass(typoid: int, method: int) -> OpClass | None:
+    """The default operator class whose input type is exactly this one."""
+    return next((c for c in opclasses if c.default and c.intype == typoid and c.method == method), None)
+
+
+def amops_of_family(family: int) -> list[Amop]:
+    return [a for a in amops if a.family == family]
+
+
+def amops_of_operator(oid: int) -> list[Amop]:
+    return [a for a in amops if a.operator == oid]
+
+
+def amproc(family: int, lefttype: int, righttype: int, number: int) -> int:
+    """The OID of a family's support function; 0 when it has none."""
+    wanted = (family, lefttype, righttype, number)
+    return next((a.proc for a in amprocs if (a.family, a.lefttype, a.righttype, a.number) == wanted), 0)
+
+
+def element_type(oid: int) -> int:
+    """The element type of a true array type, else 0 (as get_element_type does)."""
+    found = type_by_oid(oid)
+    return found.elem if found is not None and found.subscript == "array_subscript_handler" else 0
+
+
+def array_type(oid: int) -> int:
+    """The array type over this type; 0 when it has none."""
+    found = type_by_oid(oid)
+    return found.array if found is not None else 0
+
+
+def base_type(oid: int) -> int:
+    """What a domain is over; any other type is its own base."""
+    found = type_by_oid(oid)
+    while found is not None and found.typtype == "d":
+        oid, found = found.basetype, type_by_oid(found.basetype)
+    return oid
