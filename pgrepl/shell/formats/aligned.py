@@ -1,0 +1,212 @@
+"""The aligned and wrapped formats: boxes around cells, as psql's print_aligned_text draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.shell.linestyle import LineStyle, Rule, line_style
+from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.width import display_lines, take_columns
+
+Lines = list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The table cut into lines, and how wide each column is to be."""
+
+    headers: list[Lines]
+    rows: list[list[Lines]]
+    widths: list[int]
+    total: int  # the whole table's width
+    header_total: int  # what the headers alone need
+
+    def exceeds(self, columns: int) -> bool:
+        return 0 < columns < max(self.total, self.header_total)
+
+
+def lay_out(table: Table, options: PrintOptions, columns: int) -> Layout:
+    """Measure every cell; in the wrapped format narrow the columns until the table fits, if it can."""
+    headers = [display_lines(text) for text in table.headers]
+    rows = [[display_lines(cell) for cell in row] for row in table.rows]
+    header_widths = [max(width for _, width in lines) for lines in headers]
+    widths = list(header_widths)
+    sums = [0] * len(widths)
+    for row in rows:
+        for at, lines in enumerate(row):
+            width = lines[0][1] if len(lines) == 1 else max(width for _, width in lines)
+            sums[at] += width
+            if width > widths[at]:
+                widths[at] = width
+    count = len(widths)
+    border = min(options.border, 2)
+    frame = count if border == 0 else count * 3 - (1 if count else 0) if border == 1 else count * 3 + 1
+    total, header_total = frame + sum(widths), frame + sum(header_widths)
+    if options.format == "wrapped" and 0 < columns and header_total <= columns:
+        averages = [width // len(rows) for width in sums] if rows else sums
+        wrapped = list(widths)
+        while total > columns:
+            at = _worst_column(wrapped, widths, header_widths, averages)
+            if at is None:
+                break
+            wrapped[at] -= 1
+            total -= 1
+        widths = wrapped
+    return Layout(headers, rows, widths, total, header_total)
+
+
+def _worst_column(wrapped: list[int], widths: list[int], headers: list[int], averages: list[int]) -> int | None:
+    """The column whose narrowing wraps the fewest values: widest against its average, wide ones a little sooner."""
+    best, worst = 0.0, None
+    for at, average in enumerate(averages):
+        if average and wrapped[at] > headers[at]:
+            ratio = wrapped[at] / average + widths[at] * 0.01
+            if ratio > best:
+                best, worst = ratio, at
+    return worst
+
+
+def extra_lines(layout: Layout) -> int:
+    """Lines beyond one a row, for deciding about the pager, counted as psql counts them."""
+    extra = max((len(lines) for lines in layout.headers), default=0)
+    for row in layout.rows:
+        tallest = 0
+        for lines, column in zip(row, layout.widths, strict=True):
+            width = max(width for _, width in lines)
+            if width > 0 and column:
+                tallest = max(tallest, (width - 1) // column + len(lines) - 1)
+        extra += tallest
+    return extra
+
+
+def aligned(table: Table, options: PrintOptions, layout: Layout) -> str:
+    style = line_style(options)
+    border = min(options.border, 2)
+    out: list[str] = []
+    if options.start_table:
+        if table.title is not None and not options.tuples_only:
+            width = max(width for _, width in display_lines(table.title))
+            out.append(" " * max((layout.total - width) // 2, 0) + table.title + "\n")
+        if not options.tuples_only:
+            if border == 2:
+                out.append(horizontal_line(layout.widths, border, style.top))
+            _draw_headers(out, layout, border, style)
+            out.append(horizontal_line(layout.widths, border, style.header))
+    _draw_rows(out, layout, table.aligns, border, style)
+    if options.stop_table:
+        if border == 2:
+            out.append(horizontal_line(layout.widths, border, style.bottom))
+        if not options.tuples_only:
+            out.extend(footer + "\n" for footer in table.footers_to_print(options))
+        out.append("\n")
+    return "".join(out)
+
+
+def horizontal_line(widths: list[int], border: int, rule: Rule) -> str:
+    line = rule.horizontal
+    between = " " if border == 0 else line + rule.middle + line
+    middle = between.join(line * width for width in widths)
+    if border == 0:
+        return middle + "\n"
+    if border == 1:
+        return line + middle + line + "\n"
+    return rule.left + line + middle + line + rule.right + "\n"
+
+
+def _draw_headers(out: list[str], layout: Layout, border: int, style: LineStyle) -> None:
+    last = len(layout.headers) - 1
+    for number in range(max((len(lines) for lines in layout.headers), default=0)):
+        if border == 2:
+            out.append(style.data.left)
+        for at, (lines, width) in enumerate(zip(layout.headers, layout.widths, strict=True)):
+            if border or (not style.wrap_right_border and at > 0):
+                out.append(style.header_newline_left if number else " ")
+            if number < len(lines):
+                text, wide = lines[number]
+                space = width - wide
+                out += (" " * (space // 2), text, " " * ((space + 1) // 2))
+            else:
+                out.append(" " * width)
+            if border or style.wrap_right_border:
+                out.append(style.header_newline_right if number + 1 < len(lines) else " ")
+            if border and at < last:
+                out.append(style.data.middle)
+        if border == 2:
+            out.append(style.data.right)
+        out.append("\n")
+
+
+def _draw_rows(out: list[str], layout: Layout, aligns: str, border: int, style: LineStyle) -> None:
+    last = len(layout.widths) - 1
+    divider = " " if border == 0 else f" {style.data.middle} "
+    begin = ("", " ", style.data.left + " ")[border]
+    end = f" {style.data.right}\n" if border == 2 else "\n"
+    for row in layout.rows:
+        if not row:
+            continue
+        if all(len(lines) == 1 and lines[0][1] <= width for lines, width in zip(row, layout.widths, strict=True)):
+            cells = []
+            for at, (((text, wide),), width) in enumerate(zip(row, layout.widths, strict=True)):
+                pad = " " * (width - wide)
+                cells.append(pad + text if aligns[at] == "r" else text if at == last and border < 2 else text + pad)
+            out += (begin, divider.join(cells), end)
+        else:
+            _draw_tall_row(out, row, layout.widths, aligns, border, style)
+
+
+def _draw_tall_row(
+    out: list[str], row: list[Lines], widths: list[int], aligns: str, border: int, style: LineStyle
+) -> None:
+    """A row of several lines: values with newlines, or wrapped ones. Marks tell which, on both sides of a cell."""
+    count = len(row)
+    current = [0] * count  # the line of the cell
+    offset = [0] * count  # characters of that line already out
+    mark = [""] * count  # how the cell's line continues the one above: "", "wrap" or "newline"
+    left_marks = {"": " ", "wrap": style.wrap_left, "newline": style.newline_left}
+    more = True
+    while more:
+        more = False
+        if border == 2:
+            out.append(style.data.left)
+        for at, (lines, width) in enumerate(zip(row, widths, strict=True)):
+            filled = border == 2 or at < count - 1
+            if border:
+                out.append(left_marks[mark[at]])
+            shown = width
+            if current[at] >= len(lines):
+                if filled:
+                    out.append(" " * width)
+            else:
+                text = lines[current[at]][0]
+                taken, shown = take_columns(text[offset[at] :], width)
+                shown = min(shown, width)
+                if aligns[at] == "r":
+                    out.append(" " * (width - shown))
+                out.append(text[offset[at] : offset[at] + taken])
+                offset[at] += taken
+                if offset[at] < len(text):
+                    more = True
+                else:
+                    current[at] += 1
+                    offset[at] = 0
+                    more = more or current[at] < len(lines)
+            mark[at] = "" if current[at] >= len(lines) else "wrap" if offset[at] else "newline" if current[at] else ""
+            if aligns[at] != "r" and (filled or mark[at]):
+                out.append(" " * (width - shown))
+            if mark[at]:
+                out.append(style.wrap_right if mark[at] == "wrap" else style.newline_right)
+            elif filled:
+                out.append(" ")
+            if border and at < count - 1:
+                out.append(_divider(mark[at + 1], current[at + 1] >= len(row[at + 1]), style))
+        if border == 2:
+            out.append(style.data.right)
+        out.append("\n")
+
+
+def _divider(next_mark: str, next_blank: bool, style: LineStyle) -> str:
+    if next_mark == "wrap":
+        return style.vertical_wrap
+    if next_mark == "newline":
+        return style.vertical_newline
+    return style.vertical_blank if next_blank else style.data.middle
