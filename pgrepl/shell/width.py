@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from functools import lru_cache
 
-# What mbvalidate drops before printing: bytes that are no UTF-8, and the last two code points of planes 1 to 16 (it means
-# to drop all of Unicode's noncharacters, but lets those of plane 0 pass).
+# What mbvalidate drops before printing: bytes that are no UTF-8, and the last two code points of planes 1 to 16 (it
+# means to drop all of Unicode's noncharacters, but lets those of plane 0 pass).
 _LAST_OF_PLANES = "".join(chr(plane << 16 | end) for plane in range(1, 17) for end in (0xFFFE, 0xFFFF))
 _UNPRINTABLE = re.compile(f"[\ud800-\udfff{_LAST_OF_PLANES}]")
 
@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def display_lines(text: str) -> list[tuple[str, int]]:
-    r"""The lines of a cell with their widths: newlines split, tabs to the next eighth column, `\r`, `\x01`, `\u0085`."""
+    r"""The lines of a cell with their widths: newlines split, tabs to every eighth column, `\r`, `\x01`, `\u0085`."""
     if text.isascii() and text.isprintable():
         return [(text, len(text))]
     lines: list[tuple[str, int]] = []

@@ -1,1 +1,1 @@
-"""psql's output formats, one module each: a table and its options in, text out. Where the text goes is not their matter."""
+"""psql's output formats, one module each: a table and its options in, text out; where it goes is not their matter."""

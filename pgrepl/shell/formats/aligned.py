@@ -42,14 +42,14 @@ def lay_out(table: Table, options: PrintOptions, columns: int) -> Layout:
     border = min(options.border, 2)
     frame = count if border == 0 else count * 3 - (1 if count else 0) if border == 1 else count * 3 + 1
     total, header_total = frame + sum(widths), frame + sum(header_widths)
-    if options.format == "wrapped" and 0 < columns and header_total <= columns:
+    if options.format == "wrapped" and columns > 0 and header_total <= columns:
         averages = [width // len(rows) for width in sums] if rows else sums
         wrapped = list(widths)
         while total > columns:
-            at = _worst_column(wrapped, widths, header_widths, averages)
-            if at is None:
+            worst = _worst_column(wrapped, widths, header_widths, averages)
+            if worst is None:
                 break
-            wrapped[at] -= 1
+            wrapped[worst] -= 1
             total -= 1
         widths = wrapped
     return Layout(headers, rows, widths, total, header_total)

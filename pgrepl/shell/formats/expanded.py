@@ -1,4 +1,4 @@
-r"""The expanded form of the aligned and wrapped formats: one line a column, as psql's print_aligned_vertical draws it."""
+r"""The expanded form of the aligned and wrapped formats: one line a column, as print_aligned_vertical draws."""
 
 from __future__ import annotations
 
