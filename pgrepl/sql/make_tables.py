@@ -24,10 +24,20 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
+from pgrepl.sql.scanner import SINGLE
 from pgrepl.sql.tables import ACCEPT, PATH, Row, Tables, pack
 
 GRAMMAR = Path(__file__).parents[2] / "grammar"
 STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
+
+TERMINALS = frozenset(map(str.upper, KEYWORDS)).union(
+    "IDENT ICONST FCONST SCONST BCONST XCONST PARAM OP".split(),
+    "NOT_LA NULLS_LA WITH_LA WITHOUT_LA FORMAT_LA".split(),
+    "TYPECAST DOT_DOT COLON_EQUALS EQUALS_GREATER LESS_EQUALS GREATER_EQUALS NOT_EQUALS".split(),
+    "COMMA LPAR RPAR LSQB RSQB DOT SEMICOLON COLON PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX".split(),
+    "LESSTHAN MORETHAN EQUAL".split(),
+)
+"""What the scanner gives."""
 
 _DIRECTIVE = re.compile(r"^%(left|right|nonassoc|prec|statement)\b(.*)$", re.M)
 _KEYWORD_RULES = {
@@ -62,11 +72,18 @@ def keyword_rules() -> str:
     for kind, rule in _KEYWORD_RULES.items():
         lines.append(_choice(rule, (word for word, of in KEYWORDS.items() if of is kind)))
     lines.append(_choice("bare_label_keyword", (word for word in KEYWORDS if word not in AS_LABEL)))
+    lines.append("any_token: " + "\n  | ".join(_any_tokens()))
     return "\n".join(lines) + "\n"
 
 
 def _choice(rule: str, words: Any) -> str:
     return f"!{rule}: " + "\n  | ".join(f'"{word.upper()}"' for word in words)
+
+
+def _any_tokens() -> list[str]:
+    """Every token but the semicolon, as the grammar writes it."""
+    literals = {terminal: f'"{character}"' for character, terminal in SINGLE.items()}
+    return [literals.get(terminal, terminal) for terminal in sorted(TERMINALS - {"SEMICOLON"})]
 
 
 def fingerprint(text: str) -> str:
@@ -175,10 +192,9 @@ def make(text: str, starts: tuple[str, ...] = STARTS) -> Tables:
 
 def check_terminals(rules: list[Rule]) -> None:
     """A misspelt literal would silently become a terminal that the scanner never gives."""
-    known = {word.upper() for word in KEYWORDS}
     for rule in rules:
         for symbol in rule.expansion:
-            if symbol.is_term and symbol.name not in known | OTHER_TERMINALS:
+            if symbol.is_term and symbol.name not in TERMINALS:
                 raise GrammarConflict(f"the scanner has no {symbol.name}: {rule}")
 
 
@@ -283,17 +299,6 @@ def pack_rows(rows: list[Row]) -> tuple[list[Row], list[tuple[int, Row, int | No
         difference.update(entries - bases[base])
         packed[state] = (base, dict(sorted(difference.items())), default)
     return [dict(sorted(base, key=lambda entry: entry[0])) for base in bases], packed
-
-
-OTHER_TERMINALS = frozenset(
-    """
-    IDENT ICONST FCONST SCONST BCONST XCONST PARAM OP
-    NOT_LA NULLS_LA WITH_LA WITHOUT_LA FORMAT_LA
-    TYPECAST DOT_DOT COLON_EQUALS EQUALS_GREATER LESS_EQUALS GREATER_EQUALS NOT_EQUALS
-    COMMA LPAR RPAR LSQB RSQB DOT SEMICOLON COLON PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX LESSTHAN MORETHAN EQUAL
-    """.split()
-)
-"""What the scanner gives besides key words."""
 
 
 def main() -> None:
