@@ -254,8 +254,8 @@ class Table(Generic[Row]):
         if not self._lines:
             lines = (DATA / f"{self._name}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
             self._lines = {int(line[: line.index("\t")]): line for line in lines}
-            kinds = self._row.__annotations__.values()  # text, or typing.ForwardRef around it
-            self._columns = [_READERS[getattr(kind, "__forward_arg__", kind)] for kind in kinds]
+            kinds = self._row.__annotations__.values()  # text, or a typing.ForwardRef around it
+            self._columns = [_READERS[str(getattr(kind, "__forward_arg__", kind))] for kind in kinds]
         return self._lines
 
     def _make(self, oid: int) -> Row:

@@ -1,0 +1,85 @@
+"""Types whose text is the name of a catalog object (reg*) or of roles (aclitem): the style's `lookup` knows the names.
+
+Without a lookup a number stands for itself, `-` for 0, and regtype and regproc know what is built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid, procs_by_name, type_by_name, type_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.numbers import read_oid
+from pgrepl.types.style import TextStyle
+
+_REG = (
+    oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
+    oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY,
+)  # fmt: skip
+
+
+def _reader(typoid: int) -> Callable[[str, int, TextStyle], int]:
+    """As parseDashOrOid does, then by name."""
+
+    def read(text: str, typmod: int, style: TextStyle) -> int:
+        if text == "-":
+            return 0
+        if text[:1].isdigit() and text.strip("0123456789") == "":
+            return read_oid(text)
+        if style.lookup is not None:
+            return style.lookup.oid_of(typoid, text)
+        return _builtin_oid(typoid, text)
+
+    return read
+
+
+def _writer(typoid: int) -> Callable[[int, TextStyle], str]:
+    def write(oid: int, style: TextStyle) -> str:
+        if oid == 0:
+            return "-" if typoid != oids.REGOPER and typoid != oids.REGOPERATOR else "0"
+        if style.lookup is not None:
+            return style.lookup.text_of(typoid, oid)
+        return _builtin_text(typoid, oid)
+
+    return write
+
+
+def _builtin_oid(typoid: int, text: str) -> int:
+    if typoid == oids.REGTYPE:
+        found = type_by_name(text)
+        if found is None:
+            raise PgError("42704", f'type "{text}" does not exist')
+        return found.oid
+    if typoid == oids.REGPROC:
+        procs = procs_by_name(text)
+        if not procs:
+            raise PgError("42883", f'function "{text}" does not exist')
+        if len(procs) > 1:
+            raise PgError("42725", f'more than one function named "{text}"')
+        return procs[0].oid
+    return read_oid(text)
+
+
+def _builtin_text(typoid: int, oid: int) -> str:
+    if typoid == oids.REGTYPE and type_by_oid(oid) is not None:
+        return format_type(oid)
+    if typoid == oids.REGPROC and (proc := proc_by_oid(oid)) is not None:
+        return proc.name
+    return str(oid)
+
+
+def _read_aclitem(text: str, typmod: int, style: TextStyle) -> str:
+    return text
+
+
+READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
+    **{typoid: _reader(typoid) for typoid in _REG},
+    oids.ACLITEM: _read_aclitem,
+}
+WRITE: dict[int, Callable[[Any, TextStyle], str]] = {
+    **{typoid: _writer(typoid) for typoid in _REG},
+    oids.ACLITEM: lambda value, style: str(value),
+}

@@ -1,0 +1,121 @@
+"""numeric as `decimal.Decimal`: text, modifiers, and the forms every numeric keeps.
+
+A value's display scale is minus the Decimal's exponent, so an exponent is never positive, and there is no negative
+zero. NaN equals itself and is above everything; infinities have no scale.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+
+from pgrepl.errors import PgError
+from pgrepl.types.errors import invalid_text
+from pgrepl.types.names import numeric_precision_scale
+from pgrepl.types.numbers import SPACE
+
+MAX_WHOLE_DIGITS = 131072
+MAX_SCALE = 16383
+
+# Wide enough for any value and for the exact product of two; only exact operations may use it.
+EXACT = Context(prec=600_000, rounding=ROUND_HALF_UP, Emax=999_999, Emin=-999_999, traps=[InvalidOperation])
+
+NAN = Decimal("NaN")
+INFINITY = Decimal("Infinity")
+NEGATIVE_INFINITY = Decimal("-Infinity")
+ZERO = Decimal(0)
+
+_DECIMAL = re.compile(
+    r"([-+]?)((?:[0-9](?:_?[0-9])*)?(?:\.(?:[0-9](?:_?[0-9])*)?)?)(?:[eE]([-+]?[0-9](?:_?[0-9])*))?", re.ASCII
+)
+_PREFIXED = re.compile(r"([-+]?)0(?:[xX]((?:_?[0-9a-fA-F])+)|[oO]((?:_?[0-7])+)|[bB]((?:_?[01])+))", re.ASCII)
+_SPECIAL = re.compile(r"(nan)|[-+]?(?:infinity|inf)", re.IGNORECASE | re.ASCII)
+
+
+def read_numeric(text: str, typmod: int = -1) -> Decimal:
+    trimmed = text.strip(SPACE)
+    special = _SPECIAL.fullmatch(trimmed)
+    if special:
+        value = NAN if special[1] else NEGATIVE_INFINITY if trimmed[0] == "-" else INFINITY
+        return fit(value, typmod)
+    prefixed = _PREFIXED.fullmatch(trimmed)
+    if prefixed:
+        digits = next(group for group in prefixed.groups()[1:] if group is not None)
+        base = {"x": 16, "o": 8, "b": 2}[trimmed.lstrip("+-")[1].lower()]
+        whole = int(digits.replace("_", ""), base)
+        return fit(checked(Decimal(-whole if prefixed[1] == "-" else whole)), typmod)
+    found = _DECIMAL.fullmatch(trimmed)
+    if found is None or not found[2].strip("."):
+        raise invalid_text("numeric", text)
+    sign, mantissa, exponent = found[1], found[2].replace("_", ""), int((found[3] or "0").replace("_", ""))
+    whole_digits, _, fraction = mantissa.partition(".")
+    if abs(exponent) > 0x7FFFFFFF // 2:
+        raise overflow()
+    significant = (
+        len(whole_digits.lstrip("0")) if whole_digits.strip("0") else -(len(fraction) - len(fraction.lstrip("0")))
+    )
+    scale = max(0, len(fraction) - exponent)
+    if (mantissa.strip("0.") and significant + exponent > MAX_WHOLE_DIGITS) or scale > MAX_SCALE:
+        raise overflow()
+    if exponent == 0:
+        return fit(_no_negative_zero(Decimal(sign + mantissa)), typmod)
+    digits = (whole_digits + fraction).lstrip("0") or "0"
+    value = Decimal(f"{sign}{digits}E{exponent - len(fraction)}")
+    return fit(_no_negative_zero(value.quantize(Decimal(1).scaleb(-scale), context=EXACT)), typmod)
+
+
+def write_numeric(value: Decimal) -> str:
+    if value.is_finite():
+        return format(value, "f")
+    return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
+
+
+def overflow() -> PgError:
+    return PgError("22003", "value overflows numeric format")
+
+
+def checked(value: Decimal) -> Decimal:
+    """As make_result does: what is stored has at most 131072 digits before the point."""
+    if value.is_finite() and value and value.adjusted() >= MAX_WHOLE_DIGITS:
+        raise overflow()
+    return _no_negative_zero(value)
+
+
+def _no_negative_zero(value: Decimal) -> Decimal:
+    return value if value else value.copy_abs()
+
+
+def display_scale(value: Decimal) -> int:
+    exponent = value.as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else 0
+
+
+def rescale(value: Decimal, scale: int) -> Decimal:
+    """Round half away from zero to that many digits after the point (before it, when negative)."""
+    if not value.is_finite():
+        return value
+    value = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
+    if scale < 0:
+        value = value.quantize(Decimal(1), context=EXACT)
+    return _no_negative_zero(value)
+
+
+def fit(value: Decimal, typmod: int) -> Decimal:
+    """Bring a value to numeric(precision, scale), as apply_typmod does."""
+    if typmod < 4 or value.is_nan():
+        return value
+    precision, scale = numeric_precision_scale(typmod)
+    if value.is_infinite():
+        raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
+    rounded = rescale(value, scale)
+    most = precision - scale
+    if rounded and rounded.adjusted() >= most:
+        limit = f"10^{most}" if most else "1"
+        raise _field_overflow(
+            f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
+        )
+    return rounded
+
+
+def _field_overflow(detail: str) -> PgError:
+    return PgError("22003", "numeric field overflow", detail=detail)

@@ -1,0 +1,85 @@
+"""Composite values: a tuple that may know the types and names of its fields, and its text `(1,"a b",)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pgrepl.errors import PgError
+
+
+class Record(tuple[Any, ...]):
+    """A row as one value. A plain tuple stands for a record whose field types the reader of it knows."""
+
+    types: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def __new__(cls, values: Sequence[Any], types: Sequence[int], names: Sequence[str] = ()) -> Record:
+        record = super().__new__(cls, values)
+        record.types = tuple(types)
+        record.names = tuple(names) or tuple(f"f{n + 1}" for n in range(len(values)))
+        return record
+
+
+_SPECIAL = re.compile(r'[\s"\\(),]', re.ASCII)
+
+
+def write_record(value: Record, write: Callable[[Any, int], str]) -> str:
+    """As record_out does."""
+    fields = zip(value, value.types, strict=True)
+    return "(" + ",".join("" if item is None else quote_field(write(item, typoid)) for item, typoid in fields) + ")"
+
+
+def quote_field(word: str) -> str:
+    """In records and ranges quotes and backslashes are doubled."""
+    if word and not _SPECIAL.search(word):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'
+
+
+def split_record(text: str, count: int) -> list[str | None]:
+    """As record_in does: the text of each field, None for NULL."""
+    body = text.strip(" \t\n\r\v\f")
+
+    def fail(detail: str) -> PgError:
+        return PgError("22P02", f'malformed record literal: "{text}"', detail=detail)
+
+    if not body.startswith("("):
+        raise fail("Missing left parenthesis.")
+    fields: list[str | None] = []
+    at = 1
+    for n in range(count):
+        if n:
+            if body[at : at + 1] != ",":
+                raise fail("Too few columns.")
+            at += 1
+        if body[at : at + 1] in (",", ")"):
+            fields.append(None)
+            continue
+        word = []
+        quoted = False
+        while quoted or body[at : at + 1] not in (",", ")"):
+            char = body[at : at + 1]
+            at += 1
+            if char == "\\":
+                char = body[at : at + 1]
+                at += 1
+            elif char == '"':
+                if not quoted:
+                    quoted = True
+                elif body[at : at + 1] == '"':
+                    word.append('"')
+                    at += 1
+                else:
+                    quoted = False
+                continue
+            if not char:
+                raise fail("Unexpected end of input.")
+            word.append(char)
+        fields.append("".join(word))
+    if body[at : at + 1] != ")":
+        raise fail("Too many columns.")
+    if body[at + 1 :]:
+        raise fail("Junk after right parenthesis.")
+    return fields

@@ -1,0 +1,56 @@
+"""What the text form of a value depends on besides the value: the settings of a session.
+
+Values whose text depends on the catalog (`regclass` …) ask `lookup`; 'now' and 'today' ask `now`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+
+class Lookup(Protocol):
+    """Names of catalog objects, both ways, for the reg* types, aclitem and row types."""
+
+    def oid_of(self, typoid: int, text: str) -> int:
+        """What `'text'::regclass` means."""
+
+    def text_of(self, typoid: int, oid: int) -> str:
+        """How the object is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    datestyle: str = "ISO, MDY"
+    timezone: str = "GMT"
+    intervalstyle: str = "postgres"
+    extra_float_digits: int = 1
+    bytea_output: str = "hex"
+    now: int | None = None  # start of the transaction, microseconds since 2000-01-01 UTC
+    lookup: Lookup | None = field(default=None, compare=False)
+
+    @property
+    def date_format(self) -> str:
+        """ISO, Postgres, SQL or German."""
+        return _datestyle(self.datestyle)[0]
+
+    @property
+    def date_order(self) -> str:
+        """MDY, DMY or YMD."""
+        return _datestyle(self.datestyle)[1]
+
+
+@lru_cache(maxsize=32)
+def _datestyle(text: str) -> tuple[str, str]:
+    formats = {"iso": "ISO", "postgres": "Postgres", "sql": "SQL", "german": "German"}
+    date_format, order = "ISO", "MDY"
+    for word in text.lower().replace(",", " ").split():
+        if word in formats:
+            date_format = formats[word]
+        elif word in ("mdy", "dmy", "ymd"):
+            order = word.upper()
+    return date_format, order
+
+
+DEFAULT_STYLE = TextStyle()

@@ -1,0 +1,144 @@
+"""The text form of every value: a type's input function and its output function.
+
+    >>> read_text("0x1F", oids.INT4), write_text(True, oids.BOOL), write_text(array_of(oids.TEXT, ["a b", None]), 1009)
+    (31, 't', '{"a b",NULL}')
+
+Each family of types is a module, loaded when one of its types is first met. Values are plain Python objects:
+
+| type | Python |
+| --- | --- |
+| smallint … bigint, oid, xid, pg_lsn, reg* | int |
+| numeric, real and double precision, boolean | Decimal, float, bool |
+| text, varchar, char(n) (padded), name, "char", unknown, json, bit strings (digits), inet, macaddr | str |
+| jsonb, bytea, uuid | Jsonb, bytes, UUID |
+| date, time, timestamp, timestamptz | int: days or microseconds, from 2000-01-01 |
+| timetz, interval | TimeTz, Interval |
+| arrays, vectors, ranges, multiranges, records | PgArray, PgArray from 0, PgRange, PgMultirange, Record |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError, unsupported
+from pgrepl.types import oids
+from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
+
+if TYPE_CHECKING:
+    from pgrepl.types.arrays import PgArray
+
+__all__ = ["DEFAULT_STYLE", "Lookup", "TextStyle", "read_text", "reader", "write_text", "writer"]
+
+Reader = Callable[[str, int, TextStyle], Any]  # text, typmod, style
+Writer = Callable[[Any, TextStyle], str]
+
+# Which module of this package has a type's functions, in its tables READ and WRITE.
+_FAMILIES = {
+    "plain": (
+        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.XID8, oids.FLOAT4, oids.FLOAT8,
+        oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING,
+        oids.BYTEA, oids.BIT, oids.VARBIT, oids.UUID, oids.JSON, oids.JSONB, oids.PG_LSN, oids.TID, oids.XML,
+        oids.OIDVECTOR, oids.INT2VECTOR, oids.REFCURSOR, oids.PG_NODE_TREE, oids.VOID, oids.PG_SNAPSHOT,
+        oids.TXID_SNAPSHOT,
+    ),
+    "catalog_names": (
+        oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
+        oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
+    ),
+    "datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
+    "interval": (oids.INTERVAL,),
+    "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
+    "ranges": (
+        oids.INT4RANGE, oids.INT8RANGE, oids.NUMRANGE, oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, 4451, 4532, 4533,
+        4534, 4535, 4536,
+    ),
+}  # fmt: skip
+_MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
+
+# Strings that need no conversion at all.
+_AS_IS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB})
+
+
+@cache
+def reader(typoid: int) -> Reader:
+    """The input function of a type."""
+    module = _MODULES.get(typoid)
+    if module is not None:
+        found: Reader = import_module(f"pgrepl.types.{module}").READ[typoid]
+        return found
+    element = element_type(typoid)
+    if element:
+        return _array_reader(element)
+    row = type_by_oid(typoid)
+    if row is not None and row.typtype == "d":
+        base = reader(row.basetype)
+        return lambda text, typmod, style: base(text, row.typmod, style)
+    if row is not None and row.typtype == "p":
+        raise PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
+    raise unsupported(f"type {format_type(typoid)}")
+
+
+@cache
+def writer(typoid: int) -> Writer:
+    """The output function of a type."""
+    if typoid in _AS_IS:
+        return lambda value, style: str(value)
+    module = _MODULES.get(typoid)
+    if module is not None:
+        found: Writer = import_module(f"pgrepl.types.{module}").WRITE[typoid]
+        return found
+    element = element_type(typoid)
+    if element:
+        return _array_writer(element)
+    row = type_by_oid(typoid)
+    if row is not None and row.typtype == "d":
+        return writer(row.basetype)
+    if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
+        return lambda value, style: _array_writer(value.elemtype)(value, style)
+    if typoid == oids.RECORD or row is None or row.typtype == "c":
+        return _write_record
+    if row.typtype == "p":
+        raise PgError("0A000", f"cannot display a value of type {format_type(typoid)}")
+    raise unsupported(f"type {format_type(typoid)}")
+
+
+def read_text(text: str, typoid: int, typmod: int = -1, style: TextStyle = DEFAULT_STYLE) -> Any:
+    return reader(typoid)(text, typmod, style)
+
+
+def write_text(value: Any, typoid: int, style: TextStyle = DEFAULT_STYLE) -> str:
+    return writer(typoid)(value, style)
+
+
+def _delimiter(element: int) -> str:
+    row = type_by_oid(element)
+    return row.delim if row is not None else ","
+
+
+def _array_reader(element: int) -> Reader:
+    from pgrepl.types.arrays import read_array
+
+    read_element, delimiter = reader(element), _delimiter(element)
+
+    def read(text: str, typmod: int, style: TextStyle) -> PgArray:
+        return read_array(text, element, lambda word: read_element(word, typmod, style), delimiter)
+
+    return read
+
+
+def _array_writer(element: int) -> Writer:
+    from pgrepl.types.arrays import write_array
+
+    write_element, delimiter = writer(element), _delimiter(element)
+    return lambda value, style: write_array(value, lambda item: write_element(item, style), delimiter)
+
+
+def _write_record(value: Any, style: TextStyle) -> str:
+    from pgrepl.types.record import write_record
+
+    return write_record(value, lambda item, typoid: write_text(item, typoid, style))
