@@ -1,0 +1,81 @@
+"""An error or notice as libpq words it: severity, message, the line with a caret, DETAIL, HINT, CONTEXT."""
+
+from __future__ import annotations
+
+from pgrepl.errors import Report
+from pgrepl.shell.width import char_width
+
+_DISPLAY_SIZE = 60  # columns of the statement's line that are shown
+_MIN_RIGHT_CUT = 10  # columns kept to the right of the error, if it can be
+
+_ERRORS = frozenset({"ERROR", "FATAL", "PANIC"})
+
+
+def message_text(report: Report, query: str | None, verbosity: str, show_context: str) -> str:
+    """All lines, each with its newline, as pqBuildErrorMessage3 makes them; without a query no line is shown."""
+    out = [report.severity, ":  "]
+    if verbosity == "sqlstate":
+        return "".join(out) + report.sqlstate + "\n"
+    if verbosity == "verbose":
+        out += (report.sqlstate, ": ")
+    out.append(report.message)
+    at_line = report.position is not None and verbosity != "terse" and query is not None
+    if report.position is not None and not at_line:
+        out.append(f" at character {report.position}")
+    out.append("\n")
+    if verbosity == "terse":
+        return "".join(out)
+    if at_line and query is not None and report.position is not None:
+        out.append(error_position(query, report.position))
+    if report.detail is not None:
+        out.append(f"DETAIL:  {report.detail}\n")
+    if report.hint is not None:
+        out.append(f"HINT:  {report.hint}\n")
+    shown = show_context == "always" or (show_context == "errors" and report.severity in _ERRORS)
+    if report.context is not None and shown:
+        out.append(f"CONTEXT:  {report.context}\n")
+    if verbosity == "verbose":
+        for label, value in (
+            ("SCHEMA", report.schema),
+            ("TABLE", report.table),
+            ("COLUMN", report.column),
+            ("DATATYPE", report.datatype),
+            ("CONSTRAINT", report.constraint),
+        ):
+            if value is not None:
+                out.append(f"{label} NAME:  {value}\n")
+    return "".join(out)
+
+
+def error_position(query: str, position: int) -> str:
+    """`LINE n: …` and the caret below it, as reportErrorPosition draws them; nothing if the place is outside."""
+    place = position - 1
+    if place < 0 or place > len(query):
+        return ""
+    before = query[:place]
+    line_number = 1 + before.count("\n") + before.count("\r") - before.count("\r\n")
+    begin = max(before.rfind("\n"), before.rfind("\r")) + 1
+    ends = [at for at in (query.find("\n", place), query.find("\r", place)) if at >= 0]
+    end = min(ends, default=len(query))
+    # columns[i] is where character begin + i starts on the screen
+    columns = [0]
+    for char in query[begin:end]:
+        columns.append(columns[-1] + max(char_width(char), 1))
+    here, first, last = place - begin, 0, end - begin
+    cut_left = cut_right = False
+    if columns[last] > _DISPLAY_SIZE:
+        if columns[here] + _MIN_RIGHT_CUT <= _DISPLAY_SIZE:
+            while columns[last] > _DISPLAY_SIZE:
+                last -= 1
+            cut_right = True
+        else:
+            while columns[here] + _MIN_RIGHT_CUT < columns[last]:
+                last -= 1
+                cut_right = True
+            while columns[last] - columns[first] > _DISPLAY_SIZE:
+                first += 1
+                cut_left = True
+    prefix = f"LINE {line_number}: " + ("..." if cut_left else "")
+    shown = query[begin + first : begin + last].replace("\t", " ") + ("..." if cut_right else "")
+    caret = " " * (len(prefix) + columns[here] - columns[first]) + "^"
+    return f"{prefix}{shown}\n{caret}\n"

@@ -1,0 +1,220 @@
+r"""The words of a backslash command: its name and its arguments, by psqlscanslash's rules.
+
+An argument ends at white space or a backslash. In it `'…'` knows `''` and backslash escapes, `"…"` keeps its quotes,
+`` `…` `` runs in the shell, and `:name` in its four forms stands for a variable, whose value is not looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pgrepl.shell.lexer import VARIABLE_CHAR, Lexer
+
+_SPACES = " \t\n\r\f\v"
+_NAME = re.compile(r"[^ \t\n\r\f\v\\]*")
+_VARIABLE = re.compile(
+    rf":(?:(?P<plain>{VARIABLE_CHAR}+)|'(?P<literal>{VARIABLE_CHAR}+)'"
+    rf'|"(?P<identifier>{VARIABLE_CHAR}+)"|\{{\?(?P<test>{VARIABLE_CHAR}+)\}})'
+)
+_SHELL_VARIABLE = re.compile(rf":(?:(?P<plain>{VARIABLE_CHAR}+)|'(?P<shell>{VARIABLE_CHAR}+)')")
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
+_LETTER_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "r": "\r", "f": "\f"}
+
+
+class Argument(Enum):
+    """How an argument is to be read."""
+
+    NORMAL = auto()
+    SQL_IDENTIFIER = auto()  # double quotes stripped, the rest folded
+    SQL_IDENTIFIER_HACK = auto()  # double quotes stripped, nothing folded
+    FILE_OR_PIPE = auto()  # after a leading | the whole line
+    WHOLE_LINE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    quote: str  # the last kind of quote met: ', ", `, : or nothing
+
+
+class UnterminatedQuote(Exception):
+    """The line ended inside quotes."""
+
+
+Run = Callable[[str], "str | None"]
+
+
+@dataclass(slots=True)
+class SlashLexer:
+    """Reads from where the SQL lexer met the backslash; `run` evaluates backticks, None while a branch is inactive."""
+
+    lexer: Lexer
+    run: Callable[[], Run | None]
+
+    def _next(self) -> tuple[str, int]:
+        """The text being read, and where: at the end of a variable's value the line it stood in goes on."""
+        sources = self.lexer.sources
+        while len(sources) > 1 and sources[-1].at >= len(sources[-1].text):
+            sources.pop()
+        return (sources[-1].text, sources[-1].at) if sources else ("", 0)
+
+    def _move_to(self, at: int) -> None:
+        if self.lexer.sources:
+            self.lexer.sources[-1].at = at
+
+    def command(self) -> str:
+        text, at = self._next()
+        found = _NAME.match(text, at)
+        assert found is not None
+        self._move_to(found.end())
+        self.lexer.state = ""
+        return found[0]
+
+    def end(self) -> None:
+        r"""Swallow a `\\` that ends the command."""
+        text, at = self._next()
+        if text.startswith("\\\\", at):
+            self._move_to(at + 2)
+
+    def argument(self, kind: Argument = Argument.NORMAL, *, semicolon: bool = False) -> Word | None:
+        """The next argument, None if there is none. `semicolon` strips unquoted ones from its end."""
+        text, at = self._next()
+        if kind is Argument.WHOLE_LINE:
+            return self._whole_line(text, at, semicolon)
+        while at < len(text) and text[at] in _SPACES:
+            at += 1
+        if kind is Argument.FILE_OR_PIPE and text.startswith("|", at):
+            return self._whole_line(text, at, semicolon)
+        out: list[str] = []
+        quote = ""
+        bare = 0  # unquoted characters at the end
+        while at < len(text) and text[at] not in _SPACES and text[at] != "\\":
+            char = text[at]
+            if char == "'":
+                quote, bare = "'", 0
+                at = self._single_quoted(text, at + 1, out)
+            elif char == "`":
+                quote, bare = "`", 0
+                at = self._backticked(text, at + 1, out)
+            elif char == '"':
+                quote, bare = '"', 0
+                end = text.find('"', at + 1)
+                if end < 0:
+                    self._fail()
+                out.append(text[at : end + 1])
+                at = end + 1
+            elif char == ":" and (found := _VARIABLE.match(text, at)):
+                if found["test"]:
+                    out.append("FALSE" if self.lexer.lookup(found["test"], "plain") is None else "TRUE")
+                else:
+                    quote, bare = ":", 0
+                    name = found[found.lastgroup or 0]
+                    value = self.lexer.lookup(name, found.lastgroup)  # type: ignore[arg-type]
+                    out.append(found[0] if value is None else value)
+                at = found.end()
+            else:
+                out.append(char)
+                bare += 1
+                at += 1
+        self._move_to(at)
+        word = "".join(out)
+        while semicolon and bare > 0 and word.endswith(";"):
+            word, bare = word[:-1], bare - 1
+        if kind in (Argument.SQL_IDENTIFIER, Argument.SQL_IDENTIFIER_HACK):
+            word = dequote_identifier(word, fold=kind is Argument.SQL_IDENTIFIER)
+        return Word(rejoined(word), quote) if word or quote else None
+
+    def _fail(self) -> None:
+        text, _ = self._next()
+        self._move_to(len(text))
+        raise UnterminatedQuote
+
+    def _whole_line(self, text: str, at: int, semicolon: bool) -> Word | None:
+        line = text[at:].lstrip(_SPACES)
+        self._move_to(len(text))
+        if semicolon:
+            line = line.rstrip(_SPACES + ";")
+        return Word(line, "") if line else None
+
+    def _single_quoted(self, text: str, at: int, out: list[str]) -> int:
+        while at < len(text):
+            char = text[at]
+            if char == "'":
+                if not text.startswith("''", at):
+                    return at + 1
+                out.append("'")
+                at += 2
+            elif char == "\\" and (found := _ESCAPE.match(text, at)):
+                out.append(_unescaped(found[1]))
+                at = found.end()
+            else:
+                out.append(char)
+                at += 1
+        self._fail()
+        return at
+
+    def _backticked(self, text: str, at: int, out: list[str]) -> int:
+        command: list[str] = []
+        while at < len(text):
+            if text[at] == "`":
+                run = self.run()
+                output = run(rejoined("".join(command))) if run is not None else "".join(command)
+                out.append(output or "")
+                return at + 1
+            found = _SHELL_VARIABLE.match(text, at)
+            if found is None:
+                command.append(text[at])
+                at += 1
+                continue
+            name = found[found.lastgroup or 0]
+            value = self.lexer.lookup(name, found.lastgroup)  # type: ignore[arg-type]
+            command.append(found[0] if value is None else value)
+            at = found.end()
+        self._fail()
+        return at
+
+
+def _unescaped(escape: str) -> str:
+    r"""The meaning of what follows a backslash: `\n`, `\101`, `\x41`; any other character is itself."""
+    if escape in _LETTER_ESCAPES:
+        return _LETTER_ESCAPES[escape]
+    if escape[0] in "01234567":
+        return _byte(int(escape, 8) & 0xFF)
+    if escape[0] == "x" and len(escape) > 1:
+        return _byte(int(escape[1:], 16))
+    return escape
+
+
+def _byte(code: int) -> str:
+    """One byte in text: above 127 it waits, as a surrogate, for those that make a character with it."""
+    return chr(code) if code < 0x80 else chr(0xDC00 + code)
+
+
+def rejoined(text: str) -> str:
+    """Text whose bytes, written one by one, may have become characters. As a C string it ends at a NUL."""
+    if text.isascii() and "\0" not in text:
+        return text
+    whole = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    return whole.partition("\0")[0]
+
+
+def dequote_identifier(text: str, *, fold: bool) -> str:
+    """`FOO"Bar"BAZ` to `fooBarbaz`, as dequote_downcase_identifier does; without `fold` to `FOOBarBAZ`."""
+    out: list[str] = []
+    quoted = False
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == '"':
+            if quoted and text.startswith('""', at):
+                out.append('"')
+                at += 1
+            else:
+                quoted = not quoted
+        else:
+            out.append(char.lower() if fold and not quoted and char.isascii() else char)
+        at += 1
+    return "".join(out)
