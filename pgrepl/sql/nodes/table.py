@@ -21,6 +21,12 @@ class ConstrType(Enum):
     UNIQUE = "unique"
     EXCLUSION = "exclude"
     FOREIGN = "foreign key"
+    # Behind a column's constraint, as words of their own: the value is what the messages about misplaced ones say. They are
+    # joined to the constraint before them, or refused, by pgrepl.sql.constraints.transform_constraint_attrs.
+    ATTR_DEFERRABLE = "DEFERRABLE"
+    ATTR_NOT_DEFERRABLE = "NOT DEFERRABLE"
+    ATTR_DEFERRED = "INITIALLY DEFERRED"
+    ATTR_IMMEDIATE = "INITIALLY IMMEDIATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Constraint(Node):
     sequence_options: tuple[DefElem, ...] = ()
     using_index: str | None = None
     index_options: tuple[DefElem, ...] = ()
+    tablespace: str | None = None
     pk_table: RangeVar | None = None  # FOREIGN
     fk_columns: tuple[str, ...] = ()
     pk_columns: tuple[str, ...] = ()
@@ -122,6 +129,10 @@ class CreateTableAsStmt(Statement):
     with_data: bool = True
     if_not_exists: bool = False
     kind: ObjectType = ObjectType.TABLE
+    options: tuple[DefElem, ...] = ()
+    on_commit: str | None = None  # DROP, DELETE ROWS, PRESERVE ROWS
+    tablespace: str | None = None
+    access_method: str | None = None
 
 
 class AlterTableKind(Enum):
@@ -139,7 +150,8 @@ class AlterTableKind(Enum):
     SET_STATISTICS = "ALTER COLUMN ... SET STATISTICS"
     SET_STORAGE = "ALTER COLUMN ... SET STORAGE"
     SET_COMPRESSION = "ALTER COLUMN ... SET COMPRESSION"
-    SET_OPTIONS = "ALTER COLUMN ... SET"
+    SET_OPTIONS = "ALTER COLUMN ... SET OPTIONS"  # SET (n_distinct = 5); PostgreSQL calls it ALTER COLUMN ... SET, too
+    RESET_OPTIONS = "ALTER COLUMN ... RESET"
     ADD_CONSTRAINT = "ADD CONSTRAINT"
     ALTER_CONSTRAINT = "ALTER CONSTRAINT"
     VALIDATE_CONSTRAINT = "VALIDATE CONSTRAINT"
@@ -155,6 +167,9 @@ class AlterTableKind(Enum):
     DISABLE_RLS = "DISABLE ROW SECURITY"
     FORCE_RLS = "FORCE ROW SECURITY"
     NO_FORCE_RLS = "NO FORCE ROW SECURITY"
+    SET_RELOPTIONS = "SET"
+    RESET_RELOPTIONS = "RESET"
+    DROP_OIDS = "SET WITHOUT OIDS"  # does nothing: no table has OIDs
     UNSUPPORTED = "unsupported"  # name says what: CLUSTER ON, ENABLE TRIGGER, SET LOGGED …
 
 
@@ -170,6 +185,8 @@ class AlterTableCmd(Node):
     bound: PartitionBoundSpec | None = None
     new_owner: RoleSpec | None = None
     options: tuple[DefElem, ...] = ()
+    value: int | str | None = None  # SET STATISTICS (None: DEFAULT), SET STORAGE, SET COMPRESSION
+    number: int | None = None  # ALTER COLUMN 2 SET STATISTICS: the column of an index by its number
     missing_ok: bool = False  # IF EXISTS (IF NOT EXISTS for ADD COLUMN)
     cascade: bool = False
     concurrently: bool = False
