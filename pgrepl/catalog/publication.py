@@ -1,0 +1,197 @@
+"""Publications as they stand in the catalog: their members, and which relations they publish (pg_publication.c).
+
+A publication names tables and schemas; what it publishes follows from partition trees and publish_via_partition_root.
+With it a partitioned table is published as itself, without it as its leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.classes import FIRST_NORMAL_OID
+from pgrepl.catalog.inheritance import inheritors, partition_ancestors
+from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.store import Row, one, rows
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class Part(Enum):
+    """What stands for a partitioned table (PublicationPartOpt)."""
+
+    ROOT = "itself"
+    LEAF = "its leaves"
+    ALL = "itself and all below it"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A table as one publication publishes it: the numbers of its published columns, its row filter as stored."""
+
+    publication: int
+    relid: int
+    attrs: tuple[int, ...]
+    qual: Any = None
+
+
+def publication_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_publication, datid=session.database.oid, pubname=name)
+
+
+def publication_by_name(session: Session, name: str) -> Row:
+    row = publication_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'publication "{name}" does not exist')
+    return row
+
+
+def publications(session: Session) -> list[Row]:
+    return rows(session, tables.pg_publication, datid=session.database.oid)
+
+
+# --- members ---
+
+
+def member_table(session: Session, pubid: int, relid: int) -> Row | None:
+    return one(session, tables.pg_publication_rel, prpubid=pubid, prrelid=relid)
+
+
+def member_schema(session: Session, pubid: int, schema: int) -> Row | None:
+    return one(session, tables.pg_publication_namespace, pnpubid=pubid, pnnspid=schema)
+
+
+def is_schema_publication(session: Session, pubid: int) -> bool:
+    return one(session, tables.pg_publication_namespace, pnpubid=pubid) is not None
+
+
+def relation_publications(session: Session, relid: int) -> list[int]:
+    """The publications that name the relation (GetRelationPublications)."""
+    return [row.prpubid for row in rows(session, tables.pg_publication_rel, prrelid=relid)]
+
+
+def schema_publications(session: Session, schema: int) -> list[int]:
+    return [row.pnpubid for row in rows(session, tables.pg_publication_namespace, pnnspid=schema)]
+
+
+def publication_schemas(session: Session, pubid: int) -> list[int]:
+    return sorted(row.pnnspid for row in rows(session, tables.pg_publication_namespace, pnpubid=pubid))
+
+
+def publication_relations(session: Session, pubid: int, part: Part) -> list[int]:
+    """The tables a publication names, by OID (GetPublicationRelations)."""
+    found: set[int] = set()
+    for row in rows(session, tables.pg_publication_rel, prpubid=pubid):
+        found.update(partition_option(session, row.prrelid, part))
+    return sorted(found)
+
+
+def partition_option(session: Session, relid: int, part: Part) -> list[int]:
+    """What stands for the relation (GetPubPartitionOptionRelations)."""
+    relation = relation_or_none(session, relid)
+    if relation is None or relation.kind != "p" or part is Part.ROOT:
+        return [relid]
+    tree = inheritors(session, relid)
+    return tree if part is Part.ALL else [oid for oid in tree if _kind(session, oid) != "p"]
+
+
+# --- what may be published, and what is ---
+
+
+def is_publishable(relation: Relation) -> bool:
+    """As is_publishable_class."""
+    return relation.kind in "rp" and relation.persistence == "p" and relation.oid >= FIRST_NORMAL_OID
+
+
+def all_tables_relations(session: Session, via_root: bool) -> list[int]:
+    """What FOR ALL TABLES publishes (GetAllTablesPublicationRelations)."""
+    plain, partitioned = [], []
+    for row in rows(session, tables.pg_class, datid=session.database.oid):
+        if row.relpersistence != "p" or (row.relispartition and via_root):
+            continue
+        if row.relkind == "r":
+            plain.append(row.oid)
+        elif row.relkind == "p" and via_root:
+            partitioned.append(row.oid)
+    return plain + partitioned
+
+
+def schema_relations(session: Session, schema: int, part: Part) -> list[int]:
+    """What TABLES IN SCHEMA publishes of one schema (GetSchemaPublicationRelations)."""
+    found: list[int] = []
+    for row in rows(session, tables.pg_class, datid=session.database.oid, relnamespace=schema):
+        if row.relpersistence != "p":
+            continue
+        if row.relkind == "r":
+            found.append(row.oid)
+        elif row.relkind == "p":
+            # partitions may stand in other schemas than their parent
+            found += [oid for oid in partition_option(session, row.oid, part) if oid not in found]
+    return found
+
+
+def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTable]:
+    """The tables of the publications, each as each publishes it (pg_get_publication_tables).
+
+    If one of them publishes via the root, a table whose ancestor is listed too is left out: it would be sent twice.
+    """
+    listed: list[tuple[Row, int]] = []
+    for name in names:
+        publication = publication_by_name(session, name)
+        listed += [(publication, relid) for relid in _published_relations(session, publication)]
+    if any(publication.pubviaroot for publication, _ in listed):
+        everything = {relid for _, relid in listed}
+        listed = [(p, relid) for p, relid in listed if not _has_ancestor_in(session, relid, everything)]
+    return [_published(session, publication, relid) for publication, relid in listed]
+
+
+def _published_relations(session: Session, publication: Row) -> list[int]:
+    if publication.puballtables:
+        return all_tables_relations(session, publication.pubviaroot)
+    part = Part.ROOT if publication.pubviaroot else Part.LEAF
+    found = publication_relations(session, publication.oid, part)
+    for schema in publication_schemas(session, publication.oid):
+        found += [relid for relid in schema_relations(session, schema, part) if relid not in found]
+    return found
+
+
+def _has_ancestor_in(session: Session, relid: int, listed: set[int]) -> bool:
+    relation = relation_or_none(session, relid)
+    if relation is None or not relation.is_partition:
+        return False
+    return not listed.isdisjoint(partition_ancestors(session, relid))
+
+
+def _published(session: Session, publication: Row, relid: int) -> PublishedTable:
+    relation = relation_or_none(session, relid)
+    assert relation is not None
+    member = None
+    if not publication.puballtables and member_schema(session, publication.oid, relation.namespace) is None:
+        member = member_table(session, publication.oid, relid)
+    attrs = None if member is None else member.prattrs
+    if attrs is None:
+        attrs = [column.num for column in relation.columns if not column.generated]
+    return PublishedTable(publication.oid, relid, tuple(attrs), None if member is None else member.prqual)
+
+
+def topmost_ancestor(session: Session, pubid: int, ancestors: Sequence[int]) -> int | None:
+    """The topmost of the ancestors (root last) that the publication names, itself or by its schema
+    (GetTopMostAncestorInPublication)."""
+    found = None
+    for ancestor in ancestors:
+        relation = relation_or_none(session, ancestor)
+        if relation is None:
+            continue
+        if member_table(session, pubid, ancestor) or member_schema(session, pubid, relation.namespace):
+            found = ancestor
+    return found
+
+
+def _kind(session: Session, relid: int) -> str:
+    relation = relation_or_none(session, relid)
+    return "" if relation is None else relation.kind

@@ -1,0 +1,90 @@
+"""Subscriptions as they stand in the catalog, their tables and the names that follow from them (pg_subscription.c).
+
+A table of a subscription is in one state: i (to be copied), d (being copied), f (copied), s (caught up), r (ready).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.store import Row, delete, insert, one, rows
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
+TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
+
+
+def subscription_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_subscription, subdbid=session.database.oid, subname=name)
+
+
+def subscription_by_name(session: Session, name: str) -> Row:
+    row = subscription_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'subscription "{name}" does not exist')
+    return row
+
+
+def count_subscriptions(session: Session, database: int) -> int:
+    """As CountDBSubscriptions: a database with subscriptions cannot be dropped."""
+    return len(rows(session, tables.pg_subscription, subdbid=database))
+
+
+def origin_name(subid: int, relid: int = 0) -> str:
+    """As ReplicationOriginNameForLogicalRep: of the subscription, or of one table's synchronization."""
+    return f"pg_{subid}_{relid}" if relid else f"pg_{subid}"
+
+
+def sync_slot_name(session: Session, subid: int, relid: int) -> str:
+    """As ReplicationSlotNameForTablesync."""
+    return f"pg_{subid}_sync_{relid}_{system_identifier(session)}"
+
+
+def system_identifier(session: Session) -> int:
+    row = one(session, tables.pgrepl_instance)
+    assert row is not None
+    return int(row.system_identifier)
+
+
+def subscription_relations(session: Session, subid: int) -> list[Row]:
+    return rows(session, tables.pg_subscription_rel, srsubid=subid)
+
+
+def add_subscription_relation(session: Session, subid: int, relid: int, state: str) -> None:
+    insert(
+        session,
+        tables.pg_subscription_rel,
+        srsubid=subid,
+        srrelid=relid,
+        srsubstate=state,
+        srsublsn=None,
+    )
+
+
+def remove_subscription_relation(session: Session, subid: int, relid: int) -> None:
+    delete(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
+
+
+def forget_dropped_relation(session: Session, relid: int) -> None:
+    """A dropped relation leaves its subscriptions, unless one is still synchronizing it (RemoveSubscriptionRel)."""
+    listed = rows(session, tables.pg_subscription_rel, srrelid=relid)
+    for row in listed:
+        if row.srsubstate == READY:
+            continue
+        subscription = one(session, tables.pg_subscription, oid=row.srsubid)
+        relation = relation_or_none(session, relid)
+        raise PgError(
+            "22023",
+            f'could not drop relation mapping for subscription "{subscription.subname if subscription else ""}"',
+            detail=f'Table synchronization for relation "{relation.name if relation else relid}" is in progress '
+            f'and is in state "{row.srsubstate}".',
+            hint="Use ALTER SUBSCRIPTION ... ENABLE to enable subscription if not already enabled "
+            "or use DROP SUBSCRIPTION ... to drop the subscription.",
+        )
+    if listed:
+        delete(session, tables.pg_subscription_rel, srrelid=relid)
