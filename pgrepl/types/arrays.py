@@ -46,10 +46,6 @@ def vector_of(elemtype: int, items: tuple[int, ...] | list[int]) -> PgArray:
     return PgArray(elemtype, (len(items),), (0,), tuple(items))
 
 
-def read_vector(text: str, elemtype: int, read_element: Callable[[str], int]) -> PgArray:
-    return vector_of(elemtype, [read_element(word) for word in text.split()])
-
-
 def write_vector(value: PgArray) -> str:
     return " ".join(map(str, value.items))
 

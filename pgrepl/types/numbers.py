@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 
 from pgrepl.errors import PgError
 from pgrepl.types.errors import invalid_text, out_of_range
@@ -64,7 +65,7 @@ read_int8 = _integer_reader("bigint", INT8_MIN, INT8_MAX)
 _UNSIGNED = re.compile(r"[ \t\n\v\f\r]*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", re.ASCII)
 
 
-def _unsigned(text: str, typename: str, bits: int) -> tuple[int, str]:
+def read_unsigned(text: str, typename: str) -> tuple[int, str]:
     """As uint32in_subr and uint64in_subr do: C's strtoul with base 0. Also gives what stands behind the number."""
     found = _UNSIGNED.match(text)
     if found is None:
@@ -72,24 +73,41 @@ def _unsigned(text: str, typename: str, bits: int) -> tuple[int, str]:
     digits = found[2]
     base = 16 if digits[1:2] in ("x", "X") else 8 if digits[0] == "0" else 10
     value = int(digits, base)
-    negative = found[1] == "-"
-    rest = text[found.end() :]
-    limit = 2**31 if negative and bits == 32 else 2**bits - 1
-    if rest.strip(SPACE) and value < 2**64:
-        return value, rest
-    if value > limit:
+    if value >= 2**64:
         raise out_of_range(typename, text)
-    return (-value if negative else value) % 2**bits, rest
+    value = (-value if found[1] == "-" else value) % 2**64
+    return value, text[found.end() :]
 
 
 def _unsigned_reader(typename: str, bits: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        value, rest = _unsigned(text, typename, bits)
+        value, rest = read_unsigned(text, typename)
         if rest.strip(SPACE):
             raise invalid_text(typename, text)
+        if bits == 32:
+            return _to_32_bits(value, text, typename)
         return value
 
     return read
+
+
+def _to_32_bits(value: int, text: str, typename: str) -> int:
+    """A small negative number counts as the unsigned one of the same bits."""
+    if 2**32 <= value < 2**64 - 2**31:
+        raise out_of_range(typename, text)
+    return value % 2**32
+
+
+def read_oids(text: str) -> list[int]:
+    """As oidvectorin does: numbers with white space between; the complaint shows all that is left."""
+    found = []
+    while text.strip(SPACE):
+        value, rest = read_unsigned(text.lstrip(SPACE), "oid")
+        if rest and rest[0] not in SPACE:
+            raise invalid_text("oid", rest)
+        found.append(_to_32_bits(value, text, "oid"))
+        text = rest
+    return found
 
 
 read_oid = _unsigned_reader("oid", 32)
@@ -182,13 +200,26 @@ def to_float4(value: float) -> float:
 def write_float8(value: float, style: TextStyle | None = None) -> str:
     if style is not None and style.extra_float_digits <= 0:
         return _special(value) or _printf_g(value, max(1, 15 + style.extra_float_digits))
-    return _special(value) or _scientific(repr(value), 15)
+    return _special(value) or _scientific(_shortest_float8(value), 15)
 
 
 def write_float4(value: float, style: TextStyle | None = None) -> str:
     if style is not None and style.extra_float_digits <= 0:
         return _special(value) or _printf_g(value, max(1, 6 + style.extra_float_digits))
     return _special(value) or _scientific(shortest_float4(value), 6)
+
+
+def _shortest_float8(value: float) -> str:
+    """Python's shortest form, but never one exactly between two floats (1e23), which PostgreSQL does not trust."""
+    text = repr(value)
+    if abs(value) < 2**53:
+        return text
+    written = int(Decimal(text))
+    if abs(written - int(value)) * 2 != math.ulp(value):
+        return text
+    return next(
+        t for digits in range(15, 18) if float(t := f"{value:.{digits}e}") == value and int(Decimal(t)) != written
+    )
 
 
 def shortest_float4(value: float) -> str:

@@ -55,8 +55,15 @@ def read_numeric(text: str, typmod: int = -1) -> Decimal:
         len(whole_digits.lstrip("0")) if whole_digits.strip("0") else -(len(fraction) - len(fraction.lstrip("0")))
     )
     scale = max(0, len(fraction) - exponent)
-    if (mantissa.strip("0.") and significant + exponent > MAX_WHOLE_DIGITS) or scale > MAX_SCALE:
+    if mantissa.strip("0.") and significant + exponent > MAX_WHOLE_DIGITS:
+        if typmod >= 4:
+            raise _too_large(typmod)
         raise overflow()
+    if scale > MAX_SCALE:
+        if typmod < 4:
+            raise overflow()
+        if significant + exponent < -MAX_SCALE:
+            return fit(ZERO, typmod)
     if exponent == 0:
         return fit(_no_negative_zero(Decimal(sign + mantissa)), typmod)
     digits = (whole_digits + fraction).lstrip("0") or "0"
@@ -108,13 +115,17 @@ def fit(value: Decimal, typmod: int) -> Decimal:
     if value.is_infinite():
         raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
     rounded = rescale(value, scale)
-    most = precision - scale
-    if rounded and rounded.adjusted() >= most:
-        limit = f"10^{most}" if most else "1"
-        raise _field_overflow(
-            f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
-        )
+    if rounded and rounded.adjusted() >= precision - scale:
+        raise _too_large(typmod)
     return rounded
+
+
+def _too_large(typmod: int) -> PgError:
+    precision, scale = numeric_precision_scale(typmod)
+    limit = f"10^{precision - scale}" if precision != scale else "1"
+    return _field_overflow(
+        f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
+    )
 
 
 def _field_overflow(detail: str) -> PgError:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.types import json, numbers, numeric, oids, strings
-from pgrepl.types.arrays import read_vector, write_vector
+from pgrepl.types.arrays import vector_of, write_vector
 from pgrepl.types.errors import invalid_text
 from pgrepl.types.lsn import lsn_text, parse_lsn
 from pgrepl.types.style import TextStyle
@@ -70,8 +70,10 @@ READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
     oids.JSONB: _plain(json.read_jsonb),
     oids.PG_LSN: _plain(parse_lsn),
     oids.TID: _read_tid,
-    oids.OIDVECTOR: lambda text, typmod, style: read_vector(text, oids.OID, numbers.read_oid),
-    oids.INT2VECTOR: lambda text, typmod, style: read_vector(text, oids.INT2, numbers.read_int2),
+    oids.OIDVECTOR: lambda text, typmod, style: vector_of(oids.OID, numbers.read_oids(text)),
+    oids.INT2VECTOR: lambda text, typmod, style: vector_of(
+        oids.INT2, [numbers.read_int2(word) for word in text.split()]
+    ),
 }
 
 _STR = (

@@ -49,14 +49,14 @@ def truncate_name(text: str) -> str:
     return encoded[:NAME_BYTES].decode("utf-8", "ignore")
 
 
-_OCTAL = re.compile(r"\\([0-3])([0-7])([0-7])\Z")
+_OCTAL = re.compile(r"\\([0-7]{3})\Z")
 
 
 def read_char(text: str) -> str:
     """As charin does: one byte, kept as the character of that number."""
     found = _OCTAL.match(text)
     if found:
-        return chr(int("".join(found.groups()), 8))
+        return chr(int(found[1], 8) & 0xFF)
     return chr(text.encode()[0]) if text else "\0"
 
 
@@ -113,15 +113,16 @@ def write_bytea(value: bytes, output: str = "hex") -> str:
 
 
 def read_bits(text: str, typmod: int, *, varying: bool) -> str:
-    """A bit string is kept as its digits. As bit_in and varbit_in do: also `x1F` and `b101`."""
-    if text[:1] in ("x", "X"):
-        digits = _binary_of_hex(text[1:])
-    else:
-        digits = text[1:] if text[:1] in ("b", "B") else text
-        for digit in digits:
-            if digit not in "01":
-                raise PgError("22P02", f'"{digit}" is not a valid binary digit')
-    return fit_bits(digits, typmod, varying=varying)
+    """A bit string is kept as its digits. As bit_in and varbit_in do: also `x1F` and `b101`; the length first."""
+    hexadecimal = text[:1] in ("x", "X")
+    digits = text[1:] if text[:1] in ("x", "X", "b", "B") else text
+    fit_bits("0" * (4 * len(digits) if hexadecimal else len(digits)), typmod, varying=varying)
+    if hexadecimal:
+        return _binary_of_hex(digits)
+    for digit in digits:
+        if digit not in "01":
+            raise PgError("22P02", f'"{digit}" is not a valid binary digit')
+    return digits
 
 
 def _binary_of_hex(text: str) -> str:
