@@ -6,30 +6,16 @@ single reduction reduces before the next token is looked at, and a syntax error 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
 from typing import Any, cast
 
-from pgrepl.errors import Report
-from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder
-from pgrepl.sql.nodes import Expr, Statement, TypeName, UnsupportedStmt
+from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice
+from pgrepl.sql.build import on_notice as notice_receiver
+from pgrepl.sql.nodes import Expr, RawStmt, TypeName, UnsupportedStmt
 from pgrepl.sql.scanner import Token, error_at, tokens
 from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
-
-
-@dataclass(frozen=True, slots=True)
-class RawStmt:
-    """One statement of a query string: where it starts, and its length (0: up to the end of the string)."""
-
-    stmt: Statement
-    location: int
-    length: int
-
-
-OnNotice = Callable[[Report], None]
 
 
 def parse(text: str, on_notice: OnNotice | None = None) -> list[RawStmt]:
@@ -65,8 +51,10 @@ class _Rules:
         gotos = tables.gotos[nonterminal]
         builder, at = _builder(alias) if alias else (None, 1)
         elsewhere = None
-        if length and at != 1:
-            elsewhere = itemgetter(*(symbol - 1 - length for symbol in (at if isinstance(at, tuple) else (at,))))
+        if at != 1:
+            symbols = at if isinstance(at, tuple) else (at,)
+            assert max(symbols) <= length, f"{alias} is built at symbol {max(symbols)} of {length}"
+            elsewhere = itemgetter(*(symbol - 1 - length for symbol in symbols))
         one = kept[0] if len(kept) == 1 else None
         several = itemgetter(*kept) if len(kept) > 1 else None
         return length, gotos, elsewhere, one, several, builder
@@ -99,6 +87,7 @@ class _Parser:
     def parse(self, start: str, text: str, on_notice: OnNotice | None) -> Any:
         rows, defaults, reductions = self.rows, self.defaults, self.reductions
         source = tokens(text, on_notice)
+        notice_receiver.set(on_notice)
         state = self.tables.starts[start]
         states, values, locations = [state], [cast(Any, None)], [-1]
         token: Token | None = None
@@ -153,3 +142,6 @@ class _Parser:
 @cache
 def _parser() -> _Parser:
     return _Parser(load())
+
+
+__all__ = ["RawStmt", "parse", "parse_expression", "parse_type_name"]

@@ -60,10 +60,22 @@ class DeleteStmt(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class MergeWhen(Node):
+    match: str  # MATCHED, NOT MATCHED, NOT MATCHED BY SOURCE
+    action: str  # UPDATE, DELETE, INSERT, NOTHING
+    condition: Expr | None = None
+    targets: tuple[ResTarget, ...] = ()  # SET of UPDATE, columns of INSERT
+    values: tuple[Expr, ...] = ()  # of INSERT; () is DEFAULT VALUES
+    overriding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MergeStmt(Statement):
     relation: RangeVar
     source: FromItem
     condition: Expr
+    whens: tuple[MergeWhen, ...] = ()
+    returning: tuple[ResTarget, ...] = ()
     with_: WithClause | None = None
 
 
@@ -93,5 +105,6 @@ class ExplainStmt(Statement):
 
 
 __all__ = [
-    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MultiAssign", "OnConflict", "TruncateStmt", "UpdateStmt",
+    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MergeWhen", "MultiAssign", "OnConflict",
+    "TruncateStmt", "UpdateStmt",
 ]  # fmt: skip

@@ -21,6 +21,15 @@ class Statement(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class RawStmt(Node):
+    """One statement of a query string: where it starts, and its length (0: up to the end of the string)."""
+
+    stmt: Statement
+    location: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Expr(Node):
     """Anything that stands for a value."""
 
@@ -274,6 +283,7 @@ class SubLinkType(Enum):
     ANY = "any"
     EXPR = "expr"
     ARRAY = "array"
+    ROWCOMPARE = "rowcompare"  # (a, b) < (SELECT …); never in the text, analysis finds it
 
 
 @dataclass(frozen=True, slots=True)

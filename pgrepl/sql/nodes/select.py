@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-
 from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
 
 
@@ -119,7 +118,35 @@ class JoinExpr(Node):
     alias: Alias | None = None
 
 
-FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr
+@dataclass(frozen=True, slots=True)
+class UnsupportedFromItem(Node):
+    """What PostgreSQL has in FROM and pgrepl only reads: XMLTABLE, JSON_TABLE."""
+
+    what: str
+    args: tuple[Node, ...] = ()
+    alias: Alias | None = None
+    location: int = -1
+
+
+FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr | UnsupportedFromItem
+
+
+@dataclass(frozen=True, slots=True)
+class CTESearchClause(Node):
+    columns: tuple[str, ...]
+    breadth_first: bool
+    sequence_column: str
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CTECycleClause(Node):
+    columns: tuple[str, ...]
+    mark_column: str
+    path_column: str
+    mark_value: Expr | None = None  # None: TRUE
+    mark_default: Expr | None = None  # None: FALSE
+    location: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +155,8 @@ class CommonTableExpr(Node):
     columns: tuple[str, ...]
     query: Statement
     materialized: bool | None = None
-    search: object | None = None
-    cycle: object | None = None
+    search: CTESearchClause | None = None
+    cycle: CTECycleClause | None = None
     location: int = -1
 
 
@@ -195,7 +222,8 @@ class SelectStmt(Statement):
 
 
 __all__ = [
-    "ColumnDefinition", "CommonTableExpr", "FromItem", "FuncCall", "GroupingKind", "GroupingSet", "JoinExpr", "JoinType",
-    "LockingClause", "NullsOrder", "RangeFunction", "RangeSubselect", "RangeTableSample", "ResTarget", "SelectStmt",
-    "SetOp", "SortBy", "SortDir", "WindowDef", "WindowFrame", "WithClause",
+    "CTECycleClause", "CTESearchClause", "ColumnDefinition", "CommonTableExpr", "FromItem", "FuncCall", "GroupingKind",
+    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "NullsOrder", "RangeFunction", "RangeSubselect",
+    "RangeTableSample", "ResTarget", "SelectStmt", "SetOp", "SortBy", "SortDir", "UnsupportedFromItem", "WindowDef",
+    "WindowFrame", "WithClause",
 ]  # fmt: skip

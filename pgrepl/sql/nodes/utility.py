@@ -16,6 +16,7 @@ class DefElem(Node):
     name: str
     value: object = None
     location: int = -1
+    namespace: str | None = None  # toast.autovacuum_enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class ObjectType(Enum):
     LARGEOBJECT = "large object"
     MATVIEW = "materialized view"
     OPERATOR = "operator"
+    PARAMETER = "parameter"
     POLICY = "policy"
     PROCEDURE = "procedure"
     PUBLICATION = "publication"

@@ -1,0 +1,61 @@
+"""Builders: what a grammar alternative makes of its children.
+
+An alternative `… -> create_publication` of the grammar is built by the function registered under that name:
+
+    @build
+    def create_publication(location: int, name: str, options: list[DefElem] | None) -> CreatePublicationStmt: ...
+
+grammar/README.md tells what the children are and where the location comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar, overload
+
+from pgrepl.errors import Report
+
+Builder = Callable[..., Any]
+F = TypeVar("F", bound=Builder)
+
+BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
+"""Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
+
+FAMILIES = ("common", "names", "expression", "function", "xml_json", "select", "from_", "dml", "copy", "maintenance")
+"""The modules of this package that register builders."""
+
+
+@overload
+def build(name: F, /) -> F: ...
+@overload
+def build(*names: str, at: int | tuple[int, ...] = 1) -> Callable[[F], F]: ...
+def build(*names: Any, at: int | tuple[int, ...] = 1) -> Any:
+    """Register a builder under its own name (`@build`, `@build(at=2)`) or under others (`@build("a", "b")`)."""
+    if names and callable(names[0]):
+        return build()(names[0])
+
+    def register(function: F) -> F:
+        for name in names or (function.__name__,):
+            assert name not in BUILDERS, f"two builders for {name}"
+            BUILDERS[name] = (function, at)
+        return function
+
+    return register
+
+
+class AtCurrentToken(Exception):
+    """A rule found fault when it was reduced, and PostgreSQL reports such a fault at the token read last
+    (parser_yyerror): `improper use of "*" at or near "FROM"`. The parser makes the PgError."""
+
+
+OnNotice = Callable[[Report], None]
+
+on_notice: ContextVar[OnNotice | None] = ContextVar("on_notice", default=None)
+
+
+def notify(report: Report) -> None:
+    """Say something without stopping the parse."""
+    receiver = on_notice.get()
+    if receiver is not None:
+        receiver(report)

@@ -1,0 +1,225 @@
+"""INSERT, UPDATE, DELETE, MERGE, TRUNCATE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.sql.build import build
+from pgrepl.sql.build.expression import checked
+from pgrepl.sql.build.from_ import with_alias
+from pgrepl.sql.build.names import Indirection
+from pgrepl.sql.nodes import (
+    Alias,
+    CurrentOf,
+    DeleteStmt,
+    Expr,
+    FromItem,
+    IndexElem,
+    InsertStmt,
+    MergeStmt,
+    MergeWhen,
+    MultiAssign,
+    OnConflict,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    TruncateStmt,
+    UpdateStmt,
+    WithClause,
+)
+
+_Targets = list[ResTarget]
+
+# ------------------------------------------------------------------------------------------------ relations and columns
+
+
+@build
+def relation_without_alias(location: int, relation: RangeVar) -> RangeVar:
+    return relation
+
+
+@build("relation_as", "insert_alias")
+def relation_as(location: int, relation: RangeVar, name: str) -> RangeVar:
+    return with_alias(relation, Alias(name))
+
+
+@build
+def insert_column(location: int, name: str, indirection: Indirection | None) -> ResTarget:
+    return ResTarget(None, name, tuple(checked(indirection)) if indirection else (), location)
+
+
+@build
+def current_of(location: int, cursor: str) -> CurrentOf:
+    return CurrentOf(cursor)
+
+
+# ------------------------------------------------------------------------------------------------ INSERT
+
+
+@build
+def insert_query(location: int, query: SelectStmt) -> dict[str, Any]:
+    return {"columns": (), "select": query}
+
+
+@build
+def insert_overriding(location: int, overriding: str, query: SelectStmt) -> dict[str, Any]:
+    return {"columns": (), "select": query, "overriding": overriding.upper()}
+
+
+@build
+def insert_columns(location: int, columns: _Targets, query: SelectStmt) -> dict[str, Any]:
+    return {"columns": tuple(columns), "select": query}
+
+
+@build
+def insert_columns_overriding(location: int, columns: _Targets, overriding: str, query: SelectStmt) -> dict[str, Any]:
+    return {"columns": tuple(columns), "select": query, "overriding": overriding.upper()}
+
+
+@build
+def insert_defaults(location: int) -> dict[str, Any]:
+    return {"columns": (), "select": None}
+
+
+@build
+def insert(
+    location: int,
+    with_: WithClause | None,
+    relation: RangeVar,
+    rest: dict[str, Any],
+    on_conflict: OnConflict | None,
+    returning: _Targets | None,
+) -> InsertStmt:
+    return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=tuple(returning or ()), with_=with_)
+
+
+_ConflictTarget = tuple[list[IndexElem], "Expr | None"]
+
+
+@build
+def conflict_index(location: int, elements: list[IndexElem], where: Expr | None) -> _ConflictTarget:
+    return elements, where
+
+
+def _on_conflict(location: int, target: _ConflictTarget | str | None, do_nothing: bool) -> OnConflict:
+    if isinstance(target, str):
+        return OnConflict(do_nothing, constraint=target, location=location)
+    elements, where = target or ((), None)
+    return OnConflict(do_nothing, tuple(elements), where, location=location)
+
+
+@build
+def conflict_nothing(location: int, target: _ConflictTarget | str | None) -> OnConflict:
+    return _on_conflict(location, target, True)
+
+
+@build
+def conflict_update(
+    location: int, target: _ConflictTarget | str | None, clauses: list[_Targets], where: Expr | None
+) -> OnConflict:
+    return replace(_on_conflict(location, target, False), targets=_flat(clauses), where=where)
+
+
+# ------------------------------------------------------------------------------------------------ UPDATE, DELETE
+
+
+def _flat(clauses: list[_Targets]) -> tuple[ResTarget, ...]:
+    return tuple(target for targets in clauses for target in targets)
+
+
+@build
+def set_one(location: int, target: ResTarget, value: Expr) -> _Targets:
+    return [replace(target, value=value)]
+
+
+@build
+def set_several(location: int, targets: _Targets, source: Expr) -> _Targets:
+    """(a, b) = …: each column takes its part of the one source."""
+    count = len(targets)
+    return [replace(target, value=MultiAssign(source, number, count)) for number, target in enumerate(targets, 1)]
+
+
+@build
+def update(
+    location: int,
+    with_: WithClause | None,
+    relation: RangeVar,
+    clauses: list[_Targets],
+    from_: list[FromItem],
+    where: Expr | None,
+    returning: _Targets | None,
+) -> UpdateStmt:
+    return UpdateStmt(relation, _flat(clauses), tuple(from_), where, tuple(returning or ()), with_)
+
+
+@build
+def delete(
+    location: int,
+    with_: WithClause | None,
+    relation: RangeVar,
+    using: list[FromItem],
+    where: Expr | None,
+    returning: _Targets | None,
+) -> DeleteStmt:
+    return DeleteStmt(relation, tuple(using), where, tuple(returning or ()), with_)
+
+
+# ------------------------------------------------------------------------------------------------ MERGE
+
+
+@build
+def merge(
+    location: int,
+    with_: WithClause | None,
+    relation: RangeVar,
+    source: FromItem,
+    condition: Expr,
+    whens: list[MergeWhen],
+    returning: _Targets | None,
+) -> MergeStmt:
+    return MergeStmt(relation, source, condition, tuple(whens), tuple(returning or ()), with_)
+
+
+for _alias in ("matched", "not_matched", "not_matched_by_source"):
+    build(_alias)(lambda location, match=_alias.upper().replace("_", " "): match)
+
+
+@build
+def merge_update(location: int, match: str, condition: Expr | None, clauses: list[_Targets]) -> MergeWhen:
+    return MergeWhen(match, "UPDATE", condition, _flat(clauses))
+
+
+@build
+def merge_delete(location: int, match: str, condition: Expr | None) -> MergeWhen:
+    return MergeWhen(match, "DELETE", condition)
+
+
+@build
+def merge_nothing(location: int, match: str, condition: Expr | None) -> MergeWhen:
+    return MergeWhen(match, "NOTHING", condition)
+
+
+@build
+def merge_insert(location: int, columns: _Targets | None, overriding: str | None, values: list[Expr]) -> MergeWhen:
+    return MergeWhen(
+        "", "INSERT", None, tuple(columns or ()), tuple(values), overriding.upper() if overriding else None
+    )
+
+
+@build
+def merge_insert_defaults(location: int) -> MergeWhen:
+    return MergeWhen("", "INSERT")
+
+
+@build
+def merge_insert_when(location: int, match: str, condition: Expr | None, insert: MergeWhen) -> MergeWhen:
+    return replace(insert, match=match, condition=condition)
+
+
+# ------------------------------------------------------------------------------------------------ TRUNCATE
+
+
+@build
+def truncate(location: int, _: None, relations: list[RangeVar], restart: bool, cascade: bool) -> TruncateStmt:
+    return TruncateStmt(tuple(relations), restart, cascade)
