@@ -2,8 +2,10 @@
 
 Three columns are our own. `datid` says which database a row belongs to where PostgreSQL has one such table a database.
 `begin_snapshot` and `end_snapshot` stand in the tables that replication asks about the past: a row is current while
-`end_snapshot` is NULL, and a change ends one version and begins another (see store.py). Expressions are typed trees as JSON
-(`pgrepl.expr.stored`), ACLs PostgreSQL's text form as JSON lists, oid and attnum vectors JSON lists of integers.
+`end_snapshot` is NULL, and a change ends one version and begins another (see store.py). Expressions are typed trees as
+JSON (`pgrepl.expr.stored`), oid and attnum vectors JSON lists of integers. ACLs are JSON lists of PostgreSQL's text
+form with role OIDs in place of names ("16384=arw/10"; acl.py prints the names), so that renaming a role touches nothing
+else.
 """
 
 from __future__ import annotations
@@ -59,10 +61,11 @@ def _table(
     return table
 
 
-# --- the instance ---------------------------------------------------------------------------------------------------
+# --- the instance -------------------------------------------------------------------------------------------------
 pgrepl_instance = _table(
     "pgrepl_instance", (),
     ("format_version", Integer), ("system_identifier", BigInteger), ("next_oid", Oid), ("created_by", String),
+    ("change_count", BigInteger),
 )  # fmt: skip
 ducklake_snapshot = _table(
     "ducklake_snapshot", ("snapshot_id",),
@@ -75,7 +78,7 @@ ducklake_snapshot_changes = _table(
     ("commit_extra_info", Text),
 )  # fmt: skip
 
-# --- roles, databases, schemas: shared by the instance, or by name in a database ---------------------------------------
+# --- roles, databases, schemas: shared by the instance, or by name in a database ----------------------------------
 pg_authid = _table(
     "pg_authid", ("oid",),
     ("oid", Oid), ("rolname", String), ("rolsuper", Boolean), ("rolinherit", Boolean), ("rolcreaterole", Boolean),
@@ -106,10 +109,11 @@ pg_namespace = _table(
     versioned=True, indexes=(("datid", "nspname"),),
 )  # fmt: skip
 
-# --- relations ----------------------------------------------------------------------------------------------------------
+# --- relations ----------------------------------------------------------------------------------------------------
 pg_class = _table(
     "pg_class", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("relname", String), ("relnamespace", Oid), ("reltype", Oid), ("relowner", Oid), ("relam", Oid),
+    ("datid", Oid), ("oid", Oid), ("relname", String), ("relnamespace", Oid), ("reltype", Oid), ("relowner", Oid),
+    ("relam", Oid),
     ("relhasindex", Boolean), ("relpersistence", String(1)), ("relkind", String(1)), ("relnatts", SmallInteger),
     ("relchecks", SmallInteger), ("relhassubclass", Boolean), ("relrowsecurity", Boolean),
     ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", JSON),
@@ -120,8 +124,10 @@ pg_attribute = _table(
     "pg_attribute", ("attrelid", "attnum"),
     ("attrelid", Oid), ("attname", String), ("atttypid", Oid), ("attnum", SmallInteger), ("atttypmod", Integer),
     ("attndims", SmallInteger), ("attstorage", String(1)), ("attcompression", String(1)), ("attnotnull", Boolean),
-    ("atthasdef", Boolean), ("atthasmissing", Boolean), ("attidentity", String(1)), ("attgenerated", String(1)), ("attisdropped", Boolean),
-    ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid), ("attacl", JSON), ("attoptions", JSON),
+    ("atthasdef", Boolean), ("atthasmissing", Boolean), ("attidentity", String(1)), ("attgenerated", String(1)),
+    ("attisdropped", Boolean),
+    ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
+    ("attacl", JSON), ("attoptions", JSON),
     ("attmissingval", JSON),
     versioned=True,
 )  # fmt: skip
@@ -132,7 +138,8 @@ pg_attrdef = _table(
 )  # fmt: skip
 pg_constraint = _table(
     "pg_constraint", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("conname", String), ("connamespace", Oid), ("contype", String(1)), ("condeferrable", Boolean),
+    ("datid", Oid), ("oid", Oid), ("conname", String), ("connamespace", Oid), ("contype", String(1)),
+    ("condeferrable", Boolean),
     ("condeferred", Boolean), ("convalidated", Boolean), ("conrelid", Oid), ("conindid", Oid), ("conparentid", Oid),
     ("confrelid", Oid), ("confupdtype", String(1)), ("confdeltype", String(1)), ("confmatchtype", String(1)),
     ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", JSON),
@@ -142,7 +149,8 @@ pg_constraint = _table(
 pg_index = _table(
     "pg_index", ("indexrelid",),
     ("indexrelid", Oid), ("indrelid", Oid), ("indnatts", SmallInteger), ("indnkeyatts", SmallInteger),
-    ("indisunique", Boolean), ("indnullsnotdistinct", Boolean), ("indisprimary", Boolean), ("indisexclusion", Boolean), ("indimmediate", Boolean),
+    ("indisunique", Boolean), ("indnullsnotdistinct", Boolean), ("indisprimary", Boolean),
+    ("indisexclusion", Boolean), ("indimmediate", Boolean),
     ("indisclustered", Boolean), ("indisvalid", Boolean), ("indisready", Boolean), ("indislive", Boolean),
     ("indisreplident", Boolean), ("indkey", JSON), ("indcollation", JSON), ("indclass", JSON), ("indoption", JSON),
     ("indexprs", JSON), ("indpred", JSON),
@@ -166,12 +174,15 @@ pg_rewrite = _table(
 )  # fmt: skip
 pg_sequence = _table(
     "pg_sequence", ("seqrelid",),
-    ("seqrelid", Oid), ("seqtypid", Oid), ("seqstart", BigInteger), ("seqincrement", BigInteger), ("seqmax", BigInteger),
-    ("seqmin", BigInteger), ("seqcache", BigInteger), ("seqcycle", Boolean), ("last_value", BigInteger), ("is_called", Boolean),
+    ("seqrelid", Oid), ("seqtypid", Oid), ("seqstart", BigInteger), ("seqincrement", BigInteger),
+    ("seqmax", BigInteger),
+    ("seqmin", BigInteger), ("seqcache", BigInteger), ("seqcycle", Boolean), ("last_value", BigInteger),
+    ("is_called", Boolean),
 )  # fmt: skip
 pg_depend = _table(
     "pg_depend", (),
-    ("datid", Oid), ("classid", Oid), ("objid", Oid), ("objsubid", Integer), ("refclassid", Oid), ("refobjid", Oid), ("refobjsubid", Integer),
+    ("datid", Oid), ("classid", Oid), ("objid", Oid), ("objsubid", Integer), ("refclassid", Oid), ("refobjid", Oid),
+    ("refobjsubid", Integer),
     ("deptype", String(1)),
     indexes=(("classid", "objid", "objsubid"), ("refclassid", "refobjid", "refobjsubid")),
 )  # fmt: skip
@@ -184,10 +195,11 @@ pg_shdescription = _table(
     ("objoid", Oid), ("classoid", Oid), ("description", Text),
 )  # fmt: skip
 
-# --- publications and subscriptions ---------------------------------------------------------------------------------------
+# --- publications and subscriptions -------------------------------------------------------------------------------
 pg_publication = _table(
     "pg_publication", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("pubname", String), ("pubowner", Oid), ("puballtables", Boolean), ("pubinsert", Boolean),
+    ("datid", Oid), ("oid", Oid), ("pubname", String), ("pubowner", Oid), ("puballtables", Boolean),
+    ("pubinsert", Boolean),
     ("pubupdate", Boolean), ("pubdelete", Boolean), ("pubtruncate", Boolean), ("pubviaroot", Boolean),
     versioned=True, indexes=(("datid", "pubname"),),
 )  # fmt: skip
@@ -203,7 +215,8 @@ pg_publication_namespace = _table(
 )  # fmt: skip
 pg_subscription = _table(
     "pg_subscription", ("oid",),
-    ("oid", Oid), ("subdbid", Oid), ("subskiplsn", Lsn), ("subname", String), ("subowner", Oid), ("subenabled", Boolean),
+    ("oid", Oid), ("subdbid", Oid), ("subskiplsn", Lsn), ("subname", String), ("subowner", Oid),
+    ("subenabled", Boolean),
     ("subbinary", Boolean), ("substream", String(1)), ("subtwophasestate", String(1)), ("subdisableonerr", Boolean),
     ("subpasswordrequired", Boolean), ("subrunasowner", Boolean), ("subfailover", Boolean), ("subconninfo", Text),
     ("subslotname", String), ("subsynccommit", String), ("subpublications", JSON), ("suborigin", String),

@@ -1,0 +1,364 @@
+"""Opening catalog.db: one SQL database, in SQLite by default, in PostgreSQL when several machines share it.
+
+The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one looks at it
+before it touches it: a file that is not ours, is newer, cut short or not writable is named in one sentence and left as
+it is.
+
+Writers queue: a transaction that changes something takes the one write lock at its start (`BEGIN IMMEDIATE`, an
+advisory lock on PostgreSQL) and waits for it, by default up to 30 seconds. Readers never wait (WAL, MVCC).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Dialect, Engine
+
+FORMAT_VERSION = 1
+APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
+LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
+_BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
+_ADVISORY_KEY = APPLICATION_ID
+PG_SCHEMA = "pgrepl"
+
+
+class CatalogConnection:
+    """One connection to the catalog. Transactions are ours to begin and end; the driver never begins one by itself."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.sqlalchemy: Connection = catalog.engine.connect()
+        driver: Any = self.sqlalchemy.connection.driver_connection
+        self._driver = driver
+        self._cursor: Any = self._driver.cursor()
+        self.is_sqlite = catalog.is_sqlite
+        if not self.is_sqlite:
+            self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
+
+    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch all of its rows."""
+        try:
+            cursor = self._cursor
+            cursor.execute(sql, parameters)
+            return cursor.fetchall() if cursor.description is not None else []
+        except self.catalog.driver_error as problem:
+            if not self._is_busy(problem):
+                raise self.catalog.failure(problem) from problem
+        return self._wait_for(sql, parameters, LOCK_TIMEOUT)
+
+    def execute_many(self, sql: str, parameters: Sequence[Any]) -> None:
+        try:
+            self._cursor.executemany(sql, parameters)
+        except self.catalog.driver_error as problem:
+            raise self.catalog.failure(problem) from problem
+
+    @property
+    def changed_rows(self) -> int:
+        return int(self._cursor.rowcount)
+
+    def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        if self.is_sqlite:
+            if not write:
+                self.execute("BEGIN")
+                return
+            try:
+                self._cursor.execute("BEGIN IMMEDIATE")
+            except self.catalog.driver_error as problem:
+                if not self._is_busy(problem):
+                    raise self.catalog.failure(problem) from problem
+                self._wait_for("BEGIN IMMEDIATE", (), lock_timeout)
+            return
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" if not write else "BEGIN")
+        if write:
+            self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
+            self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.in_transaction:
+            self.execute("ROLLBACK")
+
+    @property
+    def in_transaction(self) -> bool:
+        if self.is_sqlite:
+            return bool(self._driver.in_transaction)
+        return int(self._driver.info.transaction_status) != 0
+
+    def version(self) -> int:
+        """A number that differs when another connection has committed since."""
+        if self.is_sqlite:
+            return int(self.execute("PRAGMA data_version")[0][0])
+        return int(self.execute("SELECT change_count FROM pgrepl_instance")[0][0])
+
+    def close(self) -> None:
+        self._cursor.close()
+        self.sqlalchemy.close()
+
+    def _is_busy(self, problem: Exception) -> bool:
+        return self.is_sqlite and "locked" in str(problem)
+
+    def _wait_for(self, sql: str, parameters: Any, timeout: float) -> list[tuple[Any, ...]]:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._cursor.execute(sql, parameters)
+                return self._cursor.fetchall() if self._cursor.description is not None else []
+            except self.catalog.driver_error as problem:
+                if not self._is_busy(problem):
+                    raise self.catalog.failure(problem) from problem
+                if time.monotonic() >= deadline:
+                    raise self.catalog.lock_failure(timeout) from problem
+
+
+class Catalog:
+    """An opened catalog: where it is and how to connect to it."""
+
+    def __init__(self, name: str, engine: Engine, path: Path | None) -> None:
+        self.name = name  # as the user wrote it, without a password
+        self.path = path  # of the SQLite file
+        self.engine = engine
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        module: Any = engine.dialect.loaded_dbapi
+        self.driver_error: type[Exception] = module.Error
+        self.statements: dict[Any, Any] = {}  # compiled once, by store.py
+        self._spare: CatalogConnection | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.engine.dialect
+
+    def connect(self) -> CatalogConnection:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            return spare
+        try:
+            return CatalogConnection(self)
+        except Exception as problem:
+            if isinstance(problem, PgError) or not _is_database_error(problem):
+                raise
+            raise _fatal("08006", f'could not open catalog "{self.name}": {_first_line(problem)}') from problem
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        self.engine.dispose()
+
+    def check_format(self) -> None:
+        """Read the catalog's own word about its format; the connection serves the first session."""
+        link = self.connect()
+        try:
+            found = link.execute("SELECT format_version FROM pgrepl_instance")
+        except PgError as problem:
+            link.close()
+            raise _fatal(problem.sqlstate, problem.message) from problem
+        if len(found) != 1 or found[0][0] != FORMAT_VERSION:
+            link.close()
+            raise _wrong_version(self.name, found[0][0] if found else 0)
+        self._spare = link
+
+    def lock_failure(self, timeout: float) -> PgError:
+        return PgError(
+            "55P03",
+            f'could not lock catalog "{self.name}" within {timeout:g} s',
+            detail="Another session holds an open transaction that has changed the catalog.",
+            hint="Finish that transaction, then try again.",
+        )
+
+    def failure(self, problem: Exception) -> PgError:
+        """What a driver says, in our words."""
+        text = _first_line(problem)
+        sqlstate = getattr(problem, "sqlstate", None)
+        if sqlstate == "55P03":
+            return self.lock_failure(LOCK_TIMEOUT)
+        if sqlstate is not None:
+            return PgError("58000", f'catalog "{self.name}" failed: {text}')
+        if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
+        if "readonly" in text or "read-only" in text:
+            return PgError("25006", f'catalog "{self.name}" cannot be written: {text}')
+        if "full" in text:
+            return PgError("53100", f'catalog "{self.name}" cannot be written: {text}')
+        if "disk I/O" in text or "unable to open" in text:
+            return PgError("58030", f'catalog "{self.name}" cannot be read: {text}')
+        return PgError("XX000", f'catalog "{self.name}" failed: {text}')
+
+
+def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db") -> Catalog:
+    """Open the catalog, and make it if there is none."""
+    text = os.fspath(path_or_url)
+    if "://" in text:
+        return _open_url(text)
+    return _open_file(Path(text), text)
+
+
+def _open_file(path: Path, name: str) -> Catalog:
+    fresh = not os.path.lexists(path)
+    if fresh:
+        _create_file(path, name)
+    _check_file(path, name)
+    catalog = _sqlite_catalog(path, name)
+    catalog.check_format()
+    return catalog
+
+
+def _sqlite_catalog(path: Path, name: str) -> Catalog:
+    from sqlalchemy import URL, create_engine, event
+    from sqlalchemy.pool import NullPool
+
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"timeout": _BUSY_SLICE_MS / 1000, "check_same_thread": False, "cached_statements": 512},
+    )
+
+    def prepare(driver_connection: Any, _record: Any) -> None:
+        driver_connection.execute("PRAGMA synchronous = NORMAL")
+        driver_connection.execute("PRAGMA cache_size = -32000")
+
+    event.listen(engine, "connect", prepare)
+    return Catalog(name, engine, path)
+
+
+def _create_file(path: Path, name: str) -> None:
+    """Make the catalog aside and link it into place whole: who looks meanwhile sees none or all of it."""
+    from pgrepl.catalog import bootstrap
+
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as problem:
+        raise _fatal("58P01", f'could not create catalog "{name}": {problem.strerror}') from problem
+    try:
+        catalog = _sqlite_catalog(draft, name)
+        link = catalog.connect()
+        try:
+            bootstrap.create(link)
+            link.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            link.execute("PRAGMA journal_mode = WAL")
+        finally:
+            link.close()
+            catalog.close()
+        _place(draft, path)
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
+            leftover.unlink(missing_ok=True)
+
+
+def _place(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return  # somebody else was faster: theirs it is
+    except OSError as problem:
+        if problem.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if not path.exists():  # a file system without links
+            os.rename(draft, path)
+
+
+def _check_file(path: Path, name: str) -> None:
+    """Judge the file by its first hundred bytes, without opening it as a database."""
+    if path.is_dir():
+        raise _fatal("58P01", f'could not open catalog "{name}": Is a directory')
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as problem:
+        raise _fatal("58P01", f'could not open catalog "{name}": {problem.strerror}') from problem
+    if size == 0:
+        raise _fatal("XX001", f'catalog "{name}" is empty: it was cut short, or it is no pgrepl catalog')
+    if header[:16] != b"SQLite format 3\0"[: len(header[:16])]:
+        raise _fatal("42809", f'"{name}" is not a pgrepl catalog')
+    if len(header) < 100:
+        raise _fatal("XX001", f'catalog "{name}" is cut short: it has {size} bytes')
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise _fatal("42809", f'"{name}" is an SQLite database, but not a pgrepl catalog')
+    version = int.from_bytes(header[60:64], "big")
+    if version != FORMAT_VERSION:
+        raise _wrong_version(name, version)
+    page = int.from_bytes(header[16:18], "big")
+    expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    wal = Path(f"{path}-wal")
+    if size < expected and not (wal.exists() and wal.stat().st_size > 0):
+        raise _fatal("XX001", f'catalog "{name}" is cut short: it has {size} of {expected} bytes')
+    if not os.access(path, os.W_OK):
+        raise _fatal("25006", f'catalog "{name}" is read-only')
+    if not os.access(path.parent, os.W_OK):
+        raise _fatal("25006", f'catalog "{name}" is in a read-only folder')
+
+
+def _wrong_version(name: str, version: int) -> PgError:
+    if version > FORMAT_VERSION:
+        return _fatal(
+            "0A000",
+            f'catalog "{name}" was made by a newer pgrepl: it has format {version}, '
+            f"this one knows format {FORMAT_VERSION}",
+        )
+    return _fatal("XX001", f'catalog "{name}" has format {version}, which no pgrepl has written')
+
+
+def _open_url(text: str) -> Catalog:
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy.pool import NullPool
+
+    from pgrepl.catalog import bootstrap
+
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as problem:
+        raise _fatal("08001", f"invalid catalog URL: {_first_line(problem)}") from problem
+    if backend == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise _fatal("08001", "a catalog in memory is not supported")
+        return _open_file(Path(url.database), url.database)
+    name = url.render_as_string(hide_password=True)
+    if backend != "postgresql":
+        raise _fatal("0A000", f'catalog "{name}": only SQLite and PostgreSQL can hold a catalog')
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    try:
+        engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    except (NoSuchModuleError, ModuleNotFoundError) as problem:
+        hint = "Install it with: pip install 'pgrepl[postgres]'"
+        raise _fatal("08001", f'catalog "{name}" needs a driver: {_first_line(problem)}', hint) from problem
+    catalog = Catalog(name, engine, None)
+    link = catalog.connect()
+    try:
+        bootstrap.create_on_server(link)
+    finally:
+        link.close()
+    catalog.check_format()
+    return catalog
+
+
+def _fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:
+    return PgError(sqlstate, message, hint=hint, severity="FATAL")
+
+
+def _is_database_error(problem: Exception) -> bool:
+    from sqlalchemy.exc import DBAPIError
+
+    return isinstance(problem, DBAPIError) or hasattr(problem, "sqlstate")
+
+
+def _first_line(problem: BaseException) -> str:
+    original = getattr(problem, "orig", None) or problem
+    lines = str(original).strip().splitlines()
+    return lines[0] if lines else type(original).__name__

@@ -1,0 +1,55 @@
+"""Lists of identifiers in the values of settings and options: `"$user", public` (SplitIdentifierString)."""
+
+from __future__ import annotations
+
+from pgrepl.sql.scanner import fold, truncate
+
+_SPACE = " \t\n\r\f\v"
+
+
+def split_identifiers(text: str, separator: str = ",") -> list[str] | None:
+    """The names of a list, unquoted ones in lower case; None if the list is not well formed."""
+    names: list[str] = []
+    position = _skip(text, 0)
+    if position == len(text):
+        return names
+    while True:
+        if position < len(text) and text[position] == '"':
+            name, position = _quoted(text, position + 1)
+            if name is None:
+                return None
+        else:
+            start = position
+            while position < len(text) and text[position] not in _SPACE and text[position] != separator:
+                position += 1
+            if position == start:
+                return None
+            name = fold(text[start:position])
+        names.append(truncate(name))
+        position = _skip(text, position)
+        if position == len(text):
+            return names
+        if text[position] != separator:
+            return None
+        position = _skip(text, position + 1)
+
+
+def _skip(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _SPACE:
+        position += 1
+    return position
+
+
+def _quoted(text: str, position: int) -> tuple[str | None, int]:
+    out = ""
+    while True:
+        end = text.find('"', position)
+        if end < 0:
+            return None, position
+        out += text[position:end]
+        position = end + 1
+        if position < len(text) and text[position] == '"':
+            out += '"'
+            position += 1
+            continue
+        return out, position

@@ -1,0 +1,56 @@
+"""Connecting: is the role allowed in, and with which settings (as InitPostgres and process_settings do)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def admit(session: Session, user: str, database: str) -> tuple[Row, Row]:
+    """The rows of the role and the database, or a FATAL error."""
+    role = one(session, tables.pg_authid, rolname=user)
+    if role is None:
+        raise _fatal("28000", f'role "{user}" does not exist')
+    if not role.rolcanlogin:
+        raise _fatal("28000", f'role "{user}" is not permitted to log in')
+    row = one(session, tables.pg_database, datname=database)
+    if row is None:
+        raise _fatal("3D000", f'database "{database}" does not exist')
+    if not row.datallowconn:
+        raise _fatal("55000", f'database "{database}" is not currently accepting connections')
+    if not role.rolsuper:
+        from pgrepl.catalog.acl import Kind, has_privilege
+
+        if not has_privilege(session, Kind.DATABASE, row, "CONNECT", role.oid):
+            raise _fatal(
+                "42501", f'permission denied for database "{database}"', detail="User does not have CONNECT privilege."
+            )
+        if role.rolconnlimit == 0:
+            raise _fatal("53300", f'too many connections for role "{user}"')
+        if row.datconnlimit == 0:
+            raise _fatal("53300", f'too many connections for database "{database}"')
+    return role, row
+
+
+def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[str, str]) -> None:
+    """Later ones win: ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's own."""
+    settings = session.settings
+    settings.set_identity(role.oid, role.rolname)
+    for setdatabase, setrole in ((0, 0), (database.oid, 0), (0, role.oid), (database.oid, role.oid)):
+        row = one(session, tables.pg_db_role_setting, setdatabase=setdatabase, setrole=setrole)
+        for item in row.setconfig if row is not None else ():
+            name, _, value = item.partition("=")
+            settings.set_default(name, value, complain=False)
+    for name, value in startup.items():
+        settings.set_default(name, value, complain=True)
+
+
+def _fatal(sqlstate: str, message: str, detail: str | None = None) -> PgError:
+    return PgError(sqlstate, message, detail=detail, severity="FATAL")

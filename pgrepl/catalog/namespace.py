@@ -1,0 +1,110 @@
+"""Schemas: finding them, and the search path (PostgreSQL's namespace.c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.classes import CATALOG_NAMESPACE
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def schema_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_namespace, datid=session.database.oid, nspname=name)
+
+
+def schema_by_name(session: Session, name: str, location: int | None = None) -> Row:
+    """As get_namespace_oid: no privilege is asked for."""
+    row = schema_or_none(session, name)
+    if row is None:
+        raise PgError("3F000", f'schema "{name}" does not exist', location=location)
+    return row
+
+
+def schema_row(session: Session, oid: int) -> Row | None:
+    return one(session, tables.pg_namespace, datid=session.database.oid, oid=oid)
+
+
+def schema_name(session: Session, oid: int) -> str:
+    row = schema_row(session, oid)
+    if row is None:
+        raise PgError("3F000", f"schema with OID {oid} does not exist")
+    return str(row.nspname)
+
+
+def explicit_schema(session: Session, name: str, *, missing_ok: bool = False, location: int | None = None) -> int:
+    """A schema someone named: it must exist, the role needs USAGE (LookupExplicitNamespace). 0: missing, and fine."""
+    from pgrepl.catalog.acl import Kind, check_privilege
+
+    row = schema_or_none(session, name)
+    if row is None:
+        if missing_ok:
+            return 0
+        raise PgError("3F000", f'schema "{name}" does not exist', location=location)
+    check_privilege(session, Kind.SCHEMA, row, "USAGE", name)
+    return int(row.oid)
+
+
+def _listed(session: Session) -> list[str]:
+    from pgrepl.catalog.identifiers import split_identifiers
+
+    return split_identifiers(session.settings.get("search_path")) or []
+
+
+def _named_schemas(session: Session) -> list[int]:
+    """The schemas of search_path that exist and may be used, pg_catalog only if it is written there."""
+    key = ("search_path", session.settings.get("search_path"), session.role)
+    known = session.derived.get(key)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    from pgrepl.catalog.acl import Kind, has_privilege
+    from pgrepl.catalog.roles import role_display
+
+    found: list[int] = []
+    for listed in _listed(session):
+        name = role_display(session, session.role) if listed == "$user" else listed
+        row = schema_or_none(session, name)
+        if row is None or row.oid in found:
+            continue
+        if has_privilege(session, Kind.SCHEMA, row, "USAGE", session.role):
+            found.append(int(row.oid))
+    session.derived[key] = found
+    return found
+
+
+def search_path(session: Session) -> list[int]:
+    """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed."""
+    named = _named_schemas(session)
+    return named if CATALOG_NAMESPACE in named else [CATALOG_NAMESPACE, *named]
+
+
+def current_schemas(session: Session, implicit: bool) -> list[str]:
+    """current_schemas(bool)."""
+    oids = search_path(session) if implicit else _named_schemas(session)
+    return [schema_name(session, oid) for oid in oids]
+
+
+def creation_schema(session: Session, *, location: int | None = None) -> int:
+    """Where an unqualified new object goes: the first schema of search_path that exists."""
+    named = _named_schemas(session)
+    if not named:
+        raise PgError("3F000", "no schema has been selected to create in", location=location)
+    return named[0]
+
+
+def schema_for_creation(session: Session, schema: str | None, location: int | None = None) -> int:
+    """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
+    from pgrepl.catalog.acl import Kind, check_privilege
+
+    if schema is None:
+        oid = creation_schema(session, location=location)
+    else:
+        oid = int(schema_by_name(session, schema, location).oid)
+    row = schema_row(session, oid)
+    assert row is not None
+    check_privilege(session, Kind.SCHEMA, row, "CREATE", row.nspname, location=location)
+    return oid

@@ -1,0 +1,100 @@
+"""What messages call an object: `table t`, `column a of table t`, `publication p` (getObjectDescription)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import classes, tables
+from pgrepl.catalog.relation import Relation, display_name, relation_or_none
+from pgrepl.catalog.store import one
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.classes import ObjectAddress
+    from pgrepl.catalog.session import Session
+
+_RELATION_KINDS = {
+    "r": "table", "p": "table", "i": "index", "I": "index", "S": "sequence", "v": "view", "m": "materialized view",
+    "t": "toast table", "c": "composite type", "f": "foreign table",
+}  # fmt: skip
+
+
+def describe_object(session: Session, address: ObjectAddress) -> str:
+    """The object as messages name it; it must exist."""
+    text = describe_object_or_none(session, address)
+    if text is None:
+        raise PgError("XX000", f"cache lookup failed for object {address.objid} of class {address.classid}")
+    return text
+
+
+def describe_relation(session: Session, found: Relation) -> str:
+    """`table t`, with the schema if the bare name would not find it (getRelationDescription)."""
+    return f"{_RELATION_KINDS.get(found.kind, 'relation')} {display_name(session, found)}"
+
+
+def describe_object_or_none(session: Session, address: ObjectAddress) -> str | None:
+    classid, objid, subid = address
+    if classid == classes.PG_CLASS:
+        return _relation(session, objid, subid)
+    if classid == classes.PG_CONSTRAINT:
+        row = one(session, tables.pg_constraint, oid=objid)
+        if row is None:
+            return None
+        return f"constraint {row.conname} on {_relation(session, row.conrelid, 0)}"
+    if classid == classes.PG_ATTRDEF:
+        row = one(session, tables.pg_attrdef, oid=objid)
+        return None if row is None else f"default value for {_relation(session, row.adrelid, row.adnum)}"
+    if classid == classes.PG_NAMESPACE:
+        row = one(session, tables.pg_namespace, datid=session.database.oid, oid=objid)
+        return None if row is None else f"schema {row.nspname}"
+    if classid == classes.PG_REWRITE:
+        row = one(session, tables.pg_rewrite, oid=objid)
+        return None if row is None else f"rule {row.rulename} on {_relation(session, row.ev_class, 0)}"
+    if classid == classes.PG_AUTHID:
+        row = one(session, tables.pg_authid, oid=objid)
+        return None if row is None else f"role {row.rolname}"
+    if classid == classes.PG_DATABASE:
+        row = one(session, tables.pg_database, oid=objid)
+        return None if row is None else f"database {row.datname}"
+    if classid == classes.PG_TYPE:
+        from pgrepl.types.names import format_type
+
+        return f"type {format_type(objid)}"
+    return _of_replication(session, address)
+
+
+def _relation(session: Session, oid: int, subid: int) -> str | None:
+    found = relation_or_none(session, oid)
+    if found is None:
+        return None
+    if subid == 0:
+        return describe_relation(session, found)
+    attribute = found.attribute_by_number(subid)
+    return None if attribute is None else f"column {attribute.name} of {describe_relation(session, found)}"
+
+
+def _of_replication(session: Session, address: ObjectAddress) -> str | None:
+    classid, objid, _ = address
+    if classid == classes.PG_PUBLICATION:
+        row = one(session, tables.pg_publication, oid=objid)
+        return None if row is None else f"publication {row.pubname}"
+    if classid == classes.PG_SUBSCRIPTION:
+        row = one(session, tables.pg_subscription, oid=objid)
+        return None if row is None else f"subscription {row.subname}"
+    if classid == classes.PG_PUBLICATION_REL:
+        row = one(session, tables.pg_publication_rel, oid=objid)
+        if row is None:
+            return None
+        publication = one(session, tables.pg_publication, oid=row.prpubid)
+        name = publication.pubname if publication is not None else row.prpubid
+        return f"publication of {_relation(session, row.prrelid, 0)} in publication {name}"
+    if classid == classes.PG_PUBLICATION_NAMESPACE:
+        row = one(session, tables.pg_publication_namespace, oid=objid)
+        if row is None:
+            return None
+        publication = one(session, tables.pg_publication, oid=row.pnpubid)
+        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=row.pnnspid)
+        if publication is None or schema is None:
+            return None
+        return f"publication of schema {schema.nspname} in publication {publication.pubname}"
+    raise PgError("XX000", f"unsupported object class: {classid}")

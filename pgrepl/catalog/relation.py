@@ -1,0 +1,292 @@
+"""Relations: tables, partitioned tables, views, indexes and sequences with their columns, found by OID or by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from pgrepl.catalog import system, tables
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, FIRST_NORMAL_OID, INFORMATION_SCHEMA
+from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
+from pgrepl.catalog.store import Row, one, rows
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.system import SystemRelation
+    from pgrepl.sql.nodes.expr import RangeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column (pg_attribute)."""
+
+    num: int
+    name: str
+    type: int
+    typmod: int
+    notnull: bool = False
+    collation: int = 0
+    has_default: bool = False
+    identity: str = ""  # a: ALWAYS, d: BY DEFAULT
+    generated: str = ""  # s: STORED
+    dropped: bool = False
+    is_local: bool = True
+    inhcount: int = 0
+    ndims: int = 0
+    storage: str = "p"
+    compression: str = ""
+    stattarget: int | None = None
+    acl: tuple[str, ...] | None = None
+    options: Any = None
+    has_missing: bool = False
+    missing: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A row of pg_class with its columns. `attributes` has dropped columns too: number n is at position n - 1."""
+
+    oid: int
+    name: str
+    namespace: int
+    schema: str
+    kind: str  # r p v i I S (pg_class.relkind)
+    persistence: str
+    owner: int
+    replident: str  # d n f i
+    is_partition: bool
+    bound: Any  # partition bound, as stored
+    has_subclass: bool
+    has_index: bool
+    checks: int
+    row_security: bool
+    force_row_security: bool
+    type: int  # of its rows
+    access_method: int
+    acl: tuple[str, ...] | None
+    options: Any
+    attributes: tuple[Attribute, ...]
+    system: SystemRelation | None = None
+
+    @property
+    def columns(self) -> tuple[Attribute, ...]:
+        """The columns that are there."""
+        return tuple([a for a in self.attributes if not a.dropped])
+
+    def attribute(self, name: str) -> Attribute | None:
+        for attribute in self.attributes:
+            if attribute.name == name and not attribute.dropped:
+                return attribute
+        return None
+
+    def attribute_by_number(self, num: int) -> Attribute | None:
+        if 0 < num <= len(self.attributes):
+            return self.attributes[num - 1]
+        return None
+
+    @property
+    def is_system(self) -> bool:
+        """As IsCatalogRelationOid together with information_schema: made by initdb."""
+        return self.oid < FIRST_NORMAL_OID
+
+    @property
+    def is_catalog(self) -> bool:
+        """As IsSystemClass: users cannot change it."""
+        return self.is_system and self.namespace != INFORMATION_SCHEMA
+
+    @property
+    def qualified_name(self) -> str:
+        """`public.t`, unquoted, as messages have it."""
+        return f"{self.schema}.{self.name}"
+
+
+# --- by OID -------------------------------------------------------------------------------------------------------
+
+
+def relation(session: Session, oid: int) -> Relation:
+    found = relation_or_none(session, oid)
+    if found is None:
+        raise PgError("XX000", f"could not open relation with OID {oid}")
+    return found
+
+
+def relation_or_none(session: Session, oid: int) -> Relation | None:
+    """None if there is no such relation in this database."""
+    session.transaction.require_read()
+    key = ("relation", oid)
+    known = session.derived.get(key)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    if oid < FIRST_NORMAL_OID:
+        found = _system(oid)
+    else:
+        row = one(session, tables.pg_class, oid=oid)
+        if row is None or row.datid != session.database.oid:
+            return None
+        found = _made(session, row)
+    if found is not None:
+        session.derived[key] = found
+    return found
+
+
+def _made(session: Session, row: Row) -> Relation:
+    columns = rows(session, tables.pg_attribute, attrelid=row.oid)
+    columns.sort(key=lambda a: a.attnum)
+    return Relation(
+        oid=row.oid,
+        name=row.relname,
+        namespace=row.relnamespace,
+        schema=schema_name(session, row.relnamespace),
+        kind=row.relkind,
+        persistence=row.relpersistence,
+        owner=row.relowner,
+        replident=row.relreplident,
+        is_partition=bool(row.relispartition),
+        bound=row.relpartbound,
+        has_subclass=bool(row.relhassubclass),
+        has_index=bool(row.relhasindex),
+        checks=row.relchecks or 0,
+        row_security=bool(row.relrowsecurity),
+        force_row_security=bool(row.relforcerowsecurity),
+        type=row.reltype or 0,
+        access_method=row.relam or 0,
+        acl=None if row.relacl is None else tuple(row.relacl),
+        options=row.reloptions,
+        attributes=tuple([_attribute(a) for a in columns if a.attnum > 0]),
+    )
+
+
+def _attribute(row: Row) -> Attribute:
+    return Attribute(
+        num=row.attnum,
+        name=row.attname,
+        type=row.atttypid,
+        typmod=-1 if row.atttypmod is None else row.atttypmod,
+        notnull=bool(row.attnotnull),
+        collation=row.attcollation or 0,
+        has_default=bool(row.atthasdef),
+        identity=row.attidentity or "",
+        generated=row.attgenerated or "",
+        dropped=bool(row.attisdropped),
+        is_local=bool(row.attislocal),
+        inhcount=row.attinhcount or 0,
+        ndims=row.attndims or 0,
+        storage=row.attstorage or "p",
+        compression=row.attcompression or "",
+        stattarget=row.attstattarget,
+        acl=None if row.attacl is None else tuple(row.attacl),
+        options=row.attoptions,
+        has_missing=bool(row.atthasmissing),
+        missing=row.attmissingval,
+    )
+
+
+def _system(oid: int) -> Relation | None:
+    found = system.by_oid(oid)
+    return None if found is None else _from_system(found)
+
+
+_SYSTEM_ACL = (f"{BOOTSTRAP_SUPERUSER}=arwdDxtm/{BOOTSTRAP_SUPERUSER}", f"=r/{BOOTSTRAP_SUPERUSER}")
+
+
+def _from_system(found: SystemRelation) -> Relation:
+    return Relation(
+        oid=found.oid,
+        name=found.name,
+        namespace=system.namespace_oid(found),
+        schema=found.schema,
+        kind=found.kind,
+        persistence="p",
+        owner=BOOTSTRAP_SUPERUSER,
+        replident="n",
+        is_partition=False,
+        bound=None,
+        has_subclass=False,
+        has_index=found.kind == "r",
+        checks=0,
+        row_security=False,
+        force_row_security=False,
+        type=0,
+        access_method=2 if found.kind == "r" else 0,
+        acl=_SYSTEM_ACL if found.acl is None else found.acl,
+        options=None,
+        attributes=tuple([Attribute(n, c.name, c.type, c.typmod, c.notnull) for n, c in enumerate(found.columns, 1)]),
+        system=found,
+    )
+
+
+# --- by name ------------------------------------------------------------------------------------------------------
+
+
+def relation_in_schema(session: Session, namespace: int, name: str) -> Relation | None:
+    oid = oid_in_schema(session, namespace, name)
+    return None if oid is None else relation_or_none(session, oid)
+
+
+def oid_in_schema(session: Session, namespace: int, name: str) -> int | None:
+    """As get_relname_relid."""
+    if namespace in (CATALOG_NAMESPACE, INFORMATION_SCHEMA):
+        found = system.by_name("pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema", name)
+        if found is not None:
+            return found.oid
+    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
+    return None if row is None else int(row.oid)
+
+
+@overload
+def find_relation(session: Session, name: RangeVar, missing_ok: Literal[False] = False) -> Relation: ...
+
+
+@overload
+def find_relation(session: Session, name: RangeVar, missing_ok: bool) -> Relation | None: ...
+
+
+def find_relation(session: Session, name: RangeVar, missing_ok: bool = False) -> Relation | None:
+    """The relation of that name, along the search path or in its schema (RangeVarGetRelid)."""
+    oid = find_relation_oid(session, name, missing_ok)
+    return None if oid is None else relation(session, oid)
+
+
+def find_relation_oid(session: Session, name: RangeVar, missing_ok: bool = False) -> int | None:
+    if name.catalog is not None and name.catalog != session.database.name:
+        raise PgError(
+            "0A000",
+            f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"',
+            location=name.location,
+        )
+    if name.schema is not None:
+        namespace = explicit_schema(session, name.schema, missing_ok=missing_ok, location=name.location)
+        if namespace:
+            oid = oid_in_schema(session, namespace, name.name)
+            if oid is not None:
+                return oid
+        if missing_ok:
+            return None
+        raise PgError("42P01", f'relation "{name.schema}.{name.name}" does not exist', location=name.location)
+    for namespace in search_path(session):
+        oid = oid_in_schema(session, namespace, name.name)
+        if oid is not None:
+            return oid
+    if missing_ok:
+        return None
+    raise PgError("42P01", f'relation "{name.name}" does not exist', location=name.location)
+
+
+def relation_is_visible(session: Session, found: Relation) -> bool:
+    """Would its bare name find it? (RelationIsVisible)"""
+    for namespace in search_path(session):
+        if namespace == found.namespace:
+            return True
+        if oid_in_schema(session, namespace, found.name) is not None:
+            return False
+    return False
+
+
+def display_name(session: Session, found: Relation) -> str:
+    """The quoted name, with its schema if the bare name would not find it (regclassout, getRelationDescription)."""
+    from pgrepl.sql.quote import quote_identifier, quote_qualified
+
+    if relation_is_visible(session, found):
+        return quote_identifier(found.name)
+    return quote_qualified(found.schema, found.name)

@@ -1,0 +1,179 @@
+"""A session: one role in one database, with its settings, its transaction and what it remembers of the catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.settings import Settings
+from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.transaction import Block, Transaction
+from pgrepl.errors import PgError, Report
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+    from sqlalchemy.engine import Connection
+
+    from pgrepl.catalog.engine import Catalog, CatalogConnection
+    from pgrepl.types.text import TextStyle
+
+_SEVERITY_SQLSTATE = {"WARNING": "01000"}
+# client_min_messages from the chattiest; INFO is always sent
+_LOUDNESS = {
+    "DEBUG5": 0, "DEBUG4": 1, "DEBUG3": 2, "DEBUG2": 3, "DEBUG1": 4, "DEBUG": 4, "LOG": 5, "NOTICE": 6, "WARNING": 7,
+    "ERROR": 8,
+}  # fmt: skip
+
+
+class DatabaseName(NamedTuple):
+    oid: int
+    name: str
+
+
+class Session:
+    """What PostgreSQL calls a backend."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        database: str = "postgres",
+        user: str = "postgres",
+        *,
+        on_report: Callable[[Report], None] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Connect, as a client does: FATAL errors as PostgreSQL's. `settings` are the start-up packet's."""
+        self.catalog = catalog
+        self.link: CatalogConnection = catalog.connect()
+        self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
+        self.memory: dict[str, dict[Any, list[Row]]] = {}  # store.py: what was read of each table
+        self.derived: dict[Any, Any] = {}  # relations and the like, made from several tables
+        self.pid = os.getpid()
+        self.settings = Settings(self)
+        self.transaction = Transaction(self)
+        self.query = ""  # the text that is running
+        try:
+            self._connect(database, user, settings or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, database: str, user: str, settings: Mapping[str, str]) -> None:
+        from pgrepl.catalog import login
+
+        self.transaction.begin_statement()
+        role, row = login.admit(self, user, database)
+        self.authenticated_user: int = role.oid
+        self._database_oid: int = row.oid
+        login.apply_settings(self, role, row, settings)
+        self.transaction.end_statement()
+
+    # --- who and where --------------------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> DatabaseName:
+        """The database by its present name; another session may have renamed it."""
+        row = one(self, tables.pg_database, oid=self._database_oid)
+        return DatabaseName(self._database_oid, row.datname if row is not None else "")
+
+    @property
+    def user(self) -> int:
+        """The session user: SET SESSION AUTHORIZATION changes it."""
+        return int(self.settings.extra("session_authorization"))
+
+    @property
+    def role(self) -> int:
+        """The current user, whose privileges count: SET ROLE changes it."""
+        return self._acting or int(self.settings.extra("role") or 0) or self.user
+
+    _acting = 0
+
+    def act_as(self, role: int) -> int:
+        """Work with another role's privileges, as SetUserIdAndSecContext; returns what to give back."""
+        before, self._acting = self._acting, role
+        return before
+
+    @property
+    def lock_timeout(self) -> float:
+        """How long a writer waits for another: lock_timeout where the user has set it."""
+        from pgrepl.catalog.engine import LOCK_TIMEOUT
+
+        wanted = int(self.settings.value("lock_timeout"))
+        return min(wanted / 1000, LOCK_TIMEOUT) if wanted > 0 else LOCK_TIMEOUT
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the running transaction, for SQLAlchemy statements that only read."""
+        self.transaction.require_read()
+        return self.link.sqlalchemy
+
+    # --- what the statement is told and tells ---------------------------------------------------------------------
+
+    def notice(
+        self,
+        severity: str,
+        message: str,
+        *,
+        sqlstate: str | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+        context: str | None = None,
+    ) -> None:
+        """Say something to the client; the SQLSTATE goes by the severity unless it is given."""
+        sqlstate = sqlstate or _SEVERITY_SQLSTATE.get(severity, "00000")
+        self.report(Report(severity, sqlstate, message, detail, hint, context))
+
+    def report(self, report: Report) -> None:
+        """Send a report, unless client_min_messages keeps it quiet."""
+        severity = report.severity
+        if severity == "INFO" or _LOUDNESS[severity] >= _LOUDNESS[self.settings.get("client_min_messages").upper()]:
+            self.on_report(report)
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Do this when the transaction has committed."""
+        self.transaction.callbacks.append(action)
+
+    def snapshot(self) -> int:
+        """The snapshot id (the LSN) that the running statement makes."""
+        return self.transaction.snapshot()
+
+    @property
+    def in_block(self) -> bool:
+        return self.transaction.block is not Block.NONE
+
+    @property
+    def text_style(self) -> TextStyle:
+        from pgrepl.types.text import TextStyle
+
+        settings = self.settings
+        return TextStyle(
+            datestyle=settings.get("datestyle"),
+            timezone=settings.get("timezone"),
+            intervalstyle=settings.get("intervalstyle"),
+            extra_float_digits=int(settings.get("extra_float_digits")),
+            bytea_output=settings.get("bytea_output"),
+            now=self.transaction.now,
+        )
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def forget(self, table: Table) -> None:
+        """A table was written: what is remembered of it is stale."""
+        self.memory.pop(table.name, None)
+        self.derived.clear()
+
+    def forget_all(self) -> None:
+        self.memory.clear()
+        self.derived.clear()
+
+    def close(self) -> None:
+        """End the session; an open transaction is rolled back."""
+        with suppress(PgError):  # the catalog is gone: there is nothing to roll back
+            self.link.rollback()
+        self.link.close()
+
+
+__all__ = ["DatabaseName", "Session"]

@@ -1,0 +1,264 @@
+"""The settings of a session: SET, SET LOCAL, RESET and SHOW, undone when their transaction is (guc.c).
+
+Two maps hold what differs from the defaults: what counts now, and what will count when the transaction has committed
+(without SET LOCAL). Both are replaced when something is set, never changed, so that a transaction or a savepoint
+remembers the old ones by keeping them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.catalog import parameters
+from pgrepl.catalog.parameters import Parameter, Value
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class Setting(NamedTuple):
+    """A value, what its check made of it (the OID of a role), and where it came from (pg_settings.source)."""
+
+    value: Value
+    extra: Any = None
+    source: str = "session"
+
+
+class State(NamedTuple):
+    """What a transaction or savepoint goes back to."""
+
+    now: Mapping[str, Setting]
+    later: Mapping[str, Setting]
+
+
+CHARACTERISTICS = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
+
+
+class Settings:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._now: Mapping[str, Setting] = {}
+        self._later: Mapping[str, Setting] = {}
+        self._defaults: dict[str, Setting] = {}  # from the connection, the role, the database
+        self._custom: dict[str, str] = {}  # names of custom parameters as they were first written
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> str:
+        """The value as SHOW prints it."""
+        key = name.lower()
+        setting = self._find(key)
+        parameter = parameters.find(key)
+        if parameter is None:
+            if setting is None:
+                raise parameters.unrecognized(name)
+            return str(setting.value)
+        if key == "is_superuser":
+            return "on" if self._is_superuser() else "off"
+        value = setting.value if setting is not None else parameter.default
+        return value if isinstance(value, str) else parameters.show(parameter, value)
+
+    def value(self, name: str) -> Value:
+        """The value itself: bool, int, float or str, in the parameter's base unit."""
+        key = name.lower()
+        setting = self._find(key)
+        if setting is not None:
+            return setting.value
+        parameter = parameters.find(key)
+        if parameter is None:
+            raise parameters.unrecognized(name)
+        return parameter.default
+
+    def extra(self, name: str) -> Any:
+        setting = self._find(name)
+        return None if setting is None else setting.extra
+
+    def source(self, name: str) -> str:
+        """Where the value comes from, as pg_settings.source says it."""
+        setting = self._find(name.lower())
+        return "default" if setting is None else setting.source
+
+    def reset_value(self, name: str) -> Value:
+        """What RESET would go back to."""
+        setting = self._defaults.get(name.lower())
+        if setting is not None:
+            return setting.value
+        parameter = parameters.find(name)
+        return "" if parameter is None else parameter.default
+
+    def canonical_name(self, name: str) -> str:
+        """The name as SHOW heads its column."""
+        parameter = parameters.find(name)
+        if parameter is not None:
+            return parameter.name
+        key = name.lower()
+        if self._find(key) is None:
+            raise parameters.unrecognized(name)
+        return self._custom.get(key, name)
+
+    def custom_names(self) -> list[str]:
+        """The custom parameters that have a value."""
+        return [shown for key, shown in self._custom.items() if self._find(key) is not None]
+
+    def check_may_examine(self, name: str) -> None:
+        """Some settings are for superusers and members of pg_read_all_settings only."""
+        from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
+        from pgrepl.catalog.roles import has_privs_of_role
+
+        if name.lower() in parameters.SUPERUSER_ONLY and not has_privs_of_role(
+            self._session, self._session.role, ROLE_READ_ALL_SETTINGS
+        ):
+            raise PgError(
+                "42501",
+                f'permission denied to examine "{name}"',
+                detail='Only roles with privileges of the "pg_read_all_settings" role may examine this parameter.',
+            )
+
+    def _find(self, key: str) -> Setting | None:
+        return self._now.get(key) or self._defaults.get(key)
+
+    def _is_superuser(self) -> bool:
+        from pgrepl.catalog.roles import is_superuser
+
+        return is_superuser(self._session)
+
+    # --- setting --------------------------------------------------------------------------------------------------
+
+    def set(self, name: str, text: str | None, *, local: bool = False) -> None:
+        """SET name = text; None resets it."""
+        key = name.lower()
+        parameter = self.check_may_set(name)
+        if text is None:
+            if key in parameters.NO_RESET:
+                raise PgError("0A000", f'parameter "{name}" cannot be reset')
+            self._remove(key, local)
+            return
+        setting = self._checked(name, parameter, text)
+        if parameter is None:
+            self._custom.setdefault(key, name)
+        self._put(key, setting, local or key in CHARACTERISTICS)
+
+    def check_may_set(self, name: str) -> Parameter | None:
+        """The parameter if the role may set it now; None for a custom one (set_config_with_handle)."""
+        parameter = parameters.find(name)
+        if parameter is None:
+            if name.lower() not in self._custom:
+                parameters.check_custom_name(name)
+            return None
+        if parameter.context == "internal":
+            raise PgError("55P02", f'parameter "{name}" cannot be changed')
+        if parameter.context == "postmaster":
+            raise PgError("55P02", f'parameter "{name}" cannot be changed without restarting the server')
+        if parameter.context == "sighup":
+            raise PgError("55P02", f'parameter "{name}" cannot be changed now')
+        if parameter.context in ("backend", "superuser-backend"):
+            raise PgError("55P02", f'parameter "{name}" cannot be set after connection start')
+        if parameter.context == "superuser" and not self._is_superuser():
+            raise PgError("42501", f'permission denied to set parameter "{name}"')
+        return parameter
+
+    def check_value(self, name: str, text: str) -> Value:
+        """Is this a value for it? What ALTER ROLE … SET asks before it stores one."""
+        return self._checked(name, self.check_may_set(name), text).value
+
+    def _checked(self, name: str, parameter: Parameter | None, text: str) -> Setting:
+        if parameter is None:
+            return Setting(text)
+        value = parameters.parse(parameter, text, name)
+        from pgrepl.catalog.parameter_checks import CHECKS
+
+        check = CHECKS.get(parameter.key)
+        if check is None:
+            return Setting(value)
+        value, extra = check(self._session, name, value)
+        return Setting(value, extra)
+
+    def set_default(self, name: str, text: str, *, complain: bool, source: str = "client") -> None:
+        """A value from the connection, the role or the database: RESET goes back to it.
+
+        A bad one from the client ends the connection; a bad stored one is a warning.
+        """
+        try:
+            parameter = parameters.find(name)
+            if parameter is None:
+                parameters.check_custom_name(name)
+            elif parameter.context in ("internal", "postmaster", "sighup") or (
+                parameter.context == "superuser" and complain
+            ):
+                self.check_may_set(name)
+            setting = self._checked(name, parameter, text)._replace(source=source)
+        except PgError as problem:
+            if not complain:
+                self._session.notice(
+                    "WARNING", problem.message, sqlstate=problem.sqlstate, detail=problem.report.detail
+                )
+                return
+            report = problem.report
+            raise PgError(
+                report.sqlstate, report.message, detail=report.detail, hint=report.hint, severity="FATAL"
+            ) from problem
+        self._defaults[name.lower()] = setting
+        if parameter is None:
+            self._custom.setdefault(name.lower(), name)
+
+    def set_identity(self, role: int, name: str) -> None:
+        """The session user at the start."""
+        self._defaults["session_authorization"] = Setting(name, role, "default")
+
+    def reset_all(self) -> None:
+        keep = parameters.NO_RESET_ALL
+        self._now = {k: v for k, v in self._now.items() if k in keep}
+        self._later = {k: v for k, v in self._later.items() if k in keep}
+
+    def _put(self, key: str, setting: Setting, local: bool) -> None:
+        self._now = {**self._now, key: setting}
+        if not local:
+            self._later = {**self._later, key: setting}
+
+    def _remove(self, key: str, local: bool) -> None:
+        if local:
+            if key in self._now:
+                default = self._defaults.get(key)
+                parameter = parameters.find(key)
+                if default is None and parameter is not None:
+                    default = Setting(parameter.default, None, "default")
+                self._now = {k: v for k, v in self._now.items() if k != key}
+                if default is not None:
+                    self._now = {**self._now, key: default}
+            return
+        self._now = {k: v for k, v in self._now.items() if k != key}
+        self._later = {k: v for k, v in self._later.items() if k != key}
+
+    # --- transactions ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> State:
+        """Remember: a transaction or a savepoint starts."""
+        return State(self._now, self._later)
+
+    def restore(self, state: Any) -> None:
+        """Go back to a savepoint."""
+        self._now, self._later = state
+
+    def end(self, state: Any, *, committed: bool) -> None:
+        """The transaction is over: SET LOCAL is forgotten, and all of it if it was rolled back."""
+        self._now = self._later if committed or state is None else state.later
+        self._later = self._now
+
+    def start_transaction(self) -> None:
+        """The characteristics of a new transaction are the defaults for them."""
+        changed = {}
+        for name in CHARACTERISTICS:
+            default = self._find(f"default_{name}")
+            if default is not None:
+                changed[name] = default
+        if changed:
+            self._now = {**self._now, **changed}
+
+    def transaction_characteristics(self) -> dict[str, Setting | None]:
+        return {name: self._now.get(name) for name in CHARACTERISTICS}
+
+    def set_characteristics(self, kept: Mapping[str, Setting | None]) -> None:
+        """COMMIT AND CHAIN: the next transaction is like the last."""
+        self._now = {**self._now, **{k: v for k, v in kept.items() if v is not None}}

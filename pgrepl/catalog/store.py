@@ -1,0 +1,264 @@
+"""Rows of the system tables: read, insert, update, delete, by equality of columns.
+
+Each combination of table and columns is compiled by SQLAlchemy once in a catalog's life; afterwards it is a string and
+its parameters, handed to the driver. A session remembers what it has read until somebody writes that table.
+
+In versioned tables only current rows are seen. An update ends the current version at the statement's snapshot and
+begins another; within one snapshot it changes the version in place, so that no version lives for no time.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import Table, and_, bindparam, select
+from sqlalchemy import delete as sql_delete
+from sqlalchemy import update as sql_update
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from pgrepl.catalog import tables
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+    from pgrepl.catalog.session import Session
+
+Row: TypeAlias = Any  # a named tuple with the table's columns
+_REMEMBERED = 4096  # answers a session keeps
+
+_row_types: dict[str, Any] = {}
+
+
+def row_type(table: Table) -> Any:
+    """The named tuple that holds a row of the table."""
+    known = _row_types.get(table.name)
+    if known is None:
+        known = _row_types[table.name] = namedtuple(table.name, [c.name for c in table.columns])
+    return known
+
+
+def new_oid(session: Session) -> int:
+    """The next object identifier of the instance; none is ever given twice."""
+    return session.transaction.next_oid()
+
+
+def rows(session: Session, table: Table, **eq: Any) -> list[Row]:
+    """The rows whose columns equal the given values; a tuple, list or set stands for any of its members."""
+    session.transaction.require_read()
+    memory = session.memory.get(table.name)
+    if memory is None:
+        memory = session.memory[table.name] = {}
+    key = tuple(sorted(eq.items())) if len(eq) > 1 else tuple(eq.items())
+    try:
+        known = memory.get(key)
+    except TypeError:  # a list or a set among the values
+        return _read(session, table, eq)
+    if known is None:
+        if len(memory) >= _REMEMBERED:
+            memory.clear()
+        known = memory[key] = _read(session, table, eq)
+    return list(known)
+
+
+def one(session: Session, table: Table, **eq: Any) -> Row | None:
+    """The first such row, or None."""
+    found = rows(session, table, **eq)
+    return found[0] if found else None
+
+
+def insert(session: Session, table: Table, **values: Any) -> None:
+    insert_many(session, table, [values])
+
+
+def insert_many(session: Session, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same columns; a column that is not named is NULL."""
+    if not values:
+        return
+    session.transaction.require_write()
+    versioned = table.info["versioned"]
+    names = tuple(values[0])
+    if versioned:
+        snapshot = {"begin_snapshot": session.snapshot()}
+        values = [{**v, **snapshot} for v in values]
+        names = (*names, "begin_snapshot")
+    statement = _statement(session, "insert", table, names, ())
+    link = session.link
+    if len(values) == 1:
+        link.execute(statement.sql, statement.bind(values[0]))
+    else:
+        link.execute_many(statement.sql, [statement.bind(v) for v in values])
+    session.forget(table)
+
+
+def update(session: Session, table: Table, where: Mapping[str, Any], **values: Any) -> int:
+    """Change the matching rows; how many there were."""
+    session.transaction.require_write()
+    if not table.info["versioned"]:
+        return _write(session, "update", table, values, where)
+    snapshot = session.snapshot()
+    current = _read(session, table, where)
+    kind = row_type(table)
+    for row in current:
+        if row.begin_snapshot == snapshot:
+            _write(session, "update", table, values, {"row_version": row.row_version})
+            continue
+        _write(session, "update", table, {"end_snapshot": snapshot}, {"row_version": row.row_version})
+        fresh = dict(zip(kind._fields, row, strict=True))
+        del fresh["row_version"], fresh["begin_snapshot"], fresh["end_snapshot"]
+        insert_many(session, table, [{**fresh, **values}])
+    session.forget(table)
+    return len(current)
+
+
+def delete(session: Session, table: Table, **eq: Any) -> int:
+    """Remove the matching rows; how many there were."""
+    session.transaction.require_write()
+    if not table.info["versioned"]:
+        return _write(session, "delete", table, {}, eq)
+    snapshot = session.snapshot()
+    # what began at this very snapshot was never there
+    unborn = _write(session, "delete", table, {}, {**eq, "begin_snapshot": snapshot})
+    return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
+
+
+def count(session: Session, table: Table, **eq: Any) -> int:
+    return len(rows(session, table, **eq))
+
+
+class _Compiled:
+    """A statement for the driver: its text, and how values become parameters and columns become values."""
+
+    __slots__ = ("_binders", "_names", "_positional", "readers", "sql")
+
+    def __init__(self, clause: ClauseElement, table: Table | None, dialect: Dialect) -> None:
+        compiled: Any = clause.compile(dialect=dialect)
+        self.sql = str(compiled)
+        positions: Any = compiled.positiontup if getattr(compiled, "positional", False) else None
+        self._positional = positions is not None
+        self._names: tuple[str, ...] = tuple(positions if positions is not None else compiled.params)
+        self._binders: dict[str, Callable[[Any], Any]] = {}
+        for name, bound in compiled.binds.items():
+            processor = bound.type.dialect_impl(dialect).bind_processor(dialect)
+            if processor is not None:
+                self._binders[name] = processor
+        self.readers: list[tuple[int, Callable[[Any], Any]]] = []
+        for position, column in enumerate(table.columns if table is not None else ()):
+            reader = column.type.dialect_impl(dialect).result_processor(dialect, None)
+            if reader is not None:
+                self.readers.append((position, reader))
+
+    def bind(self, values: Mapping[str, Any]) -> Any:
+        if self._binders:
+            values = {k: self._binders[k](v) if k in self._binders else v for k, v in values.items()}
+        if self._positional:
+            return tuple([values[name] for name in self._names])
+        return values
+
+
+def _statement(
+    session: Session, action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]
+) -> _Compiled:
+    key = (action, table.name, names, where)
+    known: _Compiled | None = session.catalog.statements.get(key)
+    if known is None:
+        clause = _clause(action, table, names, where)
+        known = _Compiled(clause, table if action == "select" else None, session.catalog.dialect)
+        session.catalog.statements[key] = known
+    return known
+
+
+def _clause(action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]) -> ClauseElement:
+    """`where` holds each column with the number of its values: 1 for equality, 0 for IS NULL, more for IN."""
+    conditions: list[ColumnElement[bool]] = []
+    for name, many in where:
+        column = table.c[name]
+        if many == 0:
+            conditions.append(column.is_(None))
+        elif many == 1:
+            conditions.append(column == bindparam(f"w_{name}", type_=column.type))
+        else:
+            conditions.append(column.in_([bindparam(f"w_{name}_{i}", type_=column.type) for i in range(many)]))
+    if table.info["versioned"] and action != "insert" and "row_version" not in dict(where):
+        conditions.append(table.c.end_snapshot.is_(None))
+    if action == "select":
+        return select(table).where(*conditions)
+    if action == "insert":
+        return table.insert().values({n: bindparam(n, type_=table.c[n].type) for n in names}).inline()
+    if action == "update":
+        values = {n: bindparam(n, type_=table.c[n].type) for n in names}
+        return sql_update(table).values(values).where(and_(True, *conditions))
+    return sql_delete(table).where(and_(True, *conditions))
+
+
+def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]] | None:
+    shape: list[tuple[str, int]] = []
+    values: dict[str, Any] = {}
+    for name, value in eq.items():
+        if value is None:
+            shape.append((name, 0))
+        elif isinstance(value, (tuple, list, set, frozenset)):
+            members = list(value)
+            if not members:
+                return None
+            while len(members) & (len(members) - 1):  # pad to a power of two: fewer different statements
+                members.append(members[-1])
+            if len(members) == 1:
+                shape.append((name, 1))
+                values[f"w_{name}"] = members[0]
+                continue
+            shape.append((name, len(members)))
+            values.update({f"w_{name}_{i}": m for i, m in enumerate(members)})
+        else:
+            shape.append((name, 1))
+            values[f"w_{name}"] = value
+    return tuple(shape), values
+
+
+_MOST_MEMBERS = 8192
+
+
+def _read(session: Session, table: Table, eq: Mapping[str, Any]) -> list[Row]:
+    for name, value in eq.items():
+        if isinstance(value, (tuple, list, set, frozenset)) and len(value) > _MOST_MEMBERS:
+            members = list(value)
+            parts = (members[i : i + _MOST_MEMBERS] for i in range(0, len(members), _MOST_MEMBERS))
+            return [row for part in parts for row in _read(session, table, {**eq, name: part})]
+    session.transaction.require_read()
+    where = _where(eq)
+    if where is None:
+        return []
+    shape, values = where
+    statement = _statement(session, "select", table, (), shape)
+    return _as_rows(table, session.link.execute(statement.sql, statement.bind(values)), statement.readers)
+
+
+def _as_rows(
+    table: Table, found: Iterable[tuple[Any, ...]], readers: list[tuple[int, Callable[[Any], Any]]]
+) -> list[Row]:
+    make = row_type(table)._make
+    if not readers:
+        return [make(row) for row in found]
+    out = []
+    for row in found:
+        values = list(row)
+        for position, reader in readers:
+            if values[position] is not None:
+                values[position] = reader(values[position])
+        out.append(make(values))
+    return out
+
+
+def _write(session: Session, action: str, table: Table, values: Mapping[str, Any], eq: Mapping[str, Any]) -> int:
+    where = _where(eq)
+    if where is None:
+        return 0
+    shape, bound = where
+    statement = _statement(session, action, table, tuple(values), shape)
+    session.link.execute(statement.sql, statement.bind({**values, **bound}))
+    session.forget(table)
+    return session.link.changed_rows
+
+
+__all__ = ["Row", "count", "delete", "insert", "insert_many", "new_oid", "one", "row_type", "rows", "tables", "update"]

@@ -1,0 +1,395 @@
+"""Transactions: PostgreSQL's states, and the SQL transaction of the catalog beneath them.
+
+One PostgreSQL transaction is one SQL transaction. It begins when it is first needed: a statement that only reads gets a
+snapshot for its own length (as READ COMMITTED has it), one that writes takes the catalog's write lock until the
+transaction ends. REPEATABLE READ and SERIALIZABLE keep the snapshot of their first statement; if somebody has committed
+since, their first write fails as PostgreSQL's would.
+
+Every statement that changes something replication asks about is one DuckLake snapshot: its id is the LSN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+class Block(Enum):
+    """Where the session is: between transactions, in a string of several statements, in BEGIN … COMMIT, or after an
+    error in it."""
+
+    NONE = "idle"
+    IMPLICIT = "implicit block"
+    EXPLICIT = "in block"
+    ABORTED = "aborted"
+
+
+class Sql(Enum):
+    """What the catalog's connection is doing."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(slots=True)
+class Savepoint:
+    name: str
+    settings: object
+    sql_name: str | None  # None: no SQL transaction had begun
+    callbacks: int
+
+
+class Transaction:
+    """The state of a session's transaction. `store` calls require_read and require_write, commands the rest."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.block = Block.NONE
+        self.sql = Sql.NONE
+        self.savepoints: list[Savepoint] = []
+        self.callbacks: list[Callable[[], None]] = []
+        self.settings_before: object = None
+        self.started_at: datetime | None = None
+        self.statement_at: datetime | None = None
+        self.in_statement = False
+        self._version: int | None = None
+        self._next_oid = 0
+        self._oids_taken = False
+        self._last_snapshot: int | None = None
+        self._snapshot: int | None = None
+
+    # --- the SQL transaction --------------------------------------------------------------------------------------
+
+    @property
+    def _keeps_snapshot(self) -> bool:
+        return self.block is not Block.NONE and self._session.settings.get("transaction_isolation") in (
+            "repeatable read",
+            "serializable",
+        )
+
+    def require_read(self) -> None:
+        if self.sql is Sql.NONE:
+            self._session.link.begin(write=False)
+            self.sql = Sql.READ
+            self._look_around()
+
+    def require_write(self) -> None:
+        if self.sql is Sql.WRITE:
+            return
+        session = self._session
+        seen: int | None = None
+        if self.sql is Sql.READ:
+            if self._keeps_snapshot:
+                seen = self._version
+            session.link.commit()
+            self.sql = Sql.NONE
+        session.link.begin(write=True, lock_timeout=session.lock_timeout)
+        self.sql = Sql.WRITE
+        self._look_around()
+        if seen is not None and self._version != seen:
+            raise PgError("40001", "could not serialize access due to concurrent update")
+
+    def _look_around(self) -> None:
+        version = self._session.link.version()
+        if version != self._version:
+            self._version = version
+            self._session.forget_all()
+
+    def _commit_sql(self) -> None:
+        if self.sql is Sql.NONE:
+            return
+        link = self._session.link
+        if self.sql is Sql.WRITE:
+            self._flush_oids()
+        link.commit()
+        if self.sql is Sql.WRITE and not link.is_sqlite and self._version is not None:
+            self._version += 1
+        self.sql = Sql.NONE
+        self._last_snapshot = None
+
+    def _rollback_sql(self) -> None:
+        wrote = self.sql is Sql.WRITE
+        self.sql = Sql.NONE
+        self._last_snapshot = self._snapshot = None
+        self._oids_taken = False
+        self._session.link.rollback()
+        if wrote:
+            self._session.forget_all()
+
+    # --- object and snapshot identifiers --------------------------------------------------------------------------
+
+    def next_oid(self) -> int:
+        self.require_write()
+        if not self._oids_taken:
+            stored = self._session.link.execute("SELECT next_oid FROM pgrepl_instance")[0][0]
+            self._next_oid = max(int(stored), self._next_oid)
+            self._oids_taken = True
+        oid = self._next_oid
+        self._next_oid += 1
+        return oid
+
+    def _flush_oids(self) -> None:
+        link = self._session.link
+        if self._oids_taken:
+            mark = "?" if link.is_sqlite else "%s"
+            link.execute(
+                f"UPDATE pgrepl_instance SET next_oid = {mark}, change_count = change_count + 1", (self._next_oid,)
+            )
+        elif not link.is_sqlite:
+            link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
+        self._oids_taken = False
+
+    def last_snapshot(self) -> int:
+        """The snapshot this transaction sees last: pg_current_wal_lsn()."""
+        if self._snapshot is not None:
+            return self._snapshot
+        if self._last_snapshot is not None:
+            return self._last_snapshot
+        self.require_read()
+        last = int(self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+        if self.sql is Sql.WRITE:
+            self._last_snapshot = last
+        return last
+
+    def snapshot(self) -> int:
+        """The snapshot that the running statement makes."""
+        if self._snapshot is None:
+            self.require_write()
+            self._snapshot = self.last_snapshot() + 1
+        return self._snapshot
+
+    def _flush_snapshot(self) -> None:
+        made = self._snapshot
+        if made is None:
+            return
+        link = self._session.link
+        mark = "?" if link.is_sqlite else "%s"
+        now = datetime.now(timezone.utc).isoformat(sep=" ")
+        link.execute(
+            "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
+            f" SELECT {mark}, {mark}, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot"
+            f" WHERE snapshot_id = {mark}",
+            (made, now, made - 1),
+        )
+        link.execute(
+            f"INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made) VALUES ({mark}, {mark})", (made, "")
+        )
+        self._last_snapshot = made
+        self._snapshot = None
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def begin_statement(self, *, writes: bool = False) -> None:
+        now = datetime.now(timezone.utc)
+        self.statement_at = now
+        if self.block is Block.NONE:
+            self._end_reading()
+            self.started_at = now
+            self.settings_before = self._session.settings.begin()
+            self._session.settings.start_transaction()
+        self.in_statement = True
+        if writes:
+            self.require_write()
+
+    def end_statement(self) -> None:
+        """The statement succeeded: outside a block that commits."""
+        self._flush_snapshot()
+        self.in_statement = False
+        if self.block is Block.NONE:
+            self._commit()
+        elif self.sql is Sql.READ and not self._keeps_snapshot:
+            self._end_reading()
+
+    def fail_statement(self) -> None:
+        """The statement failed: everything of the transaction is undone, an explicit block is left aborted."""
+        self.in_statement = False
+        if self.block in (Block.EXPLICIT, Block.ABORTED):
+            self._abort()
+        else:
+            self._rollback()
+
+    @property
+    def now(self) -> int:
+        """now(): the start of the transaction, in microseconds since 2000-01-01 UTC."""
+        started = self.started_at or datetime.now(timezone.utc)
+        return (started - _EPOCH) // timedelta(microseconds=1)
+
+    def _end_reading(self) -> None:
+        if self.sql is Sql.READ:
+            self._session.link.commit()
+            self.sql = Sql.NONE
+
+    # --- blocks ---------------------------------------------------------------------------------------------------
+
+    def begin_implicit(self) -> None:
+        if self.block is Block.NONE:
+            self.block = Block.IMPLICIT
+
+    def end_implicit(self) -> None:
+        """The last statement of a string is done."""
+        if self.block is Block.IMPLICIT:
+            self._commit()
+
+    def begin_block(self) -> None:
+        """BEGIN. What an implicit block has done so far becomes part of it."""
+        session = self._session
+        if self.block is Block.EXPLICIT:
+            session.notice("WARNING", "there is already a transaction in progress", sqlstate="25001")
+            return
+        self.block = Block.EXPLICIT
+
+    def commit_block(self, *, chain: bool = False) -> str:
+        """COMMIT; the tag says what became of it."""
+        if self.block is Block.EXPLICIT:
+            self._flush_snapshot()
+            self._commit(chain=chain)
+            return "COMMIT"
+        if self.block is Block.ABORTED:
+            self._rollback(chain=chain)
+            return "ROLLBACK"
+        self._no_block("COMMIT", chain)
+        self._commit()
+        return "COMMIT"
+
+    def rollback_block(self, *, chain: bool = False) -> str:
+        if self.block in (Block.NONE, Block.IMPLICIT):
+            self._no_block("ROLLBACK", chain)
+        self._rollback(chain=chain)
+        return "ROLLBACK"
+
+    def _no_block(self, verb: str, chain: bool) -> None:
+        if chain:
+            raise PgError("25P01", f"{verb} AND CHAIN can only be used in transaction blocks")
+        self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
+
+    def _commit(self, *, chain: bool = False) -> None:
+        self._commit_sql()
+        callbacks = self.callbacks
+        self._leave(committed=True, chain=chain)
+        for callback in callbacks:
+            callback()
+
+    def _rollback(self, *, chain: bool = False) -> None:
+        self._rollback_sql()
+        self._leave(committed=False, chain=chain)
+
+    def _leave(self, *, committed: bool, chain: bool) -> None:
+        settings = self._session.settings
+        kept = settings.transaction_characteristics() if chain else None
+        self.savepoints = []
+        self.callbacks = []
+        settings.end(self.settings_before, committed=committed)
+        self.settings_before = None
+        self.block = Block.NONE
+        if kept is not None:
+            self.begin_statement()
+            self.block = Block.EXPLICIT
+            settings.set_characteristics(kept)
+
+    def _abort(self) -> None:
+        """Undo to the innermost savepoint; without one let go of the catalog at once."""
+        self.block = Block.ABORTED
+        self._snapshot = None
+        link = self._session.link
+        point = self.savepoints[-1] if self.savepoints else None
+        if point is None or point.sql_name is None or not link.in_transaction:
+            self._rollback_sql()
+        else:
+            self._rollback_sql_to(point.sql_name)
+        self._session.settings.restore(point.settings if point is not None else self.settings_before)
+
+    def _rollback_sql_to(self, sql_name: str) -> None:
+        self._session.link.execute(f"ROLLBACK TO SAVEPOINT {sql_name}")
+        self._last_snapshot = self._snapshot = None
+        self._session.forget_all()
+
+    # --- savepoints -----------------------------------------------------------------------------------------------
+
+    def savepoint(self, name: str) -> None:
+        self._require_block("SAVEPOINT")
+        sql_name = None
+        if self.sql is not Sql.NONE:
+            sql_name = f"s{len(self.savepoints) + 1}"
+            self._session.link.execute(f"SAVEPOINT {sql_name}")
+        self.savepoints.append(Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks)))
+
+    def release(self, name: str) -> None:
+        self._require_block("RELEASE SAVEPOINT")
+        position = self._find(name)
+        sql_name = self.savepoints[position].sql_name
+        if sql_name is not None:
+            self._session.link.execute(f"RELEASE SAVEPOINT {sql_name}")
+        del self.savepoints[position:]
+
+    def rollback_to(self, name: str) -> None:
+        self._require_block("ROLLBACK TO SAVEPOINT")
+        position = self._find(name)
+        point = self.savepoints[position]
+        if point.sql_name is None:
+            self._rollback_sql()
+        else:
+            self._rollback_sql_to(point.sql_name)
+        del self.savepoints[position + 1 :]
+        del self.callbacks[point.callbacks :]
+        self._session.settings.restore(point.settings)
+        self.block = Block.EXPLICIT
+
+    def _require_block(self, what: str) -> None:
+        if self.block not in (Block.EXPLICIT, Block.ABORTED):
+            raise PgError("25P01", f"{what} can only be used in transaction blocks")
+
+    def _find(self, name: str) -> int:
+        for position in range(len(self.savepoints) - 1, -1, -1):
+            if self.savepoints[position].name == name:
+                return position
+        raise PgError("3B001", f'savepoint "{name}" does not exist')
+
+
+def require_no_block(session: Session, what: str) -> None:
+    """Statements that cannot be undone insist on a transaction of their own (PreventInTransactionBlock)."""
+    if session.transaction.block is not Block.NONE:
+        raise PgError("25001", f"{what} cannot run inside a transaction block")
+
+
+def require_writable(session: Session, what: str) -> None:
+    """As PreventCommandIfReadOnly."""
+    if session.settings.get("transaction_read_only") == "on":
+        raise PgError("25006", f"cannot execute {what} in a read-only transaction")
+
+
+@contextmanager
+def reading(session: Session) -> Iterator[None]:
+    """For what only looks and is no statement of its own: one view of the catalog for all its questions."""
+    transaction = session.transaction
+    if transaction.block is Block.ABORTED:
+        raise aborted()
+    if transaction.in_statement:
+        yield
+        return
+    transaction.begin_statement()
+    try:
+        yield
+    except BaseException:
+        transaction.fail_statement()
+        raise
+    transaction.end_statement()
+
+
+def aborted() -> PgError:
+    return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
+
+
+__all__ = ["Block", "Savepoint", "Sql", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]

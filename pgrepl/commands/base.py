@@ -1,0 +1,221 @@
+"""The door to the commands: `execute(statement, session)` finds the family that knows the node.
+
+Families load when the first of their statements comes. They register with
+
+* `@execute.register(CreateStmt)` for a node class of their own;
+* `@acts(DropStmt, ObjectType.TABLE, …)` for a statement about any kind of object (DROP, RENAME, OWNER TO, SET SCHEMA,
+  COMMENT): a function of the statement and the session;
+* `@removes(PG_CLASS)` for taking away an object when DROP reaches it, by name or by CASCADE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pgrepl.catalog import classes
+from pgrepl.catalog.classes import ObjectAddress
+from pgrepl.errors import PgError, unsupported
+from pgrepl.sql.nodes import (
+    AlterObjectSchemaStmt,
+    AlterOwnerStmt,
+    CommentStmt,
+    DropStmt,
+    RenameStmt,
+    Statement,
+    UnsupportedStmt,
+)
+from pgrepl.sql.nodes.utility import ObjectType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    name: str
+    type: int
+    typmod: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement answers: its command tag, and rows as text (None is NULL) if it has any."""
+
+    tag: str | None
+    columns: tuple[ResultColumn, ...] | None = None
+    rows: Sequence[tuple[str | None, ...]] = ()
+
+
+# the module that registers for each node
+_MODULES = {
+    "AlterDatabaseStmt": "database",
+    "AlterObjectSchemaStmt": "objects",
+    "AlterOwnerStmt": "objects",
+    "AlterPublicationStmt": "publication",
+    "AlterRoleSetStmt": "role_settings",
+    "AlterRoleStmt": "role",
+    "AlterSeqStmt": "sequence",
+    "AlterSubscriptionStmt": "subscription",
+    "AlterTableStmt": "table",
+    "CommentStmt": "comment",
+    "CopyStmt": "dml",
+    "CreateDatabaseStmt": "database",
+    "CreatePublicationStmt": "publication",
+    "CreateRoleStmt": "role",
+    "CreateSchemaStmt": "schema",
+    "CreateSeqStmt": "sequence",
+    "CreateStmt": "table",
+    "CreateSubscriptionStmt": "subscription",
+    "CreateTableAsStmt": "table",
+    "DeleteStmt": "dml",
+    "DiscardStmt": "settings",
+    "DropDatabaseStmt": "database",
+    "DropOwnedStmt": "owned",
+    "DropRoleStmt": "role",
+    "DropStmt": "objects",
+    "DropSubscriptionStmt": "subscription",
+    "ExplainStmt": "query",
+    "GrantRoleStmt": "membership",
+    "GrantStmt": "grant",
+    "IndexStmt": "index",
+    "InsertStmt": "dml",
+    "MergeStmt": "dml",
+    "ReassignOwnedStmt": "owned",
+    "RenameStmt": "objects",
+    "SelectStmt": "query",
+    "TransactionStmt": "transaction",
+    "TruncateStmt": "dml",
+    "UpdateStmt": "dml",
+    "VacuumStmt": "dml",
+    "VariableSetStmt": "settings",
+    "VariableShowStmt": "settings",
+    "ViewStmt": "view",
+}
+
+
+@singledispatch
+def execute(stmt: Statement, session: Session) -> Result:
+    """Do what the statement says. Errors are PgError; the transaction is the caller's."""
+    name = type(stmt).__name__
+    module = _MODULES.get(name)
+    if module is not None and _load(module) and execute.dispatch(type(stmt)) is not execute.dispatch(object):
+        return execute(stmt, session)
+    raise unsupported(_WORDS.get(name, name.removesuffix("Stmt").upper()))
+
+
+_WORDS = {
+    "InsertStmt": "INSERT",
+    "UpdateStmt": "UPDATE",
+    "DeleteStmt": "DELETE",
+    "MergeStmt": "MERGE",
+    "CopyStmt": "COPY",
+    "TruncateStmt": "TRUNCATE TABLE",
+    "VacuumStmt": "VACUUM",
+    "ExplainStmt": "EXPLAIN",
+    "SelectStmt": "SELECT",
+}
+
+
+@execute.register(UnsupportedStmt)
+def execute_unsupported(stmt: UnsupportedStmt, session: Session) -> Result:
+    raise unsupported(stmt.what)
+
+
+def _load(module: str) -> bool:
+    """Import a family. False: pgrepl has none of that name."""
+    name = f"{__package__}.{module}"
+    try:
+        import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name:
+            raise
+        return False
+    return True
+
+
+# --- statements about any kind of object ----------------------------------------------------------------------------
+
+_KIND_MODULES = {
+    ObjectType.COLUMN: "table",
+    ObjectType.DATABASE: "database",
+    ObjectType.INDEX: "index",
+    ObjectType.PUBLICATION: "publication",
+    ObjectType.ROLE: "role",
+    ObjectType.SCHEMA: "schema",
+    ObjectType.SEQUENCE: "sequence",
+    ObjectType.SUBSCRIPTION: "subscription",
+    ObjectType.TABCONSTRAINT: "table",
+    ObjectType.TABLE: "table",
+    ObjectType.VIEW: "view",
+}
+
+AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
+_Action = TypeVar("_Action", bound=Callable[..., Any])
+_actions: dict[tuple[type[Statement], ObjectType], Callable[[Any, Session], Result]] = {}
+
+
+def acts(node: type[Statement], *kinds: ObjectType) -> Callable[[_Action], _Action]:
+    """Register a function of (statement, session) for a statement about objects of these kinds."""
+
+    def register(action: _Action) -> _Action:
+        for kind in kinds:
+            _actions[node, kind] = action
+        return action
+
+    return register
+
+
+def action_for(stmt: AboutObject, kind: ObjectType) -> Callable[[Any, Session], Result] | None:
+    """The function for this statement about this kind of object."""
+    key = (type(stmt), kind)
+    if key not in _actions and kind in _KIND_MODULES:
+        _load(_KIND_MODULES[kind])
+    return _actions.get(key)
+
+
+# --- removing -------------------------------------------------------------------------------------------------------
+
+_CLASS_MODULES = {
+    classes.PG_CLASS: "table",
+    classes.PG_CONSTRAINT: "table",
+    classes.PG_ATTRDEF: "table",
+    classes.PG_REWRITE: "view",
+    classes.PG_NAMESPACE: "schema",
+    classes.PG_PUBLICATION: "publication",
+    classes.PG_PUBLICATION_REL: "publication",
+    classes.PG_PUBLICATION_NAMESPACE: "publication",
+    classes.PG_TYPE: "table",
+}
+_removals: dict[int, Callable[[Session, ObjectAddress], None]] = {}
+
+
+def removes(*classids: int) -> Callable[[_Action], _Action]:
+    """Register the function of (session, address) that takes away an object of these system tables."""
+
+    def register(removal: _Action) -> _Action:
+        for classid in classids:
+            _removals[classid] = removal
+        return removal
+
+    return register
+
+
+def remove_object(session: Session, address: ObjectAddress) -> None:
+    """Take away an object that a deletion has reached."""
+    if address.classid not in _removals and address.classid in _CLASS_MODULES:
+        _load(_CLASS_MODULES[address.classid])
+    removal = _removals.get(address.classid)
+    if removal is None:
+        raise PgError("XX000", f"unsupported object class: {address.classid}")
+    removal(session, address)
+
+
+def drop_objects(session: Session, addresses: Sequence[ObjectAddress], *, cascade: bool, quietly: bool = False) -> None:
+    """DROP … [RESTRICT | CASCADE] of objects that the caller has found and may drop."""
+    from pgrepl.catalog.depend import perform_deletion
+
+    perform_deletion(session, addresses, cascade=cascade, remove=remove_object, quietly=quietly)

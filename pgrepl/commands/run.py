@@ -1,0 +1,102 @@
+"""Running a query string, as the simple-query protocol does (exec_simple_query in postgres.c).
+
+The whole string is parsed first. Several statements in one string are one implicit transaction: they commit together at
+its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error ends the string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.transaction import Block, aborted, require_writable
+from pgrepl.commands.base import Result, execute
+from pgrepl.commands.tags import command_tag
+from pgrepl.errors import PgError
+from pgrepl.sql.nodes import (
+    CopyStmt,
+    DiscardStmt,
+    ExplainStmt,
+    SelectStmt,
+    Statement,
+    TransactionStmt,
+    UnsupportedStmt,
+    VacuumStmt,
+    VariableSetStmt,
+    VariableShowStmt,
+)
+from pgrepl.sql.nodes.utility import TransactionKind
+from pgrepl.sql.parser import parse
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+# these need no lock on the catalog and may stand in a read-only transaction
+_READING = (
+    SelectStmt,
+    VariableShowStmt,
+    VariableSetStmt,
+    TransactionStmt,
+    DiscardStmt,
+    ExplainStmt,
+    VacuumStmt,
+    CopyStmt,
+    UnsupportedStmt,
+)
+# the way out of an aborted transaction (IsTransactionExitStmt)
+_EXITS = {
+    TransactionKind.COMMIT,
+    TransactionKind.ROLLBACK,
+    TransactionKind.ROLLBACK_TO,
+    TransactionKind.PREPARE,
+}
+
+
+def run(session: Session, text: str) -> Iterator[Result]:
+    """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted."""
+    transaction = session.transaction
+    session.query = text
+    try:
+        statements = parse(text, session.report)
+    except PgError:
+        _fail(session)
+        raise
+    if not statements:
+        return
+    several = len(statements) > 1
+    last = len(statements) - 1
+    for number, raw in enumerate(statements):
+        try:
+            result = _run_one(session, raw.stmt, implicit=several)
+            if number == last and several:
+                transaction.end_implicit()
+        except BaseException:
+            _fail(session)
+            raise
+        yield result
+
+
+def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
+    transaction = session.transaction
+    if transaction.block is Block.ABORTED and not _is_exit(stmt):
+        raise aborted()
+    transaction.begin_statement()
+    if implicit:
+        transaction.begin_implicit()
+    if not isinstance(stmt, _READING):
+        require_writable(session, command_tag(stmt))
+        transaction.require_write()
+    result = execute(stmt, session)
+    transaction.end_statement()
+    return result
+
+
+def _is_exit(stmt: Statement) -> bool:
+    return isinstance(stmt, TransactionStmt) and stmt.kind in _EXITS
+
+
+def _fail(session: Session) -> None:
+    session.transaction.fail_statement()
+
+
+__all__ = ["run"]
