@@ -1,0 +1,132 @@
+"""What an expression of a query sees while it runs: the rows joined so far, what was computed over a group or a window, and
+the surroundings of the query that encloses this one.
+
+`Evaluator` compiles the expressions of one query. `expr.evaluate` does all but the nodes that only a query can answer: columns
+(`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and grouped values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgrepl.expr import evaluate, tree
+from pgrepl.expr.tree import Expr, Query, Rte, RteKind
+from pgrepl.expr.walk import rewrite, walk_deep
+
+Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
+Compiled = Callable[["Env"], Any]
+Scan = Callable[[Rte], Callable[["Env"], Iterable[tuple[Any, ...]]]]
+
+
+class Env:
+    """One combination of rows inside its surroundings."""
+
+    __slots__ = ("computed", "outer", "rows")
+
+    def __init__(self, rows: Combination, outer: Env | None, computed: Sequence[Any] = ()) -> None:
+        self.rows = rows
+        self.outer = outer
+        self.computed = computed
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(tree.Typed):
+    """A value computed beforehand: env.computed[number]."""
+
+    number: int = field(default=0)
+
+
+@dataclass
+class Evaluator:
+    """Compiles the expressions of `query`."""
+
+    context: evaluate.Context
+    query: Query
+    subquery: Callable[[Query], Callable[[Env], list[tuple[Any, ...]]]]  # makes a nested query runnable
+
+    def compile(self, expr: Expr) -> Compiled:
+        return evaluate.compile(self.flat(expr), self.context, self._special)
+
+    def compile_optional(self, expr: Expr | None) -> Compiled:
+        return (lambda env: None) if expr is None else self.compile(expr)
+
+    def test(self, conditions: list[Expr]) -> Callable[[Env], bool]:
+        """All of them are true."""
+        tests = [self.compile(c) for c in conditions]
+        if not tests:
+            return lambda env: True
+        if len(tests) == 1:
+            only = tests[0]
+            return lambda env: only(env) is True
+        return lambda env: all(test(env) is True for test in tests)
+
+    def flat(self, expr: Any) -> Any:
+        """The same expression without columns of joins: they stand for columns of what is joined."""
+        if expr is None:
+            return None
+        rtable = self.query.rtable
+
+        def stands_for(node: Expr) -> Expr | None:
+            if isinstance(node, tree.Var) and node.levelsup == 0 and node.attnum > 0:
+                entry = rtable[node.varno - 1]
+                if entry.kind is RteKind.JOIN:
+                    meant = entry.join_vars[node.attnum - 1]
+                    assert meant is not None
+                    return rewrite(meant, stands_for)
+            return None
+
+        return rewrite(expr, stands_for)
+
+    def _special(self, node: Expr) -> Compiled | None:
+        if isinstance(node, tree.Var):
+            return self._column(node)
+        if isinstance(node, Slot):
+            number = node.number
+            return lambda env: env.computed[number]
+        if isinstance(node, tree.SubLink):
+            from pgrepl.commands.query.sublinks import compile_sublink
+
+            return compile_sublink(node, self)
+        return None
+
+    def _column(self, var: tree.Var) -> Compiled:
+        varno, index, up = var.varno, var.attnum - 1, var.levelsup
+        if var.attnum == 0:
+            return _whole_row(varno, up)
+        if var.attnum < 0:
+            entry = self.query.rtable[varno - 1]
+            relid = entry.relid
+            return lambda env: relid  # tableoid; no other system column is ever analysed for a system catalog
+        if up == 0:
+
+            def here(env: Env) -> Any:
+                row = env.rows[varno]
+                return None if row is None else row[index]
+
+            return here
+
+        def outside(env: Env) -> Any:
+            for _ in range(up):
+                assert env.outer is not None
+                env = env.outer
+            row = env.rows[varno]
+            return None if row is None else row[index]
+
+        return outside
+
+
+def _whole_row(varno: int, up: int) -> Compiled:
+    def whole(env: Env) -> Any:
+        for _ in range(up):
+            assert env.outer is not None
+            env = env.outer
+        return env.rows[varno]
+
+    return whole
+
+
+def sees_outside(query: Query) -> bool:
+    """Whether a query depends on the row of a query around it."""
+    return any(isinstance(n, (tree.Var, tree.Aggref)) and n.levelsup > level for n, level in walk_deep(query))

@@ -1,0 +1,44 @@
+"""Who may read what a query names: the SELECT privilege on each relation and column, as ExecCheckPermissions asks."""
+
+from __future__ import annotations
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.walk import subqueries, walk_deep
+
+# pg_subscription can be read by everybody but for the connection string, which may hold a password
+_HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
+
+
+def check(session: Session, query: Query) -> None:
+    """Of the query and all queries inside it."""
+    _check_level(session, query)
+    for nested in subqueries(query):
+        check(session, nested)
+    for node, _ in walk_deep(query):
+        if isinstance(node, tree.SubLink) and node.query is not None:
+            check(session, node.query)
+
+
+def _check_level(session: Session, query: Query) -> None:
+    for varno, entry in enumerate(query.rtable, 1):
+        if entry.kind is not RteKind.RELATION:
+            continue
+        found = relation(session, entry.relid)
+        hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
+        if hidden is not None:
+            used = {
+                node.attnum
+                for node, level in walk_deep(query)
+                if isinstance(node, tree.Var) and node.varno == varno and node.levelsup == level
+            }
+            secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
+            if not used & {secret, 0}:
+                continue
+        if not acl.has_relation_privilege(session, found, "SELECT"):
+            kind = "view" if found.kind == "v" else "table"
+            raise PgError("42501", f"permission denied for {kind} {found.name}")

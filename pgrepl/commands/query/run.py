@@ -1,0 +1,45 @@
+"""SELECT and VALUES as statements: analyse, play, and give the rows in their text form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.catalog.session import Session
+from pgrepl.commands.base import Result, ResultColumn, execute
+from pgrepl.commands.query import permissions
+from pgrepl.commands.query.env import Env
+from pgrepl.commands.query.execute import compile_query
+from pgrepl.errors import unsupported
+from pgrepl.expr import evaluate
+from pgrepl.expr.query import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.types.text import TextStyle, writer
+
+
+@execute.register
+def select(stmt: SelectStmt, session: Session) -> Result:
+    if stmt.into is not None:
+        raise unsupported("SELECT INTO")
+    query = analyze_query(session, stmt)
+    permissions.check(session, query)
+    rows = play(session, query)
+    columns = tuple(ResultColumn(c.name, c.type, c.typmod) for c in query.columns)
+    return Result(f"SELECT {len(rows)}", columns, as_text(rows, [c.type for c in query.columns], session.text_style))
+
+
+def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
+    """The rows of an analysed query."""
+    return compile_query(query, evaluate.Context(session))(Env([], None))
+
+
+def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:
+    """A view of our own is read with the rights of the system."""
+    return play(session, analyze_query(session, text))
+
+
+def as_text(rows: list[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:
+    writers = [writer(t) for t in types]
+    return [
+        tuple([None if v is None else write(v, style) for write, v in zip(writers, row, strict=True)]) for row in rows
+    ]

@@ -1,0 +1,81 @@
+"""The rows of one range table entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import system
+from pgrepl.catalog.relation import relation
+from pgrepl.commands.query.env import Env, Evaluator
+from pgrepl.commands.system import views
+from pgrepl.errors import unsupported
+from pgrepl.expr.tree import Rte, RteKind
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.execute import Ctes
+
+Rows = Callable[[Env], Iterable[tuple[Any, ...]]]
+
+
+def scan(entry: Rte, evaluator: Evaluator, ctes: Ctes) -> Rows:
+    if entry.kind is RteKind.RELATION:
+        return _relation(entry, evaluator)
+    if entry.kind is RteKind.SUBQUERY:
+        from pgrepl.commands.query.execute import compile_query
+
+        assert entry.subquery is not None
+        return compile_query(entry.subquery, evaluator.context, ctes)
+    if entry.kind is RteKind.CTE:
+        assert entry.cte is not None
+        return _at_level(ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
+    if entry.kind is RteKind.VALUES:
+        lists = [[evaluator.compile(value) for value in row] for row in entry.values]
+        return lambda env: [tuple([value(env) for value in row]) for row in lists]
+    return _functions(entry, evaluator)
+
+
+def _at_level(run: Rows, up: int) -> Rows:
+    """A WITH query is played in the surroundings of the query that has the WITH list."""
+
+    def rows(env: Env) -> Iterable[tuple[Any, ...]]:
+        for _ in range(up):
+            assert env.outer is not None
+            env = env.outer
+        return run(env)
+
+    return rows
+
+
+def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
+    """A system catalog or view. Rows of user tables are not here."""
+    session = evaluator.context.session
+    found = relation(session, entry.relid)
+    known = system.by_oid(entry.relid)
+    if known is None:
+        raise unsupported(f'reading table "{found.name}"')
+    text = views.definition(known.schema, known.name)
+    if text is None:
+        return lambda env: known.rows(session)
+    from pgrepl.commands.query.run import run_system_view
+
+    return lambda env: run_system_view(session, text)
+
+
+def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
+    """Functions in FROM run side by side (ROWS FROM); one that gives a row gives its columns."""
+    sets = [evaluator.compile_rows(function) for function in entry.functions]
+    counts = entry.function_columns
+
+    def rows(env: Env) -> Iterator[tuple[Any, ...]]:
+        found = [list(one(env)) for one in sets]
+        for number, parts in enumerate(zip_longest(*found), 1):
+            row: list[Any] = []
+            for part, count in zip(parts, counts, strict=True):
+                row += [None] * count if part is None else part
+            if entry.ordinality:
+                row.append(number)
+            yield tuple(row)
+
+    return rows

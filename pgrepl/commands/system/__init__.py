@@ -1,0 +1,51 @@
+"""The system catalogs and views as somebody who asks them sees them; importing this room makes them known.
+
+`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's name,
+type, type modifier and NOT NULL. Rows come from `base_tables` (the catalogs), `activity` (settings, slots, statistics) or
+`views` (queries of our own). A relation none of them knows is refused by name when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.system import SystemColumn, SystemRelation, register
+from pgrepl.errors import unsupported
+
+PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
+OWNER_ONLY = ("10=arwdDxtm/10",)
+_PRIVATE = frozenset({"pg_authid", "pg_shadow", "pg_statistic", "pg_largeobject", "pg_replication_origin_status", "pg_user_mapping", "pg_hba_file_rules", "pg_file_settings", "pg_ident_file_mappings", "pg_backend_memory_contexts", "pg_shmem_allocations", "pg_subscription", "pg_config"})  # fmt: skip
+
+
+def _rows(relation_name: str, schema: str) -> Callable[[Session], Iterable[tuple[Any, ...]]]:
+    def rows(session: Session) -> Iterator[tuple[Any, ...]]:
+        from pgrepl.catalog.system import by_name
+        from pgrepl.commands.system import activity, base_tables, forms
+
+        relation = by_name(schema, relation_name)
+        assert relation is not None
+        provider = base_tables.PROVIDERS.get(relation_name) or activity.PROVIDERS.get(relation_name)
+        if provider is not None and schema == "pg_catalog":
+            return forms.as_rows(session, relation, provider(session))
+        if relation_name in base_tables.EMPTY:
+            return iter(())
+        raise unsupported(f'reading "{schema}.{relation_name}"')
+
+    return rows
+
+
+def _load() -> None:
+    for line in (Path(__file__).parent / "relations.tsv").read_text("utf-8").splitlines():
+        oid, schema, name, kind, columns = line.split("\t")
+        made = []
+        for column in columns.split(" "):
+            title, typid, typmod, notnull = column.split(":")
+            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1"))
+        acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
+        register(SystemRelation(int(oid), name, schema, kind, tuple(made), _rows(name, schema), acl))
+
+
+_load()

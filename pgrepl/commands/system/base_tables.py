@@ -1,0 +1,287 @@
+"""The rows of the system catalogs as a query sees them: PostgreSQL's columns, in PostgreSQL's order and types.
+
+What pgrepl remembers comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum horizon)
+are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of something pgrepl cannot
+have (triggers, policies, foreign servers) is truly empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Table
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.system import namespace_oid, relations
+from pgrepl.types import builtin
+
+Values = Mapping[str, Any]
+Provider = Callable[[Session], Iterable[Values]]
+
+HEAP = 2
+SHARED = frozenset(
+    "pg_authid pg_auth_members pg_database pg_db_role_setting pg_parameter_acl pg_replication_origin pg_shdepend "
+    "pg_shdescription pg_shseclabel pg_subscription pg_tablespace".split()
+)
+
+
+def _per_database(session: Session, table: Table) -> Iterable[Any]:
+    """The rows of this database; shared catalogs have no datid."""
+    if "datid" in table.c:
+        return store.rows(session, table, datid=session.database.oid)
+    return store.rows(session, table)
+
+
+def stored(table: Table, **constants: Any) -> Provider:
+    """The rows of a table of ours, each with the columns that are constants here."""
+
+    def provide(session: Session) -> Iterator[Values]:
+        for row in _per_database(session, table):
+            yield {**constants, **row._asdict()}
+
+    return provide
+
+
+def _of_relations(table: Table, column: str, **constants: Any) -> Provider:
+    """Rows that hang on a relation: those of this database's relations."""
+
+    def provide(session: Session) -> Iterator[Values]:
+        here = {r.oid for r in store.rows(session, tables.pg_class, datid=session.database.oid)}
+        for row in store.rows(session, table):
+            if getattr(row, column) in here:
+                yield {**constants, **row._asdict()}
+
+    return provide
+
+
+def _classes(session: Session) -> Iterator[Values]:
+    constants: dict[str, Any] = {
+        "reloftype": 0, "relfilenode": 0, "reltablespace": 0, "relpages": 0, "reltuples": -1.0, "relallvisible": 0,
+        "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
+        "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
+    }  # fmt: skip
+    keyed = {
+        oid
+        for row in store.rows(session, tables.pg_constraint, datid=session.database.oid)
+        if row.contype == "f"
+        for oid in (row.conrelid, row.confrelid)
+    }
+    for row in store.rows(session, tables.pg_class, datid=session.database.oid):
+        yield {
+            **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
+            "relhasrules": row.relkind == "v", "relhastriggers": row.oid in keyed,
+        }  # fmt: skip
+    for relation in relations():
+        yield {
+            **constants, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
+            "reltype": 0, "relowner": BOOTSTRAP_SUPERUSER, "relam": HEAP if relation.kind == "r" else 0,
+            "relhasindex": relation.kind == "r", "relpersistence": "p", "relkind": relation.kind,
+            "relnatts": len(relation.columns), "relchecks": 0, "relhassubclass": False, "relrowsecurity": False,
+            "relforcerowsecurity": False, "relreplident": "n", "relispartition": False,
+            "relhasrules": relation.kind == "v",
+        }  # fmt: skip
+
+
+def _attribute(relid: int, name: str, number: int, typid: int, typmod: int, notnull: bool, collation: int) -> Values:
+    return {
+        "attrelid": relid, "attname": name, "atttypid": typid, "attnum": number, "atttypmod": typmod, "attndims": 0,
+        "attcompression": "", "attnotnull": notnull, "atthasdef": False, "atthasmissing": False, "attidentity": "",
+        "attgenerated": "", "attisdropped": False, "attislocal": True, "attinhcount": 0, "attcollation": collation,
+    }  # fmt: skip
+
+
+def _collation(typid: int) -> int:
+    found = builtin.type_by_oid(typid)
+    return 0 if found is None else found.collation
+
+
+_SYSTEM_COLUMNS = [("ctid", -1, 27), ("xmin", -2, 28), ("cmin", -3, 29), ("xmax", -4, 28), ("cmax", -5, 29), ("tableoid", -6, 26)]  # fmt: skip
+
+
+def _attributes(session: Session) -> Iterator[Values]:
+    kinds = {r.oid: r.relkind for r in store.rows(session, tables.pg_class, datid=session.database.oid)}
+    found: list[Values] = []
+    for row in store.rows(session, tables.pg_attribute):
+        if row.attrelid in kinds:
+            found.append(row._asdict())
+    for oid, kind in kinds.items():
+        if kind in "rpSt":
+            found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
+    for relation in relations():
+        for number, column in enumerate(relation.columns, 1):
+            found.append(
+                _attribute(
+                    relation.oid,
+                    column.name,
+                    number,
+                    column.type,
+                    column.typmod,
+                    column.notnull,
+                    _collation(column.type),
+                )
+            )
+        if relation.kind == "r":
+            found += [_attribute(relation.oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
+    for values in found:
+        kind_of = builtin.type_by_oid(values["atttypid"])
+        storage = {} if kind_of is None else {
+            "attlen": kind_of.len, "attbyval": kind_of.byval, "attalign": kind_of.align,
+            "attstorage": values.get("attstorage") or kind_of.storage,
+        }  # fmt: skip
+        gone = {"attlen": 0, "attbyval": False, "attalign": "i", "attstorage": "p"}
+        yield {"attcacheoff": -1, **gone, **values, **storage}
+
+
+def _types(session: Session) -> Iterator[Values]:
+    for t in builtin.types:
+        yield {
+            "oid": t.oid, "typname": t.name, "typnamespace": CATALOG_NAMESPACE if t.schema == "pg_catalog" else INFORMATION_SCHEMA,
+            "typowner": BOOTSTRAP_SUPERUSER, "typlen": t.len, "typbyval": t.byval, "typtype": t.typtype,
+            "typcategory": t.category, "typispreferred": t.preferred, "typisdefined": True, "typdelim": t.delim,
+            "typrelid": t.relid, "typelem": t.elem, "typarray": t.array, "typalign": t.align, "typstorage": t.storage,
+            "typnotnull": t.notnull, "typbasetype": t.basetype, "typtypmod": t.typmod, "typndims": t.ndims,
+            "typcollation": t.collation, "typinput": _proc_oid(t.input), "typoutput": _proc_oid(t.output),
+            "typreceive": _proc_oid(t.receive), "typsend": _proc_oid(t.send), "typmodin": _proc_oid(t.modin),
+            "typmodout": _proc_oid(t.modout), "typanalyze": _proc_oid(t.analyze),
+            "typsubscript": _proc_oid(t.subscript),
+        }  # fmt: skip
+
+
+def _proc_oid(name: str) -> int:
+    if name in ("", "-"):
+        return 0
+    found = builtin.procs_by_name(name)
+    return found[0].oid if found else 0
+
+
+def _procs(session: Session) -> Iterator[Values]:
+    for p in builtin.procs:
+        yield {
+            "oid": p.oid, "proname": p.name, "pronamespace": CATALOG_NAMESPACE if p.schema == "pg_catalog" else INFORMATION_SCHEMA,
+            "proowner": BOOTSTRAP_SUPERUSER, "prolang": p.lang, "procost": p.cost, "prorows": p.rows,
+            "provariadic": p.variadic, "prosupport": p.support, "prokind": p.kind, "prosecdef": False,
+            "proleakproof": p.leakproof, "proisstrict": p.strict, "proretset": p.retset, "provolatile": p.volatile,
+            "proparallel": p.parallel, "pronargs": p.nargs, "pronargdefaults": p.ndefaults, "prorettype": p.rettype,
+            "proargtypes": list(p.argtypes), "proallargtypes": None if p.allargtypes is None else list(p.allargtypes),
+            "proargmodes": None if p.argmodes is None else list(p.argmodes),
+            "proargnames": None if p.argnames is None else list(p.argnames), "prosrc": p.src,
+        }  # fmt: skip
+
+
+def _rows_of(
+    source: Iterable[Any], prefix: str, renamed: Mapping[str, str] | None = None, **constants: Any
+) -> Provider:
+    """Rows of types.builtin; a column is its prefix and the field's name, but for those renamed."""
+    names = {"oid": "oid", **(renamed or {})}
+
+    def provide(session: Session) -> Iterator[Values]:
+        for row in source:
+            yield {**constants, **{names.get(k, prefix + k): v for k, v in row._asdict().items()}}
+
+    return provide
+
+
+def _operators(session: Session) -> Iterator[Values]:
+    for o in builtin.operators:
+        yield {
+            "oid": o.oid, "oprname": o.name, "oprnamespace": CATALOG_NAMESPACE, "oprowner": BOOTSTRAP_SUPERUSER,
+            "oprkind": o.kind, "oprcanmerge": o.canmerge, "oprcanhash": o.canhash, "oprleft": o.left,
+            "oprright": o.right, "oprresult": o.result, "oprcom": o.commutator, "oprnegate": o.negator,
+            "oprcode": o.code, "oprrest": o.rest, "oprjoin": o.join,
+        }  # fmt: skip
+
+
+def _collations(session: Session) -> Iterator[Values]:
+    for c in builtin.collations:
+        yield {
+            "oid": c.oid, "collname": c.name, "collnamespace": CATALOG_NAMESPACE, "collowner": BOOTSTRAP_SUPERUSER,
+            "collprovider": c.provider, "collisdeterministic": c.deterministic, "collencoding": c.encoding,
+            "collcollate": c.collate, "collctype": c.ctype, "colllocale": c.locale, "collicurules": c.icurules,
+            "collversion": c.version,
+        }  # fmt: skip
+
+
+def _access_methods(session: Session) -> Iterator[Values]:
+    for a in builtin.access_methods:
+        yield {"oid": a.oid, "amname": a.name, "amhandler": a.handler, "amtype": a.type}
+
+
+def _tablespaces(session: Session) -> Iterator[Values]:
+    for oid, name in ((1663, "pg_default"), (1664, "pg_global")):
+        yield {"oid": oid, "spcname": name, "spcowner": BOOTSTRAP_SUPERUSER}
+
+
+def _languages(session: Session) -> Iterator[Values]:
+    for oid, name, validator in ((12, "internal", 2246), (13, "c", 2247), (14, "sql", 2248)):
+        yield {
+            "oid": oid, "lanname": name, "lanowner": BOOTSTRAP_SUPERUSER, "lanispl": False,
+            "lanpltrusted": name == "sql", "lanplcallfoid": 0, "laninline": 0, "lanvalidator": validator,
+        }  # fmt: skip
+
+
+def _descriptions(session: Session) -> Iterator[Values]:
+    for row in store.rows(session, tables.pg_description, datid=session.database.oid):
+        yield row._asdict()
+
+
+def _inherits(session: Session) -> Iterable[Values]:
+    return _of_relations(tables.pg_inherits, "inhrelid")(session)
+
+
+def _publication_members(session: Session) -> Iterable[Values]:
+    return _of_relations(tables.pg_publication_rel, "prrelid")(session)
+
+
+_NO_XID = {"datfrozenxid": 0, "datminmxid": 0}
+
+PROVIDERS: dict[str, Provider] = {
+    "pg_class": _classes,
+    "pg_attribute": _attributes,
+    "pg_attrdef": _of_relations(tables.pg_attrdef, "adrelid"),
+    "pg_constraint": stored(tables.pg_constraint, contypid=0),
+    "pg_index": _of_relations(tables.pg_index, "indrelid", indcheckxmin=False),
+    "pg_inherits": _inherits,
+    "pg_partitioned_table": _of_relations(tables.pg_partitioned_table, "partrelid"),
+    "pg_rewrite": _of_relations(
+        tables.pg_rewrite, "ev_class", ev_type="1", ev_enabled="O", is_instead=True, ev_qual="<>"
+    ),
+    "pg_sequence": _of_relations(tables.pg_sequence, "seqrelid"),
+    "pg_depend": stored(tables.pg_depend),
+    "pg_description": _descriptions,
+    "pg_shdescription": stored(tables.pg_shdescription),
+    "pg_namespace": stored(tables.pg_namespace),
+    "pg_database": stored(tables.pg_database, dathasloginevt=False, dattablespace=1663, **_NO_XID),
+    "pg_authid": stored(tables.pg_authid),
+    "pg_auth_members": stored(tables.pg_auth_members),
+    "pg_db_role_setting": stored(tables.pg_db_role_setting),
+    "pg_publication": stored(tables.pg_publication),
+    "pg_publication_rel": _publication_members,
+    "pg_publication_namespace": stored(tables.pg_publication_namespace),
+    "pg_subscription": stored(tables.pg_subscription),
+    "pg_subscription_rel": stored(tables.pg_subscription_rel),
+    "pg_replication_origin": stored(tables.pg_replication_origin),
+    "pg_type": _types,
+    "pg_proc": _procs,
+    "pg_operator": _operators,
+    "pg_aggregate": _rows_of(builtin.aggregates, "agg", {"oid": "aggfnoid"}),
+    "pg_cast": _rows_of(builtin.casts, "cast"),
+    "pg_collation": _collations,
+    "pg_range": _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"}),
+    "pg_am": _access_methods,
+    "pg_opfamily": _rows_of(builtin.opfamilies, "opf", opfnamespace=CATALOG_NAMESPACE, opfowner=BOOTSTRAP_SUPERUSER),
+    "pg_opclass": _rows_of(builtin.opclasses, "opc", opcnamespace=CATALOG_NAMESPACE, opcowner=BOOTSTRAP_SUPERUSER),
+    "pg_amop": _rows_of(builtin.amops, "amop", {"operator": "amopopr"}),
+    "pg_amproc": _rows_of(builtin.amprocs, "amproc", {"number": "amprocnum", "proc": "amproc"}),
+    "pg_tablespace": _tablespaces,
+    "pg_language": _languages,
+}
+
+EMPTY = frozenset(
+    "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_conversion pg_largeobject "
+    "pg_statistic pg_trigger pg_largeobject_metadata pg_extension pg_foreign_table pg_policy pg_statistic_ext "
+    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_enum pg_transform pg_shseclabel pg_seclabel pg_ts_dict "
+    "pg_ts_parser pg_ts_config pg_ts_config_map pg_ts_template pg_parameter_acl".split()
+)

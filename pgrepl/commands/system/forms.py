@@ -1,0 +1,52 @@
+"""From what the catalog stores to the values of a query: lists become arrays, trees their text, moments microseconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.system import SystemRelation
+from pgrepl.types import oids
+from pgrepl.types.arrays import array_of, vector_of
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.text import read_text
+
+
+def _moment(value: Any) -> Any:
+    return read_text(value, oids.TIMESTAMPTZ) if isinstance(value, str) else value
+
+
+def _tree(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+@cache
+def _reader(typid: int) -> Callable[[Any], Any] | None:
+    if typid == oids.TIMESTAMPTZ:
+        return _moment
+    if typid == oids.PG_NODE_TREE:
+        return _tree
+    if typid == oids.INT2VECTOR:
+        return lambda value: vector_of(oids.INT2, value)
+    if typid == oids.OIDVECTOR:
+        return lambda value: vector_of(oids.OID, value)
+    kind = type_by_oid(typid)
+    if kind is not None and kind.category == "A" and kind.elem:
+        return lambda value: array_of(kind.elem, value)
+    return None
+
+
+def as_rows(
+    session: Session, relation: SystemRelation, values: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """Values by column name as tuples in the relation's column order."""
+    columns = [(column.name, _reader(column.type)) for column in relation.columns]
+    for value in values:
+        found = []
+        for name, read in columns:
+            item = value.get(name)
+            found.append(item if item is None or read is None else read(item))
+        yield tuple(found)

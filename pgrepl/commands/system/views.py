@@ -1,0 +1,32 @@
+"""PostgreSQL's system views: the queries of views.sql, analysed once a session asks for one."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.parser import parse
+
+
+@cache
+def definitions() -> dict[tuple[str, str], str]:
+    """(schema, view) → the text of its SELECT."""
+    found = {}
+    for paragraph in Path(__file__).with_suffix(".sql").read_text("utf-8").split("\n\n"):
+        name, _, text = paragraph.partition("\n")
+        if not name.startswith("--"):
+            schema, _, view = name.partition(".")
+            found[schema, view] = text
+    return found
+
+
+@cache
+def definition(schema: str, view: str) -> SelectStmt | None:
+    """The SELECT of a system view, or None: its rows come from somewhere else."""
+    text = definitions().get((schema, view))
+    if text is None:
+        return None
+    (statement,) = parse(text)
+    assert isinstance(statement.stmt, SelectStmt)
+    return statement.stmt
