@@ -1,4 +1,5 @@
 """Text → nodes → text. The scanner, the grammar's tables, the nodes and the way back to text.
 
-Rule of the room: it knows the language and nothing of any catalog. A statement is parsed whole or fails at PostgreSQL's token.
+Rule of the room: it knows the language and nothing of any catalog. A statement is parsed whole or fails at PostgreSQL's
+token.
 """

@@ -1,7 +1,7 @@
 """PostgreSQL 17's key words: their four classes, and which of them may be a column label without AS.
 
-The classes decide where a word may be a name: an unreserved word anywhere; a column-name word as column or table but not
-as function or type; a type-or-function word the other way round; a reserved word only behind AS.
+The classes decide where a word may be a name: an unreserved word anywhere; a column-name word as column or table but
+not as function or type; a type-or-function word the other way round; a reserved word only behind AS.
 """
 
 from __future__ import annotations

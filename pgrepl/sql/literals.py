@@ -16,7 +16,8 @@ _CONTINUATION = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[
 _ESCAPE_PART = re.compile(
     r"""(?P<plain>[^\\']+) | (?P<doubled>'') | (?P<quote>')
       | \\x(?P<hex>[0-9A-Fa-f]{1,2}) | \\(?P<octal>[0-7]{1,3})
-      | \\(?:u(?P<u4>[0-9A-Fa-f]{4}) | U(?P<u8>[0-9A-Fa-f]{8})) | (?P<badunicode>\\(?:u[0-9A-Fa-f]{0,3}|U[0-9A-Fa-f]{0,7}))
+      | \\(?:u(?P<u4>[0-9A-Fa-f]{4}) | U(?P<u8>[0-9A-Fa-f]{8}))
+      | (?P<badunicode>\\(?:u[0-9A-Fa-f]{0,3}|U[0-9A-Fa-f]{0,7}))
       | \\(?P<single>.)""",
     re.X | re.S,
 )
@@ -73,8 +74,8 @@ def quoted_name(text: str, index: int, start: int) -> tuple[str, int]:
 
 
 def escape_string(text: str, index: int, start: int) -> tuple[str, int]:
-    """An E'' literal from behind its opening quote. Octal and hexadecimal escapes are bytes, so the whole is put together
-    as bytes and must be UTF-8 in the end."""
+    """An E'' literal from behind its opening quote. Octal and hexadecimal escapes are bytes, so the whole is put
+    together as bytes and must be UTF-8 in the end."""
     raw = bytearray()
     first_half = 0  # of a surrogate pair
     while True:

@@ -113,7 +113,7 @@ def read_directives(text: str) -> Grammar:
     return grammar
 
 
-class YaccAnalyzer(LALR_Analyzer):  # type: ignore[misc]
+class YaccAnalyzer(LALR_Analyzer):
     """Lark's LALR(1) with yacc's precedence. `actions` holds a dict for each state: symbol name → action."""
 
     def __init__(self, conf: ParserConf, grammar: Grammar) -> None:
@@ -182,11 +182,11 @@ class YaccAnalyzer(LALR_Analyzer):  # type: ignore[misc]
 
 def make(text: str, starts: tuple[str, ...] = STARTS) -> Tables:
     grammar = read_directives(text)
-    lark_grammar, _ = load_grammar(grammar.text, "grammar", [], False)
+    lark_grammar, _ = load_grammar(grammar.text, "grammar", [], False)  # type: ignore[no-untyped-call]
     _, rules, _ = lark_grammar.compile(list(starts), "*")
     check_terminals(rules)
     analyzer = YaccAnalyzer(ParserConf(rules, {}, list(starts)), grammar)
-    analyzer.compute_lalr()
+    analyzer.compute_lalr()  # type: ignore[no-untyped-call]
     return compact(analyzer, fingerprint(text))
 
 
@@ -200,7 +200,7 @@ def check_terminals(rules: list[Rule]) -> None:
 
 def children(rule: Rule) -> tuple[int, ...]:
     """Where the children of a rule are on the value stack, counted from its top; 0 is None, for an absent [option]."""
-    symbols = list(enumerate(rule.expansion, -len(rule.expansion)))
+    symbols: list[tuple[int, Any]] = list(enumerate(rule.expansion, -len(rule.expansion)))
     if rule.options.empty_indices:
         places = iter(symbols)
         symbols = [(0, None) if absent else next(places) for absent in rule.options.empty_indices]
@@ -268,9 +268,9 @@ def reachable(analyzer: YaccAnalyzer) -> list[int]:
 
 
 def pack_gotos(actions: list[Row], name: str) -> tuple[dict[int, int], int]:
-    targets = {state: row[name] for state, row in enumerate(actions) if name in row}
+    targets = {state: to for state, row in enumerate(actions) if (to := row.get(name)) is not None}
     usual = Counter(targets.values()).most_common(1)[0][0] if targets else 0
-    return {state: to for state, to in targets.items() if to != usual}, usual  # type: ignore[misc]
+    return {state: to for state, to in targets.items() if to != usual}, usual
 
 
 def pack_rows(rows: list[Row]) -> tuple[list[Row], list[tuple[int, Row, int | None] | int]]:

@@ -1,7 +1,8 @@
 """Text → raw statements: the LALR loop over the tables.
 
-It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with a
-single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot follow.
+It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with
+a single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot
+follow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PostgreSQL's lexical rules: text → tokens, one by one, as the parser asks for them.
 
-`scan` gives the tokens of scan.l; `tokens` joins to them what base_yylex does with one token of look-ahead. The errors are
-those of PostgreSQL and come when their token is reached, never before. Everything beyond ASCII belongs to names.
+`scan` gives the tokens of scan.l; `tokens` joins to them what base_yylex does with one token of look-ahead. The errors
+are those of PostgreSQL and come when their token is reached, never before. Everything beyond ASCII belongs to names.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ Token = tuple[str, Any, int, int]
 
 OnNotice = Callable[[Report], None]
 
-_START = "A-Za-z_\u0080-\U0010ffff"
-_NAME = f"[{_START}][{_START}0-9$]*"
+# the complements of what is no letter: a range up to U+10FFFF would take milliseconds to compile
+_LETTER = r"[^\x00-@\[-^`{-\x7f]"
+_LETTER_OR_DIGIT = r"[^\x00-/:-@\[-^`{-\x7f]"
+_NAME_PART = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
+_NAME = _LETTER + _NAME_PART + "*"
 _DECIMAL = "[0-9](?:_?[0-9])*"
 _NUMERIC = rf"(?:{_DECIMAL}\.(?:{_DECIMAL})?|\.{_DECIMAL})"
 _REAL = rf"(?:{_NUMERIC}|{_DECIMAL})[Ee][-+]?{_DECIMAL}"
@@ -33,7 +36,7 @@ _TOKEN = re.compile(
       | (?P<word>{_NAME})
       | (?P<string>')
       | (?P<quoted>")
-      | (?P<dollar>\$(?:[{_START}][{_START}0-9]*)?\$)
+      | (?P<dollar>\$(?:{_LETTER}{_LETTER_OR_DIGIT}*)?\$)
       | (?P<dots>\.\.)
       | (?P<number>\.?[0-9])
       | (?P<param>\$[0-9]+)

@@ -1,8 +1,8 @@
 """The parse tables: what `tables.bin` holds, how it is read, and how a state's row is looked up.
 
-`pgrepl.sql.make_tables` writes the file from the grammar; this module reads it with marshal in a few milliseconds. A row
-maps the name of a terminal to an action. Most rows share their content, so the file stores a row as (base row, difference,
-default reduction), and a row is put together when the parser first comes through its state.
+`pgrepl.sql.make_tables` writes the file from the grammar; this module reads it with marshal in a few milliseconds. A
+row maps the name of a terminal to an action. Most rows share their content, so the file stores a row as (base row,
+difference, default reduction), and a row is put together when the parser first comes through its state.
 
 Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
 """
@@ -28,7 +28,7 @@ class Tables:
     starts: dict[str, int]
     bases: list[Row]
     packed_rows: list[tuple[int, Row, int | None] | int]
-    """Per state: (number of the base row or -1, difference, default), or the lone reduction of a state that needs no token."""
+    """Per state: (base row or -1, difference, default), or the lone reduction of a state that needs no token."""
     gotos: list[tuple[dict[int, int], int]]
     """Per nonterminal: state before it → state after it, and the most usual one, which is left out of the dict."""
     rules: list[tuple[int, int, str, tuple[int, ...]]]

@@ -392,7 +392,7 @@ def column(location: int, name: str) -> ColumnRef:
 
 @build
 def column_part(location: int, name: str, indirection: Indirection) -> Expr:
-    """The names at the start are the column's; from the first subscript on it is a part of its value (makeColumnRef)."""
+    """The names at the start are the column's; from the first subscript on it is a part of a value (makeColumnRef)."""
     checked(indirection)
     fields: list[str | AStar] = [name]
     for number, part in enumerate(indirection):

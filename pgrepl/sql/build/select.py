@@ -46,7 +46,17 @@ _Group = tuple[bool, "list[Expr]"]
 
 
 @build
-def select(
+def select(location: int, *clauses: Any) -> SelectStmt:
+    return _select(None, location, *clauses)
+
+
+@build
+def select_distinct(location: int, distinct: list[Expr], *clauses: Any) -> SelectStmt:
+    return _select(tuple(distinct), location, *clauses)
+
+
+def _select(
+    distinct: tuple[Expr, ...] | None,
     location: int,
     targets: list[ResTarget] | None,
     into: RangeVar | None,
@@ -55,7 +65,6 @@ def select(
     group: _Group | None,
     having: Expr | None,
     windows: list[WindowDef],
-    distinct: tuple[Expr, ...] | None = None,
 ) -> SelectStmt:
     return SelectStmt(
         tuple(targets or ()),
@@ -69,11 +78,6 @@ def select(
         tuple(windows),
         location=location,
     )
-
-
-@build
-def select_distinct(location: int, distinct: list[Expr], *clauses: Any) -> SelectStmt:
-    return select(location, *clauses, distinct=tuple(distinct))
 
 
 @build

@@ -55,7 +55,7 @@ class Alias(Node):
 
 @dataclass(frozen=True, slots=True)
 class TypeName(Node):
-    """`pg_catalog.varchar(40)[]`. names as makeTypeName has them: ("pg_catalog", "int4") for `int`, ("foo",) for `foo`."""
+    """`pg_catalog.varchar(40)[]`. names: ("pg_catalog", "int4") for `int`, ("foo",) for `foo`."""
 
     names: tuple[str, ...]
     typmods: tuple[Expr, ...] = ()

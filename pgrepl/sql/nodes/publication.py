@@ -48,7 +48,7 @@ class AlterPublicationAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AlterPublicationStmt(Statement):
-    """ALTER PUBLICATION … SET (options) when action is None, else ADD / SET / DROP objects. (OWNER, RENAME: utility.py)"""
+    """ALTER PUBLICATION … SET (options) when action is None, else ADD / SET / DROP objects. OWNER, RENAME: utility."""
 
     name: str
     action: AlterPublicationAction | None

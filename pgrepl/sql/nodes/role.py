@@ -10,8 +10,9 @@ from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec, VariableSetS
 
 @dataclass(frozen=True, slots=True)
 class CreateRoleStmt(Statement):
-    """CREATE ROLE | USER | GROUP. Options as gram.y names them: superuser, canlogin, isreplication, bypassrls, createdb,
-    createrole, inherit, connectionlimit, validUntil, password, addroleto, rolemembers, adminmembers, sysid."""
+    """CREATE ROLE | USER | GROUP. Options as gram.y names them: superuser, canlogin, isreplication, bypassrls,
+    createdb, createrole, inherit, connectionlimit, validUntil, password, addroleto, rolemembers, adminmembers, sysid.
+    """
 
     kind: str  # ROLE, USER, GROUP
     name: str
@@ -81,6 +82,6 @@ class DropOwnedStmt(Statement):
 
 
 __all__ = [
-    "AccessPriv", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt", "DropOwnedStmt", "DropRoleStmt", "GrantRoleStmt",
-    "GrantStmt", "ReassignOwnedStmt",
+    "AccessPriv", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt", "DropOwnedStmt", "DropRoleStmt",
+    "GrantRoleStmt", "GrantStmt", "ReassignOwnedStmt",
 ]  # fmt: skip

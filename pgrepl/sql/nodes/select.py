@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
 from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
 
 

@@ -78,7 +78,7 @@ class DropStmt(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RenameStmt(Statement):
-    """ALTER … RENAME: of the object itself, or of a column (`kind` COLUMN) or constraint (TABCONSTRAINT) of `relation`."""
+    """ALTER … RENAME: of the object, or of a column (`kind` COLUMN) or constraint (TABCONSTRAINT) of `relation`."""
 
     kind: ObjectType
     new_name: str
