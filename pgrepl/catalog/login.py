@@ -15,11 +15,24 @@ if TYPE_CHECKING:
 
 def admit(session: Session, user: str, database: str) -> tuple[Row, Row]:
     """The rows of the role and the database, or a FATAL error."""
+    role = admit_user(session, user)
+    return role, admit_to_database(session, role, database)
+
+
+def admit_user(session: Session, user: str) -> Row:
+    """The role, if it may log in (InitializeSessionUserId)."""
     role = one(session, tables.pg_authid, rolname=user)
     if role is None:
         raise _fatal("28000", f'role "{user}" does not exist')
     if not role.rolcanlogin:
         raise _fatal("28000", f'role "{user}" is not permitted to log in')
+    if role.rolconnlimit == 0 and not role.rolsuper:
+        raise _fatal("53300", f'too many connections for role "{user}"')
+    return role
+
+
+def admit_to_database(session: Session, role: Row, database: str) -> Row:
+    """The database, if the role may connect to it (CheckMyDatabase)."""
     row = one(session, tables.pg_database, datname=database)
     if row is None:
         raise _fatal("3D000", f'database "{database}" does not exist')
@@ -32,11 +45,9 @@ def admit(session: Session, user: str, database: str) -> tuple[Row, Row]:
             raise _fatal(
                 "42501", f'permission denied for database "{database}"', detail="User does not have CONNECT privilege."
             )
-        if role.rolconnlimit == 0:
-            raise _fatal("53300", f'too many connections for role "{user}"')
         if row.datconnlimit == 0:
             raise _fatal("53300", f'too many connections for database "{database}"')
-    return role, row
+    return row
 
 
 def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[str, str]) -> None:

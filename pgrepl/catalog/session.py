@@ -67,9 +67,28 @@ class Session:
         self.transaction.begin_statement()
         role, row = login.admit(self, user, database)
         self.authenticated_user: int = role.oid
-        self._database_oid: int = row.oid
+        self._database_oid = row.oid
+        self.derived.clear()  # who is in pg_database_owner depends on the database
         login.apply_settings(self, role, row, settings)
         self.transaction.end_statement()
+
+    def elsewhere(self, database: int, role: int, *, apart: bool = False) -> Session:
+        """The same instance seen from another database or by another role, without connecting there: in the running
+        transaction, or `apart` from it on a connection of its own, which the caller closes."""
+        other = Session.__new__(Session)
+        other.catalog = self.catalog
+        other.link = self.catalog.connect() if apart else self.link
+        other.on_report = self.on_report
+        other.memory = {} if apart else self.memory
+        other.derived = {}
+        other.pid = self.pid
+        other.settings = Settings(other)
+        other.transaction = Transaction(other) if apart else self.transaction
+        other.query = ""
+        other.depth = 0
+        other.authenticated_user = role
+        other._database_oid = database
+        return other
 
     # --- who and where --------------------------------------------------------------------------------------------
 
