@@ -55,6 +55,7 @@ class Session:
         self.settings = Settings(self)
         self.transaction = Transaction(self)
         self.query = ""  # the text that is running
+        self._database_oid = 0  # until the role has been let in
         try:
             self._connect(database, user, settings or {})
         except BaseException:
@@ -85,7 +86,6 @@ class Session:
         other.settings = Settings(other)
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
-        other.depth = 0
         other.authenticated_user = role
         other._database_oid = database
         return other
