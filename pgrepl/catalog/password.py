@@ -1,7 +1,7 @@
 """Passwords: how they are kept in pg_authid.rolpassword, and checked (crypt.c, scram-common.c).
 
-Kept is a SCRAM-SHA-256 verifier, from which nobody gets the password back. One that is a verifier already, SCRAM's or md5's,
-is kept as it is given.
+Kept is a SCRAM-SHA-256 verifier, from which nobody gets the password back. One that is a verifier already, SCRAM's or
+md5's, is kept as it is given.
 """
 
 from __future__ import annotations
