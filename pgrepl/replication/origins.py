@@ -1,0 +1,96 @@
+"""Replication origins: how far the changes of each source have been applied here (origin.c).
+
+An origin has a name and a number of 16 bits; `remote_lsn` is the end of the last transaction applied from it. An
+origin that has applied nothing has no position at all, and no row in pg_replication_origin_status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.roles import is_reserved_name
+from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_LAST_NUMBER = 0xFFFF - 1
+
+
+def check_origin_name(name: str) -> None:
+    """What a user may not call an origin."""
+    if is_reserved_name(name) or name.lower() in ("none", "any"):
+        raise PgError(
+            "42939",
+            f'replication origin name "{name}" is reserved',
+            detail='Origin names "any", "none", and names starting with "pg_" are reserved.',
+        )
+
+
+def origin_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_replication_origin, roname=name)
+
+
+def origin_by_name(session: Session, name: str) -> Row:
+    row = origin_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'replication origin "{name}" does not exist')
+    return row
+
+
+def create_origin(session: Session, name: str) -> int:
+    """A new origin under the lowest number that is free (replorigin_create)."""
+    if origin_or_none(session, name) is not None:
+        raise PgError(
+            "23505",
+            'duplicate key value violates unique constraint "pg_replication_origin_roname_index"',
+            detail=f"Key (roname)=({name}) already exists.",
+            schema="pg_catalog",
+            table="pg_replication_origin",
+            constraint="pg_replication_origin_roname_index",
+        )
+    taken = {row.roident for row in rows(session, tables.pg_replication_origin)}
+    number = next((n for n in range(1, _LAST_NUMBER + 1) if n not in taken), None)
+    if number is None:
+        raise PgError("54000", "could not find free replication origin ID")
+    insert(session, tables.pg_replication_origin, roident=number, roname=name, remote_lsn=None, local_lsn=None)
+    return number
+
+
+def drop_origin(session: Session, name: str, *, missing_ok: bool = False) -> None:
+    row = origin_or_none(session, name) if missing_ok else origin_by_name(session, name)
+    if row is not None:
+        delete(session, tables.pg_replication_origin, roident=row.roident)
+
+
+def advance_origin(session: Session, name: str, lsn: int) -> None:
+    """Set the position, backwards too (pg_replication_origin_advance)."""
+    row = origin_by_name(session, name)
+    if row.remote_lsn is None:
+        tracked = sum(r.remote_lsn is not None for r in rows(session, tables.pg_replication_origin))
+        if tracked >= int(session.settings.get("max_replication_slots")):
+            raise PgError(
+                "53400",
+                f"could not find free replication state slot for replication origin with ID {row.roident}",
+                hint='Increase "max_replication_slots" and try again.',
+            )
+    update(
+        session,
+        tables.pg_replication_origin,
+        {"roident": row.roident},
+        remote_lsn=lsn,
+        local_lsn=row.local_lsn or 0,
+    )
+
+
+def origin_progress(session: Session, name: str) -> int | None:
+    """The position, None where there is none."""
+    return origin_by_name(session, name).remote_lsn or None
+
+
+def origin_positions(session: Session) -> list[Row]:
+    """The rows of pg_replication_origin_status, oldest origin first."""
+    listed = [row for row in rows(session, tables.pg_replication_origin) if row.remote_lsn is not None]
+    return sorted(listed, key=lambda row: row.roident)
