@@ -5,6 +5,7 @@ Each returns the value to keep and an extra (of a role its OID).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,235 @@ def check_session_authorization(session: Session, name: str, value: Value) -> tu
     return text, int(row.oid)
 
 
+def check_timezone(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    """A zone's name, hours from UTC, or INTERVAL '…'; kept as SHOW prints it (check_timezone)."""
+    from pgrepl.types.timezone import find_zone
+
+    text = str(value)
+    seconds = _offset_seconds(name, text)
+    if seconds is None:
+        zone = find_zone(text) if text else None
+        if zone is None:
+            raise invalid_value(name, text)
+        return zone.name, None
+    if abs(seconds) > _MOST_OFFSET:
+        raise invalid_value(name, text, detail="UTC timezone offset is out of range.")
+    return _offset_zone(seconds), None
+
+
+_MOST_OFFSET = 167 * 3600  # SECS_PER_HOUR * MAX_TZDISP_HOUR
+
+
+def _offset_seconds(name: str, text: str) -> int | None:
+    """Seconds east of UTC where the value is a number or an interval."""
+    if text[:8].lower() == "interval":
+        from pgrepl.types.oids import INTERVAL
+        from pgrepl.types.style import TextStyle
+        from pgrepl.types.text import read_text
+
+        quoted = text[8:].lstrip()
+        if len(quoted) < 2 or quoted[0] != "'" or quoted.find("'", 1) != len(quoted) - 1:
+            raise invalid_value(name, text)
+        interval: Any = read_text(quoted[1:-1], INTERVAL, -1, TextStyle())
+        if interval.months:
+            raise invalid_value(name, text, detail="Cannot specify months in time zone interval.")
+        if interval.days:
+            raise invalid_value(name, text, detail="Cannot specify days in time zone interval.")
+        return int(interval.micros / 1_000_000)
+    if _NUMBER.match(text):
+        return int(float(text) * 3600)
+    return None
+
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+
+
+def _offset_zone(seconds: int) -> str:
+    """A POSIX zone of that offset, `<+05:30>-05:30` (pg_tzset_offset)."""
+    hours, rest = divmod(abs(seconds), 3600)
+    minutes, odd = divmod(rest, 60)
+    size = f"{hours:02}" + (f":{minutes:02}" if minutes or odd else "") + (f":{odd:02}" if odd else "")
+    return f"<+{size}>-{size}" if seconds > 0 else f"<-{size}>+{size}"
+
+
+def check_search_path(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    if split_identifiers(str(value)) is None:
+        raise invalid_value(name, str(value), detail="List syntax is invalid.")
+    return value, None
+
+
+_ENCODINGS = """
+    SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 LATIN3 LATIN4 LATIN5 LATIN6
+    LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251 WIN1252 ISO_8859_5 ISO_8859_6 ISO_8859_7
+    ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U SJIS BIG5 GBK UHC GB18030 JOHAB SHIFT_JIS_2004
+""".split()
+_ENCODING_ALIASES = {
+    "abc": "WIN1258", "alt": "WIN866", "iso88591": "LATIN1", "iso885910": "LATIN6", "iso885913": "LATIN7",
+    "iso885914": "LATIN8", "iso885915": "LATIN9", "iso885916": "LATIN10", "iso88592": "LATIN2", "iso88593": "LATIN3",
+    "iso88594": "LATIN4", "iso88599": "LATIN5", "koi8": "KOI8R", "mskanji": "SJIS", "shiftjis": "SJIS",
+    "tcvn": "WIN1258", "tcvn5712": "WIN1258", "unicode": "UTF8", "vscii": "WIN1258", "win": "WIN1251",
+    "win932": "SJIS", "win936": "GBK", "win949": "UHC", "win950": "BIG5", "windows1250": "WIN1250",
+    "windows1251": "WIN1251", "windows1252": "WIN1252", "windows1253": "WIN1253", "windows1254": "WIN1254",
+    "windows1255": "WIN1255", "windows1256": "WIN1256", "windows1257": "WIN1257", "windows1258": "WIN1258",
+    "windows866": "WIN866", "windows874": "WIN874", "windows932": "SJIS", "windows936": "GBK", "windows949": "UHC",
+    "windows950": "BIG5",
+}  # fmt: skip
+
+
+def _encoding_key(name: str) -> str:
+    """Letters and digits only, in lower case (clean_encoding_name)."""
+    return "".join(c.lower() for c in name if c.isascii() and c.isalnum())
+
+
+def encoding_name(name: str) -> str | None:
+    """The canonical name of a character set, or None (pg_char_to_encoding)."""
+    key = _encoding_key(name)
+    if key in _ENCODING_ALIASES:
+        return _ENCODING_ALIASES[key]
+    return next((e for e in _ENCODINGS if _encoding_key(e) == key), None)
+
+
+def check_client_encoding(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    text = str(value)
+    found = encoding_name(text)
+    if found is None or not text:
+        raise invalid_value(name, text)
+    if found == "MULE_INTERNAL":
+        raise invalid_value(
+            name, text, detail="Conversion between MULE_INTERNAL and UTF8 is not supported.", sqlstate="0A000"
+        )
+    return (text if text == "UNICODE" else found), None
+
+
+def check_name(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    """application_name: cut to an identifier's length, without anything but printable ASCII."""
+    from pgrepl.sql.scanner import truncate
+
+    raw = truncate(str(value), session.report).encode()
+    return "".join(chr(b) if 32 <= b <= 126 else f"\\x{b:02x}" for b in raw), None
+
+
+def check_locale(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    import locale
+
+    text = str(value)
+    if text and text not in ("C", "POSIX", "C.UTF-8", "C.utf8", "en_US.UTF-8", "en_US.utf8"):
+        if text.replace("-", "").lower() not in {a.replace("-", "").lower() for a in locale.locale_alias.values()}:
+            raise invalid_value(name, text)
+    return value, None
+
+
+def _words_check(*allowed: str) -> Check:
+    def check(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+        text = str(value)
+        words = split_identifiers(text)
+        if words is None:
+            raise invalid_value(name, text, detail="List syntax is invalid.")
+        for word in words:
+            if word.lower() not in allowed:
+                raise invalid_value(name, text, detail=f'Unrecognized key word: "{word}".')
+        return value, None
+
+    return check
+
+
+def check_tablespace(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    text = str(value)
+    if text and text not in ("pg_default", "pg_global"):
+        raise invalid_value(name, text, detail=f'Tablespace "{text}" does not exist.')
+    return value, None
+
+
+def check_temp_tablespaces(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    words = split_identifiers(str(value))
+    if words is None:
+        raise invalid_value(name, str(value), detail="List syntax is invalid.")
+    for word in words:
+        if word not in ("", "pg_default"):
+            raise PgError("42704", f'tablespace "{word}" does not exist')
+    return value, None
+
+
+def check_access_method(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    text = str(value)
+    if not text:
+        raise invalid_value(name, text, detail=f'"{name}" cannot be empty.')
+    if text != "heap":
+        raise invalid_value(name, text, detail=f'Table access method "{text}" does not exist.')
+    return value, None
+
+
+def check_text_search(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    text = str(value)
+    if text.removeprefix("pg_catalog.") not in _TEXT_SEARCH:
+        raise invalid_value(name, text)
+    return f"pg_catalog.{text.removeprefix('pg_catalog.')}", None
+
+
+_TEXT_SEARCH = frozenset(
+    """
+    arabic armenian basque catalan danish dutch english finnish french german greek hindi hungarian indonesian irish
+    italian lithuanian nepali norwegian portuguese romanian russian serbian simple spanish swedish tamil turkish yiddish
+    """.split()
+)
+
+
+def check_default_with_oids(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    if value:
+        raise PgError("0A000", "tables declared WITH OIDS are not supported")
+    return value, None
+
+
+def check_transaction_read_only(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    """A read-only transaction does not become read-write once it has begun to work."""
+    transaction = session.transaction
+    if not value and session.settings.value(name) and transaction.in_statement:
+        if transaction.savepoints:
+            raise PgError("25001", "cannot set transaction read-write mode inside a read-only transaction")
+        if transaction.snapshot_taken:
+            raise PgError("25001", "transaction read-write mode must be set before any query")
+    return value, None
+
+
+def check_transaction_isolation(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    transaction = session.transaction
+    if value != session.settings.value(name) and transaction.in_statement:
+        if transaction.snapshot_taken:
+            raise PgError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
+        if transaction.savepoints:
+            raise PgError("25001", "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
+    return value, None
+
+
+def check_transaction_deferrable(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    transaction = session.transaction
+    if transaction.savepoints:
+        raise PgError("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
+    if transaction.snapshot_taken:
+        raise PgError("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query")
+    return value, None
+
+
 CHECKS: dict[str, Check] = {
+    "application_name": check_name,
+    "client_encoding": check_client_encoding,
+    "createrole_self_grant": _words_check("set", "inherit"),
     "datestyle": check_datestyle,
+    "default_table_access_method": check_access_method,
+    "default_tablespace": check_tablespace,
+    "default_text_search_config": check_text_search,
+    "default_with_oids": check_default_with_oids,
+    "lc_messages": check_locale,
+    "lc_monetary": check_locale,
+    "lc_numeric": check_locale,
+    "lc_time": check_locale,
+    "restrict_nonsystem_relation_kind": _words_check("view", "foreign-table"),
     "role": check_role,
+    "search_path": check_search_path,
     "session_authorization": check_session_authorization,
+    "temp_tablespaces": check_temp_tablespaces,
+    "timezone": check_timezone,
+    "transaction_deferrable": check_transaction_deferrable,
+    "transaction_isolation": check_transaction_isolation,
+    "transaction_read_only": check_transaction_read_only,
 }

@@ -32,7 +32,9 @@ LIST_QUOTE = frozenset(
         "search_path", "unix_socket_directories",
     }
 )  # fmt: skip
-NO_SHOW_ALL = frozenset({"is_superuser", "role", "session_authorization", "seed"})
+NO_SHOW_ALL = frozenset(
+    {"is_superuser", "role", "session_authorization", "seed", "default_with_oids", "ssl_renegotiation_limit"}
+)
 NO_RESET = frozenset({"transaction_isolation", "transaction_read_only", "transaction_deferrable", "seed"})
 NO_RESET_ALL = NO_RESET | {"is_superuser", "role", "session_authorization"}
 SUPERUSER_ONLY = frozenset(
@@ -171,8 +173,10 @@ def parse(parameter: Parameter, text: str, name: str | None = None) -> Value:
     return text
 
 
-def invalid_value(name: str, text: str, *, detail: str | None = None, hint: str | None = None) -> PgError:
-    return PgError("22023", f'invalid value for parameter "{name}": "{text}"', detail=detail, hint=hint)
+def invalid_value(
+    name: str, text: str, *, detail: str | None = None, hint: str | None = None, sqlstate: str = "22023"
+) -> PgError:
+    return PgError(sqlstate, f'invalid value for parameter "{name}": "{text}"', detail=detail, hint=hint)
 
 
 def parse_bool(text: str) -> bool | None:

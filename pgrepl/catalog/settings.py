@@ -102,14 +102,17 @@ class Settings:
         """The custom parameters that have a value."""
         return [shown for key, shown in self._custom.items() if self._find(key) is not None]
 
-    def check_may_examine(self, name: str) -> None:
+    def may_examine(self, name: str) -> bool:
         """Some settings are for superusers and members of pg_read_all_settings only."""
         from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
         from pgrepl.catalog.roles import has_privs_of_role
 
-        if name.lower() in parameters.SUPERUSER_ONLY and not has_privs_of_role(
+        return name.lower() not in parameters.SUPERUSER_ONLY or has_privs_of_role(
             self._session, self._session.role, ROLE_READ_ALL_SETTINGS
-        ):
+        )
+
+    def check_may_examine(self, name: str) -> None:
+        if not self.may_examine(name):
             raise PgError(
                 "42501",
                 f'permission denied to examine "{name}"',
@@ -134,11 +137,16 @@ class Settings:
             if key in parameters.NO_RESET:
                 raise PgError("0A000", f'parameter "{name}" cannot be reset')
             self._remove(key, local)
-            return
-        setting = self._checked(name, parameter, text)
-        if parameter is None:
-            self._custom.setdefault(key, name)
-        self._put(key, setting, local or key in CHARACTERISTICS)
+            if parameter is None and key not in self._custom:
+                self._custom[key] = name
+                self._defaults[key] = Setting("", None, "default")
+        else:
+            setting = self._checked(name, parameter, text)
+            if parameter is None:
+                self._custom.setdefault(key, name)
+            self._put(key, setting, local or key in CHARACTERISTICS)
+        if key == "session_authorization":
+            self._remove("role", local)  # another user begins as himself
 
     def check_may_set(self, name: str) -> Parameter | None:
         """The parameter if the role may set it now; None for a custom one (set_config_with_handle)."""
@@ -170,10 +178,7 @@ class Settings:
         from pgrepl.catalog.parameter_checks import CHECKS
 
         check = CHECKS.get(parameter.key)
-        if check is None:
-            return Setting(value)
-        value, extra = check(self._session, name, value)
-        return Setting(value, extra)
+        return Setting(value) if check is None else Setting(*check(self._session, parameter.name, value))
 
     def set_default(self, name: str, text: str, *, complain: bool, source: str = "client") -> None:
         """A value from the connection, the role or the database: RESET goes back to it.

@@ -65,6 +65,7 @@ class Transaction:
         self.started_at: datetime | None = None
         self.statement_at: datetime | None = None
         self.in_statement = False
+        self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
         self._version: int | None = None
         self._next_oid = 0
         self._oids_taken = False
@@ -198,6 +199,7 @@ class Transaction:
         if self.block is Block.NONE:
             self._end_reading()
             self.started_at = now
+            self.snapshot_taken = False
             self.settings_before = self._session.settings.begin()
             self._session.settings.start_transaction()
         self.in_statement = True

@@ -43,6 +43,8 @@ _READING = (
     CopyStmt,
     UnsupportedStmt,
 )
+# these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
+_WITHOUT_SNAPSHOT = (TransactionStmt, VariableSetStmt, VariableShowStmt)
 # the way out of an aborted transaction (IsTransactionExitStmt)
 _EXITS = {
     TransactionKind.COMMIT,
@@ -86,6 +88,8 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
     if not isinstance(stmt, _READING):
         require_writable(session, command_tag(stmt))
         transaction.require_write()
+    if not isinstance(stmt, _WITHOUT_SNAPSHOT):
+        transaction.snapshot_taken = True
     result = execute(stmt, session)
     transaction.end_statement()
     return result
