@@ -1,0 +1,105 @@
+r"""`\d` and its family: what stands in the catalog, in psql's own tables.
+
+`run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one, `publications`,
+`subscriptions`, `roles`, `databases` (with schemas) and `privileges` the rest. They ask the catalog by its lookups, not by
+SQL text, so that a description costs what its answer costs, in a small catalog or a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+RELATION_LETTERS = frozenset("tvmisE")
+
+
+def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
+    r"""Run `\d…`, `\l…` or `\z…`; `args` are its pattern arguments. None: there is no such command."""
+    describe = _find(command)
+    if describe is None:
+        return None
+    connection = shell.connection
+    if connection is None:
+        shell.error("You are currently not connected to a database.")
+        return False
+    pattern = args[0] if args else None
+    second = args[1] if len(args) > 1 else None
+    try:
+        with connection.session.reading():
+            return describe(shell, pattern, second)
+    except PgError as error:
+        shell.report(error.report, None)
+        return False
+
+
+Describe = Callable[["Shell", str | None, str | None], bool]
+
+
+def _find(command: str) -> Describe | None:
+    verbose, system = "+" in command, "S" in command
+    word = command.replace("+", "").replace("S", "")
+    if word in ("l", "list"):
+        from pgrepl.shell.describe.databases import list_databases
+
+        return lambda shell, pattern, _: list_databases(shell, pattern, verbose)
+    if word == "z":
+        word = "dp"
+    if not word.startswith("d"):
+        return None
+    kind = word[1:]
+    if kind == "":
+        return lambda shell, pattern, _: _describe(shell, pattern, verbose, system)
+    if set(kind) <= RELATION_LETTERS:
+        from pgrepl.shell.describe.relations import list_relations
+
+        return lambda shell, pattern, _: list_relations(shell, kind, pattern, verbose, system)
+    return _other(kind, verbose, system)
+
+
+def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
+    if kind == "n":
+        from pgrepl.shell.describe.databases import list_schemas
+
+        return lambda shell, pattern, _: list_schemas(shell, pattern, verbose, system)
+    if kind in ("u", "g"):
+        from pgrepl.shell.describe.roles import list_roles
+
+        return lambda shell, pattern, _: list_roles(shell, pattern, verbose, system)
+    if kind == "rg":
+        from pgrepl.shell.describe.roles import list_role_grants
+
+        return lambda shell, pattern, _: list_role_grants(shell, pattern, system)
+    if kind == "rds":
+        from pgrepl.shell.describe.roles import list_settings
+
+        return lambda shell, pattern, second: list_settings(shell, pattern, second)
+    if kind == "p":
+        from pgrepl.shell.describe.privileges import list_privileges
+
+        return lambda shell, pattern, _: list_privileges(shell, pattern, system)
+    if kind == "Rp":
+        from pgrepl.shell.describe.publications import describe_publications, list_publications
+
+        chosen = describe_publications if verbose else list_publications
+        return lambda shell, pattern, _: chosen(shell, pattern)
+    if kind == "Rs":
+        from pgrepl.shell.describe.subscriptions import list_subscriptions
+
+        return lambda shell, pattern, _: list_subscriptions(shell, pattern, verbose)
+    return None
+
+
+def _describe(shell: Shell, pattern: str | None, verbose: bool, system: bool) -> bool:
+    r"""`\d` without a pattern lists what `\dtvsE` lists."""
+    if pattern is None:
+        from pgrepl.shell.describe.relations import list_relations
+
+        return list_relations(shell, "tvmsE", None, verbose, system)
+    from pgrepl.shell.describe.relation import describe_relations
+
+    return describe_relations(shell, pattern, verbose, system)

@@ -1,0 +1,82 @@
+r"""`\l` and `\dn`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import (
+    pg_database,
+    pg_description,
+    pg_namespace,
+    pg_publication,
+    pg_publication_namespace,
+    pg_shdescription,
+)
+from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
+from pgrepl.shell.describe.privileges import shown_acl
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+PROVIDERS = {"b": "builtin", "c": "libc", "i": "icu"}
+
+
+def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
+    pattern = read_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in sorted(rows(session, pg_database), key=lambda d: d.datname):
+        if pattern is not None and not pattern.name.matches(row.datname):
+            continue
+        cells = [
+            row.datname, role_display(session, row.datdba), "UTF8", PROVIDERS[row.datlocprovider], row.datcollate,
+            row.datctype, None, None, shown_acl(session, row.datacl),
+        ]  # fmt: skip
+        if verbose:
+            comment = one(session, pg_shdescription, objoid=row.oid, classoid=1262)
+            cells += ["0 bytes", "pg_default", comment.description if comment else None]
+        listed.append(cells)
+    headers = [
+        "Name", "Owner", "Encoding", "Locale Provider", "Collate", "Ctype", "Locale", "ICU Rules", "Access privileges",
+    ]  # fmt: skip
+    return print_listing(
+        shell, "List of databases", headers + (["Size", "Tablespace", "Description"] if verbose else []), listed
+    )
+
+
+def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
+    pattern = read_pattern(shell, text, qualified=False)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in sorted(rows(session, pg_namespace, datid=session.database.oid), key=lambda n: n.nspname):
+        if pattern is not None and not pattern.name.matches(row.nspname):
+            continue
+        if pattern is None and not system and (row.nspname.startswith("pg_") or row.nspname == "information_schema"):
+            continue
+        cells = [row.nspname, role_display(session, row.nspowner)]
+        if verbose:
+            comment = one(
+                session, pg_description, datid=session.database.oid, objoid=row.oid, classoid=2615, objsubid=0
+            )
+            cells += [shown_acl(session, row.nspacl), comment.description if comment else None]  # type: ignore[list-item]
+        listed.append(cells)
+    headers = ("Name", "Owner", "Access privileges", "Description")[: 4 if verbose else 2]
+    footers = _publications(session, text) if text is not None else None
+    return print_listing(shell, "List of schemas", headers, listed, footers=footers)
+
+
+def _publications(session: Session, schema: str) -> list[str] | None:
+    """Those FOR TABLES IN SCHEMA of this very name."""
+    row = one(session, pg_namespace, datid=session.database.oid, nspname=schema)
+    if row is None:
+        return None
+    members = rows(session, pg_publication_namespace, pnnspid=row.oid, datid=session.database.oid)
+    names = [p.pubname for m in members for p in rows(session, pg_publication, oid=m.pnpubid)]
+    return ["Publications:", *(f'    "{name}"' for name in sorted(names))] if names else None

@@ -1,0 +1,60 @@
+"""What every listing does: read a pattern, print rows as psql's printQuery prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.session import Session
+from pgrepl.shell.describe.patterns import BadPattern, Pattern, parse_pattern
+from pgrepl.shell.table import Table, result_table
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+
+def session_of(shell: Shell) -> Session:
+    assert shell.connection is not None
+    return shell.connection.session
+
+
+def read_pattern(shell: Shell, text: str | None, *, qualified: bool = False) -> Pattern | bool | None:
+    """The pattern, None if there is none, False (with a message) if it cannot be one."""
+    try:
+        return parse_pattern(text, qualified=qualified, database=session_of(shell).database.name)
+    except BadPattern as problem:
+        shell.error(str(problem))
+        return False
+
+
+def yes(value: object) -> str:
+    return "t" if value else "f"
+
+
+def print_listing(
+    shell: Shell,
+    title: str,
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    *,
+    footers: Sequence[str] | None = None,
+    right: Collection[int] = (),
+) -> bool:
+    r"""A result table with a title, numbers in the columns `right`; NULL is shown as \pset null says."""
+    options = replace(shell.options, title=title)
+    table = result_table(
+        headers, [oids.INT8 if i in right else oids.TEXT for i in range(len(headers))], list(rows), options
+    )
+    if footers is not None:
+        table = replace(table, footers=footers)
+    return shell.print_table(replace(table, title=title), options)
+
+
+def print_description(
+    shell: Shell, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], footers: Sequence[str]
+) -> bool:
+    """A table of psql's own making: footers are what is said below it."""
+    options = replace(shell.options, title=None)
+    return shell.print_table(Table(headers, rows, "l" * len(headers), title=title, footers=footers), options)

@@ -1,0 +1,60 @@
+"""Which relations a pattern means."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from pgrepl.catalog import system
+from pgrepl.catalog.namespace import schema_or_none
+from pgrepl.catalog.relation import Relation, relation, relation_is_visible
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_class
+from pgrepl.shell.describe.patterns import Pattern
+
+
+def matching_relations(session: Session, pattern: Pattern | None, kinds: Container[str]) -> list[Relation]:
+    """Sorted by schema and name. Without a schema in the pattern, and without a pattern, only what is visible."""
+    found = [
+        relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"
+    ]  # a relation is opened only if its kind is asked for
+    chosen = []
+    for one in found:
+        if one.kind not in kinds:
+            continue
+        if pattern is not None:
+            if not pattern.name.matches(one.name):
+                continue
+            if pattern.schema is not None and not pattern.schema.matches(one.schema):
+                continue
+        if (pattern is None or pattern.schema is None) and not relation_is_visible(session, one):
+            continue
+        chosen.append(one)
+    return sorted(chosen, key=lambda r: (r.schema, r.name))
+
+
+def _candidates(session: Session, pattern: Pattern | None) -> list[tuple[int, str]]:
+    """(OID, kind) of what may match, found by name where the pattern is one."""
+    wanted: dict[str, object] = {"datid": session.database.oid}
+    name = pattern.name.literal if pattern is not None else None
+    schema = pattern.schema.literal if pattern is not None and pattern.schema is not None else None
+    if schema is not None:
+        namespace = schema_or_none(session, schema)
+        if namespace is None:
+            return []
+        wanted["relnamespace"] = namespace.oid
+    if name is not None:
+        wanted["relname"] = name
+    found = [(row.oid, row.relkind) for row in rows(session, pg_class, **wanted)]
+    if _may_be_system(pattern):
+        found += [(r.oid, r.kind) for r in system.relations()]
+    return found
+
+
+def _may_be_system(pattern: Pattern | None) -> bool:
+    """System relations are many and seldom meant: their list is read only if the pattern can mean one."""
+    if pattern is None:
+        return True
+    if pattern.schema is not None:
+        return pattern.schema.matches("pg_catalog") or pattern.schema.matches("information_schema")
+    return pattern.name.literal is None or pattern.name.literal.startswith("pg_")

@@ -1,0 +1,116 @@
+r"""Name patterns of backslash commands: `\d sal*.o?der*`, `\dt "Mixed"`, as psql's patternToSQLRegex reads them.
+
+Outside double quotes letters are folded, `*` and `?` stand for any characters and one, and the rest is a regular expression;
+a dot parts schema from name. A pattern without any special character is one exact name, which the catalog finds by index.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+SPECIAL = set("|*+?()[]{}.^$\\")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One name of a pattern. literal is the exact name it stands for, if it is one."""
+
+    regex: str
+    literal: str | None
+    _compiled: list[re.Pattern[str]] = field(default_factory=list, compare=False)
+
+    def matches(self, name: str) -> bool:
+        if self.literal is not None:
+            return name == self.literal
+        if not self._compiled:
+            self._compiled.append(re.compile(self.regex, re.DOTALL))
+        return self._compiled[0].search(name) is not None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    text: str
+    name: Part
+    schema: Part | None = None
+    database: str | None = None
+    dots: int = 0
+
+    @property
+    def is_everything(self) -> bool:
+        """`*` asks for nothing of the name, though it asks for objects of every schema that is visible."""
+        return self.name.regex == "^(.*)$"
+
+
+class BadPattern(Exception):
+    """What psql says of it."""
+
+
+def parse_pattern(text: str | None, *, qualified: bool, database: str) -> Pattern | None:
+    """None: no pattern was given. `qualified`: names of this kind of object stand in schemas."""
+    if text is None:
+        return None
+    parts, dots = _split(text, 3 if qualified else 1)
+    if dots > (2 if qualified else 0):
+        raise BadPattern(f"improper qualified name (too many dotted names): {text}")
+    if len(parts) == 3 and parts[0].literal != database:
+        raise BadPattern(f"cross-database references are not implemented: {text}")
+    schema = parts[-2] if len(parts) > 1 else None
+    return Pattern(text, parts[-1], schema, parts[0].literal if len(parts) == 3 else None, dots)
+
+
+def _split(text: str, most: int) -> tuple[list[Part], int]:
+    pieces: list[list[str]] = [[]]
+    literals: list[list[str] | None] = [[]]
+    dots, quoted, i = 0, False, 0
+    while i < len(text):
+        char = text[i]
+        piece, literal = pieces[-1], literals[-1]
+        if char == '"':
+            if quoted and text[i + 1 : i + 2] == '"':
+                piece.append('"')
+                if literal is not None:
+                    literal.append('"')
+                i += 1
+            else:
+                quoted = not quoted
+        elif not quoted and char == "*":
+            piece.append(".*")
+            literals[-1] = None
+        elif not quoted and char == "?":
+            piece.append(".")
+            literals[-1] = None
+        elif not quoted and char == ".":
+            dots += 1
+            if len(pieces) < most:
+                pieces.append([])
+                literals.append([])
+            else:
+                piece.append(".")
+                literals[-1] = None
+        elif char == "$":
+            piece.append("\\$")  # a name may well have one; as an anchor nobody wants it
+            if literal is not None:
+                literal.append("$")
+        else:
+            shown = char if quoted else char.lower() if char.isascii() else char
+            if quoted and char in SPECIAL:
+                piece.append("\\" + char)
+                if literal is not None:
+                    literal.append(char)
+            elif char == "[" and text[i + 1 : i + 2] == "]":
+                piece.append("\\[")  # the brackets of an array type
+                if literal is not None:
+                    literal.append("[")
+            else:
+                piece.append(shown)
+                if char in SPECIAL:
+                    literals[-1] = None
+                elif literal is not None:
+                    literal.append(shown)
+        i += 1
+    made = [
+        Part(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
+        for piece, literal in zip(pieces, literals, strict=True)
+    ]
+    return made, dots

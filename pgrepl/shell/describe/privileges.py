@@ -1,0 +1,51 @@
+r"""`\dp` and `\z`: who may do what with tables, views and sequences; and how access lists are shown everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.acl import acl_text
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.session import Session
+from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
+from pgrepl.shell.describe.matching import matching_relations
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+KINDS = {
+    "r": "table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table", "p": "partitioned table",
+}  # fmt: skip
+
+
+def shown_acl(session: Session, stored: Sequence[str] | None) -> str | None:
+    """One entry a line, as printACLColumn shows it."""
+    items = acl_text(session, stored)
+    if items is None:
+        return None
+    return "\n".join(items) if items else "(none)"
+
+
+def list_privileges(shell: Shell, text: str | None, system: bool) -> bool:
+    pattern = read_pattern(shell, text, qualified=True)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    hidden = () if system or pattern is not None else ("pg_catalog", "information_schema")
+    listed = [
+        [r.schema, r.name, KINDS[r.kind], shown_acl(session, r.acl), _column_acls(session, r), ""]
+        for r in matching_relations(session, pattern, KINDS)
+        if r.schema not in hidden
+    ]
+    headers = ("Schema", "Name", "Type", "Access privileges", "Column privileges", "Policies")
+    return print_listing(shell, "Access privileges", headers, listed)
+
+
+def _column_acls(session: Session, found: Relation) -> str:
+    lines = []
+    for column in found.columns:
+        items = acl_text(session, column.acl)
+        if items is not None:
+            lines.append(f"{column.name}:\n  " + "\n  ".join(items))
+    return "\n".join(lines)

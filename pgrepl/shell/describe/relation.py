@@ -1,0 +1,137 @@
+r"""`\d NAME`: one relation, its columns and below them what psql says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_attrdef, pg_depend, pg_index, pg_sequence
+from pgrepl.commands.definitions import index_definition, stored_expression_text
+from pgrepl.shell.describe.footers import footers_of
+from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
+from pgrepl.shell.describe.matching import matching_relations
+from pgrepl.shell.describe.relations import comment_on
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.names import format_type
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+EVERY_KIND = "rpviISmft"
+TITLES = {
+    "r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "i": "Index", "I": "Partitioned index",
+    "S": "Sequence", "f": "Foreign table",
+}  # fmt: skip
+STORAGE = {"p": "plain", "m": "main", "x": "extended", "e": "external"}
+COMPRESSION = {"": "", "p": "pglz", "l": "lz4"}
+
+
+def describe_relations(shell: Shell, text: str, verbose: bool, system: bool) -> bool:
+    pattern = read_pattern(shell, text, qualified=True)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    found = matching_relations(session, pattern, EVERY_KIND)
+    if not found:
+        if not shell.quiet:
+            shell.error(f'Did not find any relation named "{text}".')
+        return False
+    for one_of_them in found:
+        if one_of_them.kind == "S":
+            ok = _describe_sequence(shell, session, one_of_them)
+        else:
+            ok = _describe(shell, session, one_of_them, verbose)
+        if not ok:
+            return False
+    return True
+
+
+def title_of(found: Relation) -> str:
+    word = TITLES[found.kind]
+    if found.persistence == "u":
+        word = "Unlogged " + word[0].lower() + word[1:]
+    return f'{word} "{found.schema}.{found.name}"'
+
+
+def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) -> bool:
+    hides_compression = shell.variables.on("HIDE_TOAST_COMPRESSION")
+    hides_method = shell.variables.on("HIDE_TABLEAM")
+    is_index = found.kind in "iI"
+    headers = ["Column", "Type"] + (["Key?", "Definition"] if is_index else ["Collation", "Nullable", "Default"])
+    with_compression = found.kind in "rpm" and not hides_compression
+    if verbose:
+        headers.append("Storage")
+        headers += ["Compression"] if with_compression else []
+        headers += ["Stats target"] if found.kind in "rpimIf" else []
+        headers += ["Description"] if not is_index else []
+    cells = [_column(session, found, column, verbose, with_compression) for column in found.columns]
+    footers = footers_of(session, found, verbose=verbose, with_method=not hides_method)
+    return print_description(shell, title_of(found), headers, cells, footers)
+
+
+def _column(session: Session, found: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:
+    cells = [column.name, format_type(column.type, column.typmod)]
+    if found.kind in "iI":
+        index = one(session, pg_index, indexrelid=found.oid)
+        assert index is not None
+        cells += ["yes" if column.num <= index.indnkeyatts else "no"]
+        cells += [index_definition(session, found.oid, column.num, True) or ""]
+    else:
+        cells += [_collation(column), "not null" if column.notnull else "", _default(session, found, column)]
+    if verbose:
+        cells.append(STORAGE.get(column.storage, "???"))
+        if with_compression:
+            cells.append(COMPRESSION.get(column.compression, "???"))
+        if found.kind in "rpimIf":
+            cells.append("" if column.stattarget is None or column.stattarget == -1 else str(column.stattarget))
+        if found.kind not in "iI":
+            cells.append(comment_on(session, found.oid, column.num) or "")
+    return cells
+
+
+def _collation(column: Attribute) -> str:
+    kind = type_by_oid(column.type)
+    if not column.collation or kind is None or kind.collation == column.collation:
+        return ""
+    found = collation_by_oid(column.collation)
+    return found.name if found is not None else ""
+
+
+def _default(session: Session, found: Relation, column: Attribute) -> str:
+    if column.identity:
+        return f"generated {'always' if column.identity == 'a' else 'by default'} as identity"
+    if not column.has_default:
+        return ""
+    row = one(session, pg_attrdef, adrelid=found.oid, adnum=column.num)
+    text = stored_expression_text(session, row.adbin, found.oid, True) if row is not None else ""
+    return f"generated always as ({text}) stored" if column.generated else text
+
+
+def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
+    row = one(session, pg_sequence, seqrelid=found.oid)
+    assert row is not None
+    headers = ("Type", "Start", "Minimum", "Maximum", "Increment", "Cycles?", "Cache")
+    cells = [
+        format_type(row.seqtypid), str(row.seqstart), str(row.seqmin), str(row.seqmax), str(row.seqincrement),
+        "yes" if row.seqcycle else "no", str(row.seqcache),
+    ]  # fmt: skip
+    numbers = (1, 2, 3, 4, 6)
+    return print_listing(
+        shell, title_of(found), headers, [cells], footers=_sequence_owner(session, found), right=numbers
+    )
+
+
+def _sequence_owner(session: Session, found: Relation) -> list[str]:
+    from pgrepl.catalog.relation import relation
+
+    for kind, words in (("a", "Owned by"), ("i", "Sequence for identity column")):
+        row = one(session, pg_depend, classid=1259, objid=found.oid, refclassid=1259, deptype=kind)
+        if row is not None and row.refobjsubid:
+            table = relation(session, row.refobjid)
+            column = table.attributes[row.refobjsubid - 1]
+            name = ".".join(quote_identifier(part) for part in (table.schema, table.name, column.name))
+            return [f"{words}: {name}"]
+    return []

@@ -1,0 +1,95 @@
+r"""`\du`, `\dg`, `\drg` and `\drds`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import pg_auth_members, pg_authid, pg_database, pg_db_role_setting, pg_shdescription
+from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
+
+if TYPE_CHECKING:
+    from pgrepl.shell.shell import Shell
+
+
+def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
+    pattern = read_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in sorted(rows(session, pg_authid), key=lambda r: r.rolname):
+        if pattern is not None and not pattern.name.matches(row.rolname):
+            continue
+        if pattern is None and not system and row.rolname.startswith("pg_"):
+            continue
+        cells = [row.rolname, attributes(row)]
+        if verbose:
+            comment = one(session, pg_shdescription, objoid=row.oid, classoid=1260)
+            cells.append(comment.description if comment else "")
+        listed.append(cells)
+    headers = ("Role name", "Attributes", "Description")[: 3 if verbose else 2]
+    return print_description(shell, "List of roles", headers, listed, [])
+
+
+def attributes(row: Any) -> str:
+    named = (
+        (row.rolsuper, "Superuser"), (not row.rolinherit, "No inheritance"), (row.rolcreaterole, "Create role"),
+        (row.rolcreatedb, "Create DB"), (not row.rolcanlogin, "Cannot login"), (row.rolreplication, "Replication"),
+        (row.rolbypassrls, "Bypass RLS"),
+    )  # fmt: skip
+    lines = [", ".join(name for has, name in named if has)]
+    if row.rolconnlimit == 0:
+        lines.append("No connections")
+    elif row.rolconnlimit > 0:
+        lines.append(f"{row.rolconnlimit} connection{'' if row.rolconnlimit == 1 else 's'}")
+    if row.rolvaliduntil:
+        lines.append(f"Password valid until {row.rolvaliduntil}")
+    return "\n".join(line for line in lines if line)
+
+
+def list_role_grants(shell: Shell, text: str | None, system: bool) -> bool:
+    pattern = read_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in rows(session, pg_auth_members):
+        member = role_display(session, row.member)
+        if pattern.name.matches(member) if pattern is not None else system or not member.startswith("pg_"):
+            options = ((row.admin_option, "ADMIN"), (row.inherit_option, "INHERIT"), (row.set_option, "SET"))
+            given = ", ".join(name for has, name in options if has)
+            listed.append([member, role_display(session, row.roleid), given, role_display(session, row.grantor)])
+    listed.sort(key=lambda cells: (cells[0], cells[1], cells[3]))
+    return print_listing(shell, "List of role grants", ("Role name", "Member of", "Options", "Grantor"), listed)
+
+
+def list_settings(shell: Shell, role_text: str | None, database_text: str | None) -> bool:
+    role, database = read_pattern(shell, role_text), read_pattern(shell, database_text)
+    if isinstance(role, bool) or isinstance(database, bool):
+        return False
+    session = session_of(shell)
+    listed: list[list[str | None]] = []
+    for row in rows(session, pg_db_role_setting):
+        role_name = role_display(session, row.setrole) if row.setrole else None
+        found = one(session, pg_database, oid=row.setdatabase) if row.setdatabase else None
+        database_name = found.datname if found else None
+        if role is not None and not (role_name and role.name.matches(role_name)):
+            continue
+        if database is not None and not (database_name and database.name.matches(database_name)):
+            continue
+        listed.append([role_name, database_name, "\n".join(row.setconfig or ())])
+    if not listed and not shell.quiet:
+        shell.error(_no_settings(role_text, database_text))
+        return True
+    listed.sort(key=lambda cells: (cells[0] is None, cells[0] or "", cells[1] is None, cells[1] or ""))
+    return print_listing(shell, "List of settings", ("Role", "Database", "Settings"), listed)
+
+
+def _no_settings(role: str | None, database: str | None) -> str:
+    if role is not None and database is not None:
+        return f'Did not find any settings for role "{role}" and database "{database}".'
+    if role is not None:
+        return f'Did not find any settings for role "{role}".'
+    return "Did not find any settings."
