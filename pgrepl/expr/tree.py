@@ -53,10 +53,15 @@ class Var(Typed):
     varno: int = 1
     attnum: int = 0  # 0: whole row; negative: system column
     levelsup: int = 0
+    # The column as it was written, when that is a column of a join with an alias (varnosyn and varattnosyn).
+    varno_written: int = field(default=0, compare=False)
+    attnum_written: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Param(Typed):
+    """The n-th column of a SubLink's subquery, in its test."""
+
     number: int = 0
 
 
@@ -66,14 +71,24 @@ class FuncExpr(Typed):
     args: tuple[Expr, ...] = ()
     retset: bool = False
     variadic: bool = False
-    form: CoercionForm = CoercionForm.EXPLICIT_CALL
+    form: CoercionForm = field(default=CoercionForm.EXPLICIT_CALL, compare=False)
     input_collation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArg(Typed):
+    """`name => value` among the arguments of a FuncExpr; argnumber is the parameter's place, from 0."""
+
+    arg: Expr | None = None
+    name: str = ""
+    argnumber: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OpExpr(Typed):
     op: int = 0
     args: tuple[Expr, ...] = ()
+    retset: bool = False
     input_collation: int = 0
 
 
@@ -125,13 +140,13 @@ class BooleanTest(Typed):
 @dataclass(frozen=True, slots=True)
 class RelabelType(Typed):
     arg: Expr | None = None
-    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CoerceViaIO(Typed):
     arg: Expr | None = None
-    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +155,21 @@ class ArrayCoerceExpr(Typed):
 
     arg: Expr | None = None
     elem: Expr | None = None
-    form: CoercionForm = CoercionForm.IMPLICIT_CAST
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertRowtypeExpr(Typed):
+    """A row of a child table seen as one of its parent."""
+
+    arg: Expr | None = None
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CoerceToDomain(Typed):
+    arg: Expr | None = None
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +225,18 @@ class SubscriptingRef(Typed):
 class RowExpr(Typed):
     args: tuple[Expr, ...] = ()
     names: tuple[str, ...] = ()
-    explicit: bool = True
+    form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RowCompareExpr(Typed):
-    """(a, b) < (c, d); kind is the operator's name: < <= >= >."""
+    """(a, b) < (c, d); kind is what the comparison means: < <= >= >."""
 
     kind: str = "<"
     ops: tuple[int, ...] = ()
     left: tuple[Expr, ...] = ()
     right: tuple[Expr, ...] = ()
+    input_collations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +268,23 @@ class SortGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class AggOrder:
+    """One key of an aggregate's ORDER BY; sortop is its < or > operator."""
+
+    expr: Expr
+    eqop: int
+    sortop: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Aggref(Typed):
+    """args are what is aggregated; of an ordered-set aggregate, what it sorts by."""
+
     func: int = 0
     args: tuple[Expr, ...] = ()
-    order: tuple[tuple[Expr, bool, bool], ...] = ()  # (expression, descending, nulls first)
+    order: tuple[AggOrder, ...] = ()
     distinct: bool = False
     filter: Expr | None = None
     star: bool = False
@@ -265,7 +308,11 @@ class WindowFunc(Typed):
 
 @dataclass(frozen=True, slots=True)
 class GroupingFunc(Typed):
+    """refs are the resnos of the grouping columns that args stand for."""
+
     args: tuple[Expr, ...] = ()
+    refs: tuple[int, ...] = field(default=(), compare=False)
+    levelsup: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +344,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class TableSample:
+    """TABLESAMPLE method (args) REPEATABLE (repeatable); method is the OID of its function."""
+
+    method: int
+    args: tuple[Expr, ...]
+    repeatable: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rte:
     """A range table entry. columns are by attnum (1-based: columns[attnum - 1])."""
 
@@ -311,17 +367,21 @@ class Rte:
     subquery: Query | None = None
     functions: tuple[Expr, ...] = ()
     function_columns: tuple[int, ...] = ()  # columns each function gives
-    has_coldefs: bool = False
+    function_coldefs: tuple[bool, ...] = ()  # whether a column definition list named them
     ordinality: bool = False
     values: tuple[tuple[Expr, ...], ...] = ()
     cte: str | None = None
     cte_levelsup: int = 0
+    self_reference: bool = False  # a recursive query's name inside itself
     lateral: bool = False
     join_kind: JoinType | None = None
     join_using: tuple[str, ...] = ()
     join_using_alias: str | None = None
-    join_vars: tuple[Expr, ...] = ()  # what each join column stands for
-    sample: Any = None
+    join_vars: tuple[Expr | None, ...] = ()  # what each join column stands for
+    join_left: tuple[int, ...] = ()  # its column of the left side, 0: none; a merged column has both
+    join_right: tuple[int, ...] = ()
+    sample: TableSample | None = None
+    in_from: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,12 +425,41 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class CteSearch:
+    columns: tuple[str, ...]
+    breadth_first: bool
+    sequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CteCycle:
+    columns: tuple[str, ...]
+    mark: str
+    mark_type: int
+    mark_value: Expr
+    mark_default: Expr
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowMark:
+    """FOR UPDATE … of one range table entry."""
+
+    varno: int
+    strength: str  # UPDATE, NO KEY UPDATE, SHARE, KEY SHARE
+    wait: str | None = None
+    pushed_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cte:
     name: str
     columns: tuple[str, ...]
     query: Query
     recursive: bool = False
     materialized: bool | None = None
+    search: CteSearch | None = None
+    cycle: CteCycle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +506,7 @@ class Query:
     has_aggregates: bool = False
     has_sublinks: bool = False
     has_target_srfs: bool = False
-    row_marks: tuple[Any, ...] = ()
+    row_marks: tuple[RowMark, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -1,0 +1,353 @@
+"""Expressions: from what was written to what it means (parse_expr.c).
+
+`analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called, which
+leaves collations to be settled when the whole expression is known.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.calls import call_function, column_or_function
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import coerce_to_boolean, coerce_to_target, coercion_location
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.missing import missing_column, missing_relation
+from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
+from pgrepl.expr.tree import (
+    BoolExpr,
+    BooleanTest,
+    CollateExpr,
+    Const,
+    Expr,
+    FuncExpr,
+    NamedArg,
+    NullTest,
+    RowExpr,
+    RteKind,
+    SQLValueFunction,
+    Var,
+)
+from pgrepl.expr.typenames import collation_of_name, type_of_name
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm
+from pgrepl.types import oids
+from pgrepl.types.names import time_precision
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_INT4_MAX, _INT8_MAX = 2**31 - 1, 2**63 - 1
+
+
+def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
+    """The meaning of an expression in its place, collations settled."""
+    return assign_collations(transform(scope, node, kind))
+
+
+def analyze_where(scope: Scope, node: nodes.Expr, kind: ExprKind, construct: str) -> Expr:
+    """A condition: it must be boolean (transformWhereClause). Collations are not settled yet."""
+    return coerce_to_boolean(scope, transform(scope, node, kind), construct)
+
+
+def transform(scope: Scope, node: nodes.Expr, kind: ExprKind) -> Expr:
+    """As transformExpr does: the scope knows the place while the expression is read."""
+    saved, scope.kind = scope.kind, kind
+    try:
+        return transform_expr(node, scope)
+    finally:
+        scope.kind = saved
+
+
+@singledispatch
+def transform_expr(node: nodes.Expr, scope: Scope) -> Expr:
+    raise unsupported(type(node).__name__, location=getattr(node, "location", None))
+
+
+@transform_expr.register
+def _(node: nodes.UnsupportedExpr, scope: Scope) -> Expr:
+    raise unsupported(node.what, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.ParamRef, scope: Scope) -> Expr:
+    raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.SetToDefault, scope: Scope) -> Expr:
+    raise PgError("42601", "DEFAULT is not allowed in this context", location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
+    raise unsupported("WHERE CURRENT OF")
+
+
+# --- literals -------------------------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.AConst, scope: Scope) -> Expr:
+    """As make_const does: a number is of the narrowest of integer, bigint and numeric; a string is of no type yet."""
+    kind, value, location = node.kind, node.value, node.location
+    if kind is AConstKind.INTEGER:
+        return Const(oids.INT4, value=value, location=location)
+    if kind is AConstKind.BOOLEAN:
+        return Const(oids.BOOL, value=value, location=location)
+    if kind is AConstKind.NULL:
+        return Const(oids.UNKNOWN, location=location)
+    if kind is AConstKind.STRING:
+        return Const(oids.UNKNOWN, value=value, location=location)
+    text = str(value)
+    try:
+        if kind is AConstKind.BITSTRING:
+            return Const(oids.BIT, value=lookup.read_value(scope.session, text, oids.BIT, -1), location=location)
+        number = _integer(text)
+        if number is not None and number <= _INT8_MAX:
+            typoid = oids.INT4 if number <= _INT4_MAX else oids.INT8
+            return Const(typoid, value=number, location=location)
+        value = lookup.read_value(scope.session, text, oids.NUMERIC, -1)
+        return Const(oids.NUMERIC, value=value, location=location)
+    except PgError as error:
+        raise error.at(location) from None
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text, 0 if text[:2].lower() in ("0x", "0o", "0b") else 10)
+    except ValueError:
+        return None
+
+
+@transform_expr.register
+def _(node: nodes.SQLValueFunction, scope: Scope) -> Expr:
+    typoid, has_precision = _SQL_VALUES[node.name]
+    typmod = node.typmod
+    if has_precision and typmod >= 0:
+        typmod = time_precision(typoid, typmod, lookup.warner(scope.session))
+    return SQLValueFunction(typoid, typmod=typmod, location=node.location, name=node.name)
+
+
+_SQL_VALUES = {
+    "current_date": (oids.DATE, False),
+    "current_time": (oids.TIMETZ, True),
+    "current_timestamp": (oids.TIMESTAMPTZ, True),
+    "localtime": (oids.TIME, True),
+    "localtimestamp": (oids.TIMESTAMP, True),
+    "current_role": (oids.NAME, False),
+    "current_user": (oids.NAME, False),
+    "user": (oids.NAME, False),
+    "session_user": (oids.NAME, False),
+    "current_catalog": (oids.NAME, False),
+    "current_schema": (oids.NAME, False),
+}
+
+
+# --- columns --------------------------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
+    """As transformColumnRef does."""
+    location = node.location
+    if scope.kind is ExprKind.DEFAULT:
+        raise PgError("0A000", "cannot use column reference in DEFAULT expression", location=location)
+    if scope.kind is ExprKind.PARTITION_BOUND:
+        raise PgError("0A000", "cannot use column reference in partition bound expression", location=location)
+    dotted = ".".join("*" if isinstance(f, AStar) else f for f in node.fields)
+    if len(node.fields) > 4:
+        message = f"improper qualified name (too many dotted names): {dotted}"
+        raise PgError("42601", message, location=location)
+    if len(node.fields) == 1:
+        return _unqualified(scope, node.fields[0], location)
+    *qualifiers, column = node.fields
+    names = [str(q) for q in qualifiers]
+    if len(names) == 3 and names[0] != scope.session.database.name:
+        raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
+    schema = names[-2] if len(names) > 1 else None
+    found = find_item(scope, schema, names[-1], location)
+    if found is None:
+        raise missing_relation(scope, schema, names[-1], location)
+    item, levels = found
+    if isinstance(column, AStar):
+        return whole_row(scope, item, levels, location)
+    var = column_of_item(scope, item, levels, column, location)
+    if var is not None:
+        return var
+    row = whole_row(scope, item, levels, location)
+    called = column_or_function(scope, column, row, scope.last_srf, location)
+    if called is None:
+        raise missing_column(scope, names[-1], column, location)
+    return called
+
+
+def _unqualified(scope: Scope, name: str | AStar, location: int) -> Expr:
+    assert isinstance(name, str)
+    var = column_by_name(scope, name, location)
+    if var is not None:
+        return var
+    found = find_item(scope, None, name, location)
+    if found is not None:
+        return whole_row(scope, *found, location)
+    raise missing_column(scope, None, name, location)
+
+
+def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> Expr:
+    """A relation's name as a value: its row (transformWholeRowRef)."""
+    rte = item.rte
+    if not item.whole:
+        # the alias of JOIN … USING: only its merged columns
+        columns = [column_var(c, levels, location) for c in item.columns[: len(item.names)]]
+        return RowExpr(oids.RECORD, args=tuple(columns), names=item.names, location=location)
+    attnum, typoid = 0, whole_row_type(scope, rte)
+    if rte.kind is RteKind.FUNCTION and len(rte.functions) == 1 and not rte.ordinality:
+        returned = rte.functions[0].type
+        typoid = returned
+        if not typefacts.is_row(returned):
+            attnum = 1  # a function that gives one value: its name means that value
+    return Var(
+        typoid,
+        collation=rte.columns[0].collation if attnum else 0,
+        location=location,
+        varno=item.varno,
+        attnum=attnum,
+        levelsup=levels,
+        varno_written=item.varno,
+        attnum_written=attnum,
+    )
+
+
+@transform_expr.register
+def _(node: nodes.AIndirection, scope: Scope) -> Expr:
+    """Subscripts and fields behind an expression, as transformIndirection does."""
+    from pgrepl.expr.constructors import subscripted
+    from pgrepl.expr.walk import location_of
+
+    last_srf = scope.last_srf
+    result = transform_expr(node.arg, scope)
+    location = location_of(result)
+    subscripts: list[nodes.AIndices] = []
+    for step in node.indirection:
+        if isinstance(step, nodes.AIndices):
+            subscripts.append(step)
+            continue
+        if isinstance(step, AStar):
+            raise PgError("0A000", 'row expansion via "*" is not supported here', location=location)
+        if subscripts:
+            result = subscripted(scope, result, subscripts)
+            subscripts = []
+        field = column_or_function(scope, step, result, last_srf, location)
+        if field is None:
+            raise _unknown_field(scope, result, step, location)
+        result = field
+    return subscripted(scope, result, subscripts) if subscripts else result
+
+
+def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError:
+    """As unknown_attribute does."""
+    if isinstance(row, Var) and row.attnum == 0:
+        rte = scope.rte(row.varno, row.levelsup)
+        return PgError("42703", f"column {rte.name}.{name} does not exist", location=location)
+    text = typefacts.type_text(scope.session, row.type)
+    if typefacts.is_complex(row.type):
+        return PgError("42703", f'column "{name}" not found in data type {text}', location=location)
+    if row.type == oids.RECORD:
+        return PgError("42703", f'could not identify column "{name}" in record data type', location=location)
+    message = f"column notation .{name} applied to type {text}, which is not a composite type"
+    return PgError("42809", message, location=location)
+
+
+# --- casts, collations, conditions --------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.TypeCast, scope: Scope) -> Expr:
+    from pgrepl.expr.constructors import array_of
+
+    target, typmod = type_of_name(scope.session, node.type_name)
+    arg = node.arg
+    if isinstance(arg, nodes.AArrayExpr):
+        base, base_typmod = typefacts.base_and_typmod(target, typmod)
+        element = typefacts.element(base)
+        expr = array_of(scope, arg, base, element, base_typmod) if element else transform_expr(arg, scope)
+    else:
+        expr = transform_expr(arg, scope)
+    location = node.location if node.location >= 0 else node.type_name.location
+    result = coerce_to_target(
+        scope, expr, expr.type, target, typmod, Context.EXPLICIT, CoercionForm.EXPLICIT_CAST, location
+    )
+    if result is None:
+        one, other = typefacts.type_text(scope.session, expr.type), typefacts.type_text(scope.session, target)
+        raise PgError("42846", f"cannot cast type {one} to {other}", location=coercion_location(location, expr))
+    return result
+
+
+@transform_expr.register
+def _(node: nodes.CollateClause, scope: Scope) -> Expr:
+    arg = transform_expr(node.arg, scope)
+    if not typefacts.is_collatable(arg.type) and arg.type != oids.UNKNOWN:
+        text = typefacts.type_text(scope.session, arg.type)
+        raise PgError("42804", f"collations are not supported by type {text}", location=node.location)
+    collation = collation_of_name(scope.session, node.collation, node.location)
+    return CollateExpr(arg.type, typmod=arg.typmod, collation=collation, location=node.location, arg=arg)
+
+
+@transform_expr.register
+def _(node: nodes.BoolExpr, scope: Scope) -> Expr:
+    name = node.op.name
+    args = tuple(coerce_to_boolean(scope, transform_expr(arg, scope), name) for arg in node.args)
+    return BoolExpr(oids.BOOL, op=node.op, args=args, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.NullTest, scope: Scope) -> Expr:
+    arg = transform_expr(node.arg, scope)
+    is_row = typefacts.is_row(arg.type)
+    return NullTest(oids.BOOL, arg=arg, kind=node.kind, argisrow=is_row, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.BooleanTest, scope: Scope) -> Expr:
+    arg = coerce_to_boolean(scope, transform_expr(node.arg, scope), node.kind.value)
+    return BooleanTest(oids.BOOL, arg=arg, kind=node.kind, location=node.location)
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.FuncCall, scope: Scope) -> Expr:
+    last_srf = scope.last_srf
+    args = [transform_expr(arg, scope) for arg in node.args]
+    if node.within_group:
+        args += [transform(scope, item.node, ExprKind.ORDER_BY) for item in node.agg_order]
+    condition = None
+    if node.agg_filter is not None:
+        condition = analyze_where(scope, node.agg_filter, ExprKind.FILTER, "FILTER")
+    return call_function(scope, node, args, condition, last_srf)
+
+
+@transform_expr.register
+def _(node: nodes.NamedArg, scope: Scope) -> Expr:
+    arg = transform_expr(node.arg, scope)
+    return NamedArg(arg.type, typmod=arg.typmod, arg=arg, name=node.name, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.GroupingFunc, scope: Scope) -> Expr:
+    from pgrepl.expr.aggregates import make_grouping
+
+    return make_grouping(scope, node)
+
+
+def is_function(expr: Expr) -> bool:
+    return isinstance(expr, FuncExpr)
+
+
+# the other forms register themselves
+from pgrepl.expr import comparisons, constructors  # noqa: E402, F401

@@ -1,0 +1,317 @@
+"""Making an expression be of another type: which casts exist, which happen by themselves, and the nodes they become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.casts import Context, Path, castable, function_typmod, length_function, pathway
+from pgrepl.expr.polymorphic import consistent
+from pgrepl.expr.scope import Scope, item_vars
+from pgrepl.expr.tree import (
+    ArrayCoerceExpr,
+    CaseTestExpr,
+    CoerceToDomain,
+    CoerceViaIO,
+    CollateExpr,
+    Const,
+    ConvertRowtypeExpr,
+    Expr,
+    FuncExpr,
+    RelabelType,
+    RowExpr,
+    Var,
+)
+from pgrepl.expr.walk import location_of, returns_set
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.types import builtin, oids
+
+
+_ANY_TARGETS = frozenset({oids.ANY, oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
+_FORMS = (FuncExpr, RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, RowExpr, CoerceToDomain)
+IMPLICIT_CAST = CoercionForm.IMPLICIT_CAST
+
+
+def can_coerce(
+    sources: tuple[int, ...], targets: tuple[int, ...], context: Context, scope: Scope | None = None
+) -> bool:
+    """Whether arguments of these types fit parameters of those (can_coerce_type)."""
+    generics = False
+    for source, target in zip(sources, targets, strict=True):
+        if source != target and target in typefacts.POLYMORPHIC and source != oids.INTERNAL:
+            generics = True
+            continue
+        if castable(source, target, context):
+            continue
+        if scope is not None and lookup.row_inherits(scope.session, source, target):
+            continue
+        return False
+    return not generics or consistent(sources, targets)
+
+
+def can_coerce_one(source: int, target: int, context: Context, scope: Scope | None = None) -> bool:
+    return can_coerce((source,), (target,), context, scope)
+
+
+def coerce_to_target(
+    scope: Scope,
+    expr: Expr,
+    source: int,
+    target: int,
+    typmod: int,
+    context: Context,
+    form: CoercionForm,
+    location: int,
+) -> Expr | None:
+    """The expression as a value of the type, its length applied; None when there is no way (coerce_to_target_type)."""
+    if not can_coerce_one(source, target, context, scope):
+        return None
+    original = expr
+    while isinstance(expr, CollateExpr):
+        assert expr.arg is not None
+        expr = expr.arg
+    result = coerce_type(scope, expr, source, target, typmod, context, form, location)
+    hide = result is not expr and not isinstance(result, Const)
+    result = _coerce_typmod(scope, result, target, typmod, context, form, location, hide)
+    if expr is not original and typefacts.is_collatable(target):
+        assert isinstance(original, CollateExpr)
+        result = _collated(result, original)
+    return result
+
+
+def _collated(expr: Expr, like: CollateExpr) -> CollateExpr:
+    return CollateExpr(expr.type, typmod=expr.typmod, collation=like.collation, location=like.location, arg=expr)
+
+
+def coerce_type(
+    scope: Scope,
+    expr: Expr,
+    source: int,
+    target: int,
+    typmod: int,
+    context: Context,
+    form: CoercionForm,
+    location: int,
+) -> Expr:
+    """The nodes that make the expression be of the type; the caller knows that it can be done."""
+    if target == source or target in _ANY_TARGETS:
+        return expr
+    if target in typefacts.POLYMORPHIC and source != oids.UNKNOWN:
+        base = typefacts.base(source)
+        return RelabelType(base, arg=expr, form=form, location=location) if base != source else expr
+    if source == oids.UNKNOWN and isinstance(expr, Const):
+        return _literal(scope, expr, target, typmod, context, form, location)
+    if isinstance(expr, CollateExpr):
+        assert expr.arg is not None
+        inner = coerce_type(scope, expr.arg, source, target, typmod, context, form, location)
+        return _collated(inner, expr) if typefacts.is_collatable(target) else inner
+    path, function = pathway(target, source, context)
+    if path == Path.RELABEL:
+        result = _to_domain(scope, expr, 0, -1, target, context, form, location, hide=False)
+        if result is expr:
+            return RelabelType(target, arg=expr, form=form, location=location)
+        return result
+    if path != Path.NONE:
+        base, base_typmod = typefacts.base_and_typmod(target, typmod)
+        result = _cast_node(scope, expr, path, function, base, base_typmod, context, form, location)
+        if base != target:
+            result = _to_domain(scope, result, base, base_typmod, target, context, form, location, hide=True)
+        return result
+    if source == oids.RECORD and typefacts.is_complex(target):
+        return _record_to_complex(scope, expr, target, context, form, location)
+    if target in (oids.RECORD, oids.RECORD_ARRAY):
+        return expr
+    return ConvertRowtypeExpr(target, arg=expr, form=form, location=location)
+
+
+def _literal(
+    scope: Scope, expr: Const, target: int, typmod: int, context: Context, form: CoercionForm, location: int
+) -> Expr:
+    """A literal of unknown type is read by the type's input function; what is wrong with it is shown at its place."""
+    base, base_typmod = typefacts.base_and_typmod(target, typmod)
+    input_typmod = base_typmod if base == oids.INTERVAL else -1
+    value = expr.value
+    if value is not None:
+        try:
+            value = lookup.read_value(scope.session, value, base, input_typmod)
+        except PgError as error:
+            raise error.at(expr.location) from None
+    collation = typefacts.collation(base)
+    constant = Const(base, typmod=input_typmod, collation=collation, location=expr.location, value=value)
+    if base != target:
+        return _to_domain(scope, constant, base, base_typmod, target, context, form, location, hide=False)
+    return constant
+
+
+def _to_domain(
+    scope: Scope,
+    expr: Expr,
+    base: int,
+    base_typmod: int,
+    target: int,
+    context: Context,
+    form: CoercionForm,
+    location: int,
+    *,
+    hide: bool,
+) -> Expr:
+    """As coerce_to_domain does: the same expression when the target is no domain."""
+    if not base:
+        base, base_typmod = typefacts.base_and_typmod(target, base_typmod)
+    if base == target:
+        return expr
+    if hide:
+        expr = _hidden(expr)
+    expr = _coerce_typmod(scope, expr, base, base_typmod, context, IMPLICIT_CAST, location, hide=False)
+    return CoerceToDomain(target, arg=expr, form=form, location=location)
+
+
+def _hidden(expr: Expr) -> Expr:
+    """Print nothing for this cast: the one around it says it all (hide_coercion_node)."""
+    assert isinstance(expr, _FORMS)
+    return replace(expr, form=IMPLICIT_CAST)
+
+
+def _coerce_typmod(
+    scope: Scope,
+    expr: Expr,
+    target: int,
+    typmod: int,
+    context: Context,
+    form: CoercionForm,
+    location: int,
+    hide: bool,
+) -> Expr:
+    """Apply a length (coerce_type_typmod)."""
+    if typmod == expr.typmod:
+        return expr
+    if hide:
+        expr = _hidden(expr)
+    if typmod >= 0:
+        path, function = length_function(target)
+        if path != Path.NONE:
+            return _cast_node(scope, expr, path, function, target, typmod, context, form, location)
+    return _relabelled(expr, target, typmod, form, location)
+
+
+def _relabelled(expr: Expr, target: int, typmod: int, form: CoercionForm, location: int) -> Expr:
+    """As applyRelabelType does: no relabel over a relabel, and a constant takes the type itself."""
+    collation = expr.collation
+    while isinstance(expr, RelabelType):
+        assert expr.arg is not None
+        expr = expr.arg
+    if isinstance(expr, Const):
+        return replace(expr, type=target, typmod=typmod, collation=collation)
+    if expr.type == target and expr.typmod == typmod and expr.collation == collation:
+        return expr
+    return RelabelType(target, typmod=typmod, collation=collation, arg=expr, form=form, location=location)
+
+
+def _cast_node(
+    scope: Scope,
+    expr: Expr,
+    path: str,
+    function: int,
+    target: int,
+    typmod: int,
+    context: Context,
+    form: CoercionForm,
+    location: int,
+) -> Expr:
+    """As build_coercion_expression does."""
+    if path == Path.FUNC:
+        proc = builtin.proc_by_oid(function)
+        assert proc is not None
+        args: list[Expr] = [expr]
+        if proc.nargs >= 2:
+            args.append(Const(oids.INT4, value=typmod))
+        if proc.nargs == 3:
+            args.append(Const(oids.BOOL, value=context is Context.EXPLICIT))
+        result_typmod = function_typmod(function, tuple(args), form)
+        return FuncExpr(target, typmod=result_typmod, location=location, func=function, args=tuple(args), form=form)
+    if path == Path.IO:
+        return CoerceViaIO(target, arg=expr, form=form, location=location)
+    base, base_typmod = typefacts.base_and_typmod(expr.type, expr.typmod)
+    element = CaseTestExpr(typefacts.element(base), typmod=base_typmod)
+    cast = coerce_to_target(scope, element, element.type, typefacts.element(target), typmod, context, form, location)
+    assert cast is not None
+    return ArrayCoerceExpr(target, typmod=cast.typmod, arg=expr, elem=cast, form=form, location=location)
+
+
+def _record_to_complex(
+    scope: Scope, expr: Expr, target: int, context: Context, form: CoercionForm, location: int
+) -> Expr:
+    """ROW(…) or a whole row as a value of a named row type (coerce_record_to_complex)."""
+    text = f"cannot cast type {typefacts.type_text(scope.session, oids.RECORD)} to "
+    text += typefacts.type_text(scope.session, target)
+    args: list[Expr]
+    if isinstance(expr, RowExpr):
+        args = list(expr.args)
+    elif isinstance(expr, Var) and expr.attnum == 0:
+        item = scope.item(expr.varno, expr.levelsup)
+        args = [var for _, var in item_vars(item, expr.levelsup, expr.location)]
+    else:
+        raise PgError("42846", text, location=coercion_location(location, expr))
+    converted: list[Expr] = []
+    number = 0
+    for attribute in lookup.row_attributes(scope.session, target):
+        if attribute.dropped:
+            converted.append(Const(oids.INT4))
+            continue
+        if number >= len(args):
+            detail = "Input has too few columns."
+            raise PgError("42846", text, detail=detail, location=coercion_location(location, expr))
+        arg = args[number]
+        number += 1
+        cast = coerce_to_target(scope, arg, arg.type, attribute.type, attribute.typmod, context, IMPLICIT_CAST, -1)
+        if cast is None:
+            detail = (
+                f"Cannot cast type {typefacts.type_text(scope.session, arg.type)} to "
+                f"{typefacts.type_text(scope.session, attribute.type)} in column {number}."
+            )
+            raise PgError("42846", text, detail=detail, location=coercion_location(location, arg))
+        converted.append(cast)
+    if number < len(args):
+        detail = "Input has too many columns."
+        raise PgError("42846", text, detail=detail, location=coercion_location(location, expr))
+    return RowExpr(target, args=tuple(converted), form=form, location=location)
+
+
+def coercion_location(location: int, expr: Expr) -> int:
+    """As parser_coercion_errposition does."""
+    return location if location >= 0 else location_of(expr)
+
+
+def coerce_to_boolean(scope: Scope, expr: Expr, construct: str) -> Expr:
+    return coerce_to_specific(scope, expr, oids.BOOL, construct)
+
+
+def coerce_to_specific(scope: Scope, expr: Expr, target: int, construct: str) -> Expr:
+    """The argument of a construct that wants one type: `argument of WHERE must be type boolean, not type integer`."""
+    if expr.type != target:
+        cast = coerce_to_target(scope, expr, expr.type, target, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        if cast is None:
+            wanted = typefacts.type_text(scope.session, target)
+            given = typefacts.type_text(scope.session, expr.type)
+            message = f"argument of {construct} must be type {wanted}, not type {given}"
+            raise PgError("42804", message, location=location_of(expr))
+        expr = cast
+    if returns_set(expr):
+        raise PgError("42804", f"argument of {construct} must not return a set", location=location_of(expr))
+    return expr
+
+
+def without_implicit_casts(expr: Expr) -> Expr:
+    """What stands under the casts that nobody wrote (strip_implicit_coercions)."""
+    while True:
+        if isinstance(expr, FuncExpr) and expr.form is IMPLICIT_CAST:
+            expr = expr.args[0]
+        elif (
+            isinstance(expr, (RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, CoerceToDomain))
+            and expr.form is IMPLICIT_CAST
+        ):
+            assert expr.arg is not None
+            expr = expr.arg
+        else:
+            return expr

@@ -1,0 +1,306 @@
+"""CASE, COALESCE, GREATEST, ROW, ARRAY, subscripts and subqueries as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import transform, transform_expr
+from pgrepl.expr.casts import Context, castable
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_boolean, coerce_to_target
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.common import coerce_to_common, common_type
+from pgrepl.expr.kinds import subquery_refused
+from pgrepl.expr.operators import make_operator
+from pgrepl.expr.rawplaces import raw_location
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import (
+    ArrayExpr,
+    CaseExpr,
+    CaseTestExpr,
+    CoalesceExpr,
+    Const,
+    Expr,
+    MinMaxExpr,
+    Param,
+    RowExpr,
+    SubLink,
+    SubscriptingRef,
+)
+from pgrepl.expr.walk import location_of
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import CoercionForm, SubLinkType
+from pgrepl.types import builtin, oids
+
+MAX_ROW = 1664  # MaxTupleAttributeNumber
+MAX_DIMENSIONS = 6  # MAXDIM
+
+
+def _shared_typmod(exprs: Sequence[Expr], typoid: int) -> int:
+    """The length all of them have, when all are of the type."""
+    typmod = exprs[0].typmod if exprs else -1
+    return typmod if typmod >= 0 and all(e.type == typoid and e.typmod == typmod for e in exprs) else -1
+
+
+def _no_sets(scope: Scope, last_srf: Expr | None, construct: str) -> None:
+    if scope.last_srf is not last_srf:
+        raise PgError(
+            "0A000",
+            f"set-returning functions are not allowed in {construct}",
+            hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+            location=location_of(scope.last_srf),
+        )
+
+
+@transform_expr.register
+def _(node: nodes.CaseExpr, scope: Scope) -> Expr:
+    last_srf = scope.last_srf
+    arg = placeholder = None
+    if node.arg is not None:
+        arg = transform_expr(node.arg, scope)
+        if arg.type == oids.UNKNOWN:
+            arg = coerce_to_common(scope, arg, oids.TEXT, "CASE")
+        arg = assign_collations(arg)
+        placeholder = CaseTestExpr(arg.type, typmod=arg.typmod, collation=arg.collation)
+    conditions: list[Expr] = []
+    results: list[Expr] = []
+    for when in node.whens:
+        condition = transform_expr(when.condition, scope)
+        if placeholder is not None:
+            condition = make_operator(scope, ("=",), placeholder, condition, when.location)
+        conditions.append(coerce_to_boolean(scope, condition, "CASE/WHEN"))
+        results.append(transform_expr(when.result, scope))
+    default: Expr = Const(oids.UNKNOWN) if node.default is None else transform_expr(node.default, scope)
+    common = common_type(scope, [default, *results], "CASE")
+    default = coerce_to_common(scope, default, common, "CASE/ELSE")
+    results = [coerce_to_common(scope, result, common, "CASE/WHEN") for result in results]
+    _no_sets(scope, last_srf, "CASE")
+    return CaseExpr(
+        common,
+        typmod=_shared_typmod([default, *results], common),
+        location=node.location,
+        arg=arg,
+        whens=tuple(zip(conditions, results, strict=True)),
+        default=default,
+    )
+
+
+@transform_expr.register
+def _(node: nodes.CoalesceExpr, scope: Scope) -> Expr:
+    last_srf = scope.last_srf
+    args = [transform_expr(arg, scope) for arg in node.args]
+    common = common_type(scope, args, "COALESCE")
+    args = [coerce_to_common(scope, arg, common, "COALESCE") for arg in args]
+    _no_sets(scope, last_srf, "COALESCE")
+    return CoalesceExpr(common, typmod=_shared_typmod(args, common), location=node.location, args=tuple(args))
+
+
+@transform_expr.register
+def _(node: nodes.MinMaxExpr, scope: Scope) -> Expr:
+    construct = "GREATEST" if node.greatest else "LEAST"
+    args = [transform_expr(arg, scope) for arg in node.args]
+    common = common_type(scope, args, construct)
+    args = [coerce_to_common(scope, arg, common, construct) for arg in args]
+    typmod = _shared_typmod(args, common)
+    return MinMaxExpr(common, typmod=typmod, location=node.location, greatest=node.greatest, args=tuple(args))
+
+
+@transform_expr.register
+def _(node: nodes.RowExpr, scope: Scope) -> Expr:
+    from pgrepl.expr.targets import expand_expressions
+
+    args = expand_expressions(scope, node.args, scope.kind)
+    if len(args) > MAX_ROW:
+        message = f"ROW expressions can have at most {MAX_ROW} entries"
+        raise PgError("54011", message, location=node.location)
+    names = tuple(f"f{n}" for n in range(1, len(args) + 1))
+    return RowExpr(oids.RECORD, location=node.location, args=tuple(args), names=names)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.AArrayExpr, scope: Scope) -> Expr:
+    return array_of(scope, node, 0, 0, -1)
+
+
+def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typmod: int) -> ArrayExpr:
+    """ARRAY[…], of the given type if a cast stands around it (transformArrayExpr)."""
+    multidims = False
+    items: list[Expr] = []
+    for part in node.elements:
+        if isinstance(part, nodes.AArrayExpr):
+            item: Expr = array_of(scope, part, array, element, typmod)
+            multidims = True
+        else:
+            item = transform_expr(part, scope)
+            if item.type not in (oids.INT2VECTOR, oids.OIDVECTOR) and typefacts.is_array(item.type):
+                multidims = True
+        items.append(item)
+    if array:
+        target = array if multidims else element
+        items = [_cast_element(scope, item, target, typmod) for item in items]
+    else:
+        if not items:
+            raise PgError(
+                "42P18",
+                "cannot determine type of empty array",
+                hint="Explicitly cast to the desired type, for example ARRAY[]::integer[].",
+                location=node.location,
+            )
+        common = common_type(scope, items, "ARRAY")
+        array, element = _array_types(scope, common, multidims, node.location)
+        items = [coerce_to_common(scope, item, common, "ARRAY") for item in items]
+    return ArrayExpr(
+        array,
+        typmod=_shared_typmod(items, array if multidims else element),
+        location=node.location,
+        element_type=element,
+        elements=tuple(items),
+        multidims=multidims,
+    )
+
+
+def _cast_element(scope: Scope, item: Expr, target: int, typmod: int) -> Expr:
+    result = coerce_to_target(scope, item, item.type, target, typmod, Context.EXPLICIT, CoercionForm.EXPLICIT_CAST, -1)
+    if result is None:
+        one, other = typefacts.type_text(scope.session, item.type), typefacts.type_text(scope.session, target)
+        raise PgError("42846", f"cannot cast type {one} to {other}", location=location_of(item))
+    return result
+
+
+def _array_types(scope: Scope, common: int, multidims: bool, location: int) -> tuple[int, int]:
+    array, element = (common, typefacts.element(common)) if multidims else (typefacts.array_over(common), common)
+    if array and element:
+        return array, element
+    what = "element" if multidims else "array"
+    text = typefacts.type_text(scope.session, common)
+    raise PgError("42704", f"could not find {what} type for data type {text}", location=location)
+
+
+def subscripted(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndices]) -> SubscriptingRef:
+    """a[1], a[1:2], j['key'] (transformContainerSubscripts)."""
+    typoid, typmod = typefacts.base_and_typmod(container.type, container.typmod)
+    typoid = {oids.INT2VECTOR: oids.INT2_ARRAY, oids.OIDVECTOR: oids.OID_ARRAY}.get(typoid, typoid)
+    known = builtin.type_by_oid(typoid)
+    handler = known.subscript if known is not None else "-"
+    if handler == "jsonb_subscript_handler":
+        return _json_subscripts(scope, container, indirection)
+    if handler == "-" or not handler or known is None:
+        text = typefacts.type_text(scope.session, typoid)
+        message = f"cannot subscript type {text} because it does not support subscripting"
+        raise PgError("42804", message, location=location_of(container))
+    is_slice = any(step.is_slice for step in indirection)
+    upper: list[Expr | None] = []
+    lower: list[Expr | None] = []
+    for step in indirection:
+        if is_slice:
+            if step.is_slice:
+                lower.append(_subscript(scope, step.lower) if step.lower is not None else None)
+            else:
+                lower.append(Const(oids.INT4, value=1))
+        upper.append(_subscript(scope, step.upper) if step.upper is not None else None)
+    if len(upper) > MAX_DIMENSIONS:
+        message = f"number of array dimensions ({len(upper)}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
+        raise PgError("54000", message)
+    return SubscriptingRef(
+        typoid if is_slice else known.elem,
+        typmod=typmod,
+        container=container,
+        upper=tuple(upper),
+        lower=tuple(lower),
+        is_slice=is_slice,
+    )
+
+
+def _subscript(scope: Scope, node: nodes.Expr) -> Expr:
+    index = transform(scope, node, scope.kind)
+    cast = coerce_to_target(scope, index, index.type, oids.INT4, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+    if cast is None:
+        raise PgError("42804", "array subscript must have type integer", location=raw_location(node))
+    return cast
+
+
+def _json_subscripts(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndices]) -> SubscriptingRef:
+    """As jsonb_subscript_transform does: each subscript is an integer or a text."""
+    upper: list[Expr | None] = []
+    for step in indirection:
+        if step.is_slice:
+            place = step.upper if step.upper is not None else step.lower
+            raise PgError("42804", "jsonb subscript does not support slices", location=raw_location(place))
+        assert step.upper is not None
+        index = transform(scope, step.upper, scope.kind)
+        target = _json_subscript_target(scope, index)
+        upper.append(coerce_to_target(scope, index, index.type, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1))
+    return SubscriptingRef(oids.JSONB, container=container, upper=tuple(upper))
+
+
+def _json_subscript_target(scope: Scope, index: Expr) -> int:
+    if index.type == oids.UNKNOWN:
+        return oids.TEXT
+    targets = [target for target in (oids.INT4, oids.TEXT) if castable(index.type, target, Context.IMPLICIT)]
+    if len(targets) == 1:
+        return targets[0]
+    text = typefacts.type_text(scope.session, index.type)
+    choice = "only one type, integer or text" if targets else "either integer or text"
+    hint = f"jsonb subscript must be coercible to {choice}."
+    raise PgError("42804", f"subscript type {text} is not supported", hint=hint, location=location_of(index))
+
+
+# --- subqueries ---------------------------------------------------------------------------------------------------------------
+
+
+@transform_expr.register
+def _(node: nodes.SubLink, scope: Scope) -> Expr:
+    """As transformSubLink does."""
+    from pgrepl.expr.comparisons import compare_rows
+    from pgrepl.expr.query import analyze_subquery
+
+    problem = subquery_refused(scope.kind, node.location)
+    if problem is not None:
+        raise problem
+    scope.has_sublinks = True
+    query = analyze_subquery(node.subselect, scope)
+    scope.subqueries[id(node)] = query
+    columns = query.columns
+    if node.kind is SubLinkType.EXISTS:
+        return SubLink(oids.BOOL, location=node.location, kind=node.kind, query=query)
+    if node.kind in (SubLinkType.EXPR, SubLinkType.ARRAY):
+        if len(columns) != 1:
+            raise PgError("42601", "subquery must return only one column", location=node.location)
+        column = columns[0]
+        typoid = column.type
+        if node.kind is SubLinkType.ARRAY:
+            # an array of arrays is an array of one more dimension
+            typoid = column.type if typefacts.is_array(column.type) else typefacts.array_over(column.type)
+            if not typoid:
+                text = typefacts.type_text(scope.session, column.type)
+                raise PgError("42704", f"could not find array type for data type {text}")
+        return SubLink(
+            typoid,
+            typmod=column.typmod,
+            collation=column.collation,
+            location=node.location,
+            kind=node.kind,
+            query=query,
+        )
+    assert node.test is not None
+    operator = node.operator or ("=",)
+    left = transform_expr(node.test, scope)
+    lefts = left.args if isinstance(left, RowExpr) else (left,)
+    rights = tuple(Param(c.type, typmod=c.typmod, collation=c.collation, number=n) for n, c in enumerate(columns, 1))
+    if len(lefts) < len(rights):
+        raise PgError("42601", "subquery has too many columns", location=node.location)
+    if len(lefts) > len(rights):
+        raise PgError("42601", "subquery has too few columns", location=node.location)
+    test = compare_rows(scope, operator, lefts, rights, node.location)
+    return SubLink(
+        oids.BOOL,
+        location=node.location,
+        kind=node.kind,
+        test=test,
+        operator=node.operator[-1] if node.operator else "",
+        query=query,
+    )

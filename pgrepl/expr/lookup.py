@@ -1,0 +1,129 @@
+"""What analysis and printing ask the catalog: relations by name and by row type, schemas, values of literals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.namespace import schema_name, schema_or_none, search_path
+from pgrepl.catalog.relation import Attribute, Relation, display_name, find_relation, relation
+from pgrepl.catalog.store import one, rows
+from pgrepl.errors import PgError
+from pgrepl.sql import nodes
+from pgrepl.types import builtin, oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def relid(session: Session, name: nodes.RangeVar) -> int:
+    """The relation a name means; 0: none."""
+    found = find_relation(session, name, missing_ok=True)
+    return found.oid if found is not None else 0
+
+
+def relid_in_schema(session: Session, schema: str, name: str) -> int:
+    """The relation of a schema; 0 when either does not exist. No privilege is asked for."""
+    if schema_or_none(session, schema) is None:
+        return 0
+    return relid(session, nodes.RangeVar(name, schema))
+
+
+def row_type(session: Session, oid: int) -> int:
+    found = relation(session, oid)
+    if found.type:
+        return found.type
+    known = builtin.type_by_name(found.name, found.schema)
+    return known.oid if known is not None and known.relid else oids.RECORD
+
+
+def rowtype_relation(session: Session, typoid: int) -> Relation | None:
+    """The relation whose row type this is."""
+    found = builtin.type_by_oid(typoid)
+    if found is not None:
+        return relation(session, found.relid) if found.relid else None
+    row = one(session, tables.pg_class, datid=session.database.oid, reltype=typoid)
+    return relation(session, row.oid) if row is not None else None
+
+
+def rowtype_name(session: Session, typoid: int) -> str | None:
+    """How a row type of a user, or an array of it, is printed."""
+    found = rowtype_relation(session, typoid)
+    return display_name(session, found) if found is not None else None
+
+
+def row_type_in_schema(session: Session, schema: str, name: str) -> int:
+    """The row type of a relation that a user made; 0: there is none of that name."""
+    found = schema_or_none(session, schema)
+    if found is None:
+        return 0
+    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=found.oid, relname=name)
+    return int(row.reltype or 0) if row is not None else 0
+
+
+def search_schemas(session: Session) -> list[str]:
+    return [schema_name(session, oid) for oid in search_path(session)]
+
+
+def array_type(session: Session, typoid: int) -> int:
+    """The array type over a type; 0: it has none."""
+    return builtin.array_type(typoid)
+
+
+def row_attributes(session: Session, typoid: int) -> Sequence[Attribute]:
+    """The columns of a named row type, dropped ones included."""
+    found = rowtype_relation(session, typoid)
+    return found.attributes if found is not None else ()
+
+
+def row_inherits(session: Session, source: int, target: int) -> bool:
+    """Whether one row type's relation is a descendant of the other's (typeInheritsFrom)."""
+    if source < oids.FIRST_USER_OID or target < oids.FIRST_USER_OID:
+        return False
+    child, parent = rowtype_relation(session, source), rowtype_relation(session, target)
+    if child is None or parent is None:
+        return False
+    waiting, seen = [child.oid], {child.oid}
+    while waiting:
+        for row in rows(session, tables.pg_inherits, inhrelid=waiting.pop()):
+            if row.inhparent == parent.oid:
+                return True
+            if row.inhparent not in seen:
+                seen.add(row.inhparent)
+                waiting.append(row.inhparent)
+    return False
+
+
+def explicit_schema(session: Session, name: str) -> str:
+    """A schema that someone named to find something in it: it must exist and be usable."""
+    from pgrepl.catalog import namespace
+
+    namespace.explicit_schema(session, name)
+    return name
+
+
+def split_name(session: Session, names: tuple[str, ...], location: int = -1) -> tuple[str | None, str]:
+    """Schema and name of a qualified name (DeconstructQualifiedName)."""
+    if len(names) == 1:
+        return None, names[0]
+    if len(names) == 2:
+        return names[0], names[1]
+    dotted = ".".join(names)
+    if len(names) == 3:
+        if names[0] != session.database.name:
+            raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
+        return names[1], names[2]
+    raise PgError("42601", f"improper qualified name (too many dotted names): {dotted}", location=location)
+
+
+def warner(session: Session) -> Callable[[str, str], None]:
+    """What a type's reader calls to warn: (sqlstate, message)."""
+    return lambda sqlstate, message: session.notice("WARNING", message, sqlstate=sqlstate)
+
+
+def read_value(session: Session, text: str, typoid: int, typmod: int) -> Any:
+    """The value of a literal, as the type's input function gives it in this session."""
+    from pgrepl.types.text import read_text
+
+    return read_text(text, typoid, typmod, session.text_style)

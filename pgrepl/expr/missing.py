@@ -1,0 +1,160 @@
+"""What to say of a name that means nothing here: the DETAIL that tells where it would, the HINT that guesses what was meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup
+from pgrepl.expr.scope import NsItem, Scope, find_cte, find_item, match_column
+from pgrepl.expr.tree import Rte, RteKind
+from pgrepl.sql import nodes
+
+MAX_DISTANCE = 3  # MAX_FUZZY_DISTANCE
+
+
+def levenshtein(one: str, other: str) -> int:
+    """Insertions, deletions and substitutions from one to the other."""
+    previous = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        current = [i]
+        for j, b in enumerate(other, 1):
+            current.append(min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (a != b)))
+        previous = current
+    return previous[-1]
+
+
+@dataclass(slots=True)
+class _Guess:
+    """The nearest column names so far; three equally near ones are no guess at all (FuzzyAttrMatchState)."""
+
+    distance: int = MAX_DISTANCE + 1
+    first: tuple[Rte, int] | None = None
+    second: tuple[Rte, int] | None = None
+    exact: tuple[Rte, ...] = ()
+
+    def consider(self, penalty: int, rte: Rte, attnum: int, candidate: str, wanted: str) -> None:
+        if penalty > self.distance or not candidate:
+            return
+        distance = levenshtein(candidate, wanted)
+        if distance > len(wanted.encode()) // 2:
+            return
+        distance += penalty
+        if distance < self.distance:
+            self.distance, self.first, self.second = distance, (rte, attnum), None
+        elif distance == self.distance:
+            if self.second is not None:
+                self.first = self.second = None
+            elif self.first is not None:
+                self.second = (rte, attnum)
+
+
+def _guess(scope: Scope, alias: str | None, name: str, location: int) -> _Guess:
+    """As searchRangeTableForCol does: every range table up to the outermost, joins left out."""
+    guess = _Guess()
+    level: Scope | None = scope
+    while level is not None:
+        for rte in level.rtable:
+            if rte.kind is RteKind.JOIN:
+                continue
+            penalty = 0 if alias is None else min(levenshtein(alias, rte.name), MAX_DISTANCE + 2)
+            names = tuple(c.name for c in rte.columns)
+            for attnum, candidate in enumerate(names, 1):
+                guess.consider(penalty, rte, attnum, candidate, name)
+            if penalty == 0 and match_column(rte, names, name, location):
+                guess.exact = (*guess.exact[:1], rte)
+        level = level.parent
+    return guess
+
+
+def missing_column(scope: Scope, relation: str | None, name: str, location: int) -> PgError:
+    """As errorMissingColumn does."""
+    message = f"column {relation}.{name} does not exist" if relation is not None else f'column "{name}" does not exist'
+    guess = _guess(scope, relation, name, location)
+    detail = hint = None
+    if len(guess.exact) > 1:
+        detail = (
+            f'There are columns named "{name}", but they are in tables that cannot be referenced '
+            "from this part of the query."
+        )
+        hint = "Try using a table-qualified name." if relation is None else None
+    elif guess.exact:
+        rte = guess.exact[0]
+        detail = (
+            f'There is a column named "{name}" in table "{rte.name}", but it cannot be referenced '
+            "from this part of the query."
+        )
+        if _visible_if_lateral(scope, rte):
+            hint = "To reference that column, you must mark this subquery with LATERAL."
+        elif relation is None and _visible_if_qualified(scope, rte):
+            hint = "To reference that column, you must use a table-qualified name."
+    elif guess.first is not None:
+        hint = f'Perhaps you meant to reference the column "{_column(guess.first)}"'
+        hint += f' or the column "{_column(guess.second)}".' if guess.second is not None else "."
+    return PgError("42703", message, detail=detail, hint=hint, location=location)
+
+
+def _column(place: tuple[Rte, int]) -> str:
+    rte, attnum = place
+    return f"{rte.name}.{rte.columns[attnum - 1].name}"
+
+
+def missing_relation(scope: Scope, schema: str | None, name: str, location: int) -> PgError:
+    """As errorMissingRTE does."""
+    rte = _search_relation(scope, schema, name)
+    if rte is None:
+        return PgError("42P01", f'missing FROM-clause entry for table "{name}"', location=location)
+    message = f'invalid reference to FROM-clause entry for table "{name}"'
+    if rte.alias is not None and rte.name != name:
+        found = find_item(scope, None, rte.name, location)
+        if found is not None and found[0].rte is rte:
+            hint = f'Perhaps you meant to reference the table alias "{rte.name}".'
+            return PgError("42P01", message, hint=hint, location=location)
+    detail = f'There is an entry for table "{rte.name}", but it cannot be referenced from this part of the query.'
+    hint = (
+        "To reference that table, you must mark this subquery with LATERAL."
+        if _visible_if_lateral(scope, rte)
+        else None
+    )
+    return PgError("42P01", message, detail=detail, hint=hint, location=location)
+
+
+def _search_relation(scope: Scope, schema: str | None, name: str) -> Rte | None:
+    """An entry that the name may have meant, visible or not (searchRangeTableForRel)."""
+    cte = find_cte(scope, name) if schema is None else None
+    relid = 0 if cte is not None else lookup.relid(scope.session, nodes.RangeVar(name, schema))
+    levels = 0
+    level: Scope | None = scope
+    while level is not None:
+        for rte in level.rtable:
+            if rte.kind is RteKind.RELATION and relid and rte.relid == relid:
+                return rte
+            if rte.kind is RteKind.CTE and cte is not None and rte.cte_levelsup + levels == cte[1] and rte.cte == name:
+                return rte
+            if rte.name == name:
+                return rte
+        level = level.parent
+        levels += 1
+    return None
+
+
+def _item_of_rte(scope: Scope, rte: Rte) -> NsItem | None:
+    level: Scope | None = scope
+    while level is not None:
+        for item in level.namespace:
+            if item.rte is rte:
+                return item
+        level = level.parent
+    return None
+
+
+def _visible_if_lateral(scope: Scope, rte: Rte) -> bool:
+    if scope.lateral_active:
+        return False
+    item = _item_of_rte(scope, rte)
+    return item is not None and item.lateral_only and item.lateral_ok
+
+
+def _visible_if_qualified(scope: Scope, rte: Rte) -> bool:
+    item = _item_of_rte(scope, rte)
+    return item is not None and item.rel_visible and not item.cols_visible

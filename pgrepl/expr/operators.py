@@ -1,0 +1,193 @@
+"""Which operator a symbol between two expressions is, and the node it becomes (parse_oper.c)."""
+
+from __future__ import annotations
+
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.candidates import Candidate, coercible, select
+from pgrepl.expr.casts import Context, is_binary_coercible
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_type
+from pgrepl.expr.kinds import ExprKind, set_refused
+from pgrepl.expr.polymorphic import resolve
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import Expr, NamedArg, OpExpr, ScalarArrayOpExpr
+from pgrepl.expr.walk import location_of
+from pgrepl.types import builtin, oids
+from pgrepl.types.builtin import Operator
+
+Name = tuple[str, ...]
+
+
+def signature(scope: Scope, name: Name, left: int, right: int) -> str:
+    """As op_signature_string does."""
+    operand = f"{typefacts.type_text(scope.session, left)} " if left else ""
+    return f"{operand}{'.'.join(name)} {typefacts.type_text(scope.session, right)}"
+
+
+def _named(scope: Scope, name: Name) -> list[Operator]:
+    """The operators a name can mean. There are none but those of pg_catalog."""
+    schema, symbol = lookup.split_name(scope.session, name)
+    if schema is not None:
+        lookup.explicit_schema(scope.session, schema)
+        if schema != "pg_catalog":
+            return []
+    return builtin.operators_by_name(symbol)
+
+
+def find_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
+    """The operator for operands of these types (left 0: prefix); an error when there is none or no best one."""
+    found, ambiguous = _find(scope, name, left, right)
+    if found is not None:
+        return found
+    if ambiguous:
+        raise PgError(
+            "42725",
+            f"operator is not unique: {signature(scope, name, left, right)}",
+            hint="Could not choose a best candidate operator. You might need to add explicit type casts.",
+            location=location,
+        )
+    hint = (
+        "No operator matches the given name and argument types. You might need to add explicit type casts."
+        if left and right
+        else "No operator matches the given name and argument type. You might need to add an explicit type cast."
+    )
+    message = f"operator does not exist: {signature(scope, name, left, right)}"
+    raise PgError("42883", message, hint=hint, location=location)
+
+
+def find_operator_or_none(scope: Scope, name: Name, left: int, right: int) -> Operator | None:
+    return _find(scope, name, left, right)[0]
+
+
+def compatible_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
+    """An operator that takes these operands as they are (compatible_oper)."""
+    found = find_operator(scope, name, left, right, location)
+    if is_binary_coercible(left, found.left) and is_binary_coercible(right, found.right):
+        return found
+    message = f"operator requires run-time type coercion: {signature(scope, name, left, right)}"
+    raise PgError("42883", message, location=location)
+
+
+def _find(scope: Scope, name: Name, left: int, right: int) -> tuple[Operator | None, bool]:
+    """The operator; or whether there were several equally good ones."""
+    operators = _named(scope, name)
+    exact = _exact(operators, left, right)
+    if exact is not None:
+        return exact, False
+    if left:
+        args: tuple[int, ...] = (left, right)
+        candidates = [Candidate(o.oid, (o.left, o.right)) for o in operators if o.kind == "b"]
+    else:
+        args = (right,)
+        candidates = [Candidate(o.oid, (o.right,)) for o in operators if o.kind == "l"]
+    fitting = coercible(scope, args, candidates)
+    if not fitting:
+        return None, False
+    best = fitting[0] if len(fitting) == 1 else select(args, fitting)
+    return (builtin.operator_by_oid(best.oid), False) if best is not None else (None, True)
+
+
+def _exact(operators: list[Operator], left: int, right: int) -> Operator | None:
+    """As binary_oper_exact does: an unknown operand is taken to be of the other's type."""
+    unknown = False
+    if left == oids.UNKNOWN and right:
+        left, unknown = right, True
+    elif right == oids.UNKNOWN and left:
+        right, unknown = left, True
+    found = _of_types(operators, left, right)
+    if found is None and unknown:
+        base = typefacts.base(left)
+        if base != left:
+            found = _of_types(operators, base, base)
+    return found
+
+
+def _of_types(operators: list[Operator], left: int, right: int) -> Operator | None:
+    return next((o for o in operators if o.left == left and o.right == right), None)
+
+
+def coerce_arguments(scope: Scope, args: list[Expr], actual: list[int], declared: list[int]) -> list[Expr]:
+    """Implicit casts of arguments to what the function declares (make_fn_arguments)."""
+    return [_argument(scope, arg, given, wanted) for arg, given, wanted in zip(args, actual, declared, strict=False)]
+
+
+def _argument(scope: Scope, arg: Expr, given: int, wanted: int) -> Expr:
+    if given == wanted:
+        return arg
+    if isinstance(arg, NamedArg):
+        assert arg.arg is not None
+        value = coerce_type(scope, arg.arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+        return NamedArg(
+            value.type,
+            typmod=value.typmod,
+            location=arg.location,
+            arg=value,
+            name=arg.name,
+            argnumber=arg.argnumber,
+        )
+    return coerce_type(scope, arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+
+
+def check_no_internal(declared: list[int], result: int, location: int) -> None:
+    if oids.INTERNAL in declared:
+        message = 'functions accepting type "internal" cannot be called explicitly'
+        raise PgError("0A000", message, location=location)
+    if result == oids.INTERNAL:
+        message = 'functions returning type "internal" cannot be called explicitly'
+        raise PgError("0A000", message, location=location)
+
+
+def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, location: int) -> OpExpr:
+    """As make_op does."""
+    last_srf = scope.last_srf
+    args = [right] if left is None else [left, right]
+    actual = [arg.type for arg in args]
+    found = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
+    parameters = [found.right] if left is None else [found.left, found.right]
+    declared, result = resolve(actual, parameters, found.result)
+    check_no_internal(declared, result, location)
+    args = coerce_arguments(scope, args, actual, declared)
+    proc = builtin.proc_by_oid(found.code)
+    retset = proc is not None and proc.retset
+    node = OpExpr(result, location=location, op=found.oid, args=tuple(args), retset=retset)
+    if retset:
+        check_set_call(scope, last_srf, location)
+        scope.last_srf = node
+    return node
+
+
+def check_set_call(scope: Scope, last_srf: Expr | None, location: int) -> None:
+    """As check_srf_call_placement does."""
+    if scope.kind is ExprKind.FROM_FUNCTION and scope.last_srf is not last_srf:
+        message = "set-returning functions must appear at top level of FROM"
+        raise PgError("0A000", message, location=location_of(scope.last_srf))
+    problem = set_refused(scope.kind, location)
+    if problem is not None:
+        raise problem
+    if scope.kind is not ExprKind.FROM_FUNCTION:
+        scope.has_target_srfs = True
+
+
+def make_array_operator(
+    scope: Scope, name: Name, use_or: bool, left: Expr, right: Expr, location: int
+) -> ScalarArrayOpExpr:
+    """scalar op ANY / ALL (array): as make_scalar_array_op does."""
+    element = oids.UNKNOWN if right.type == oids.UNKNOWN else typefacts.base_element(right.type)
+    if not element:
+        raise PgError("42809", "op ANY/ALL (array) requires array on right side", location=location)
+    found = find_operator(scope, name, left.type, element, location)
+    declared, result = resolve([left.type, element], [found.left, found.right], found.result)
+    if result != oids.BOOL:
+        raise PgError("42809", "op ANY/ALL (array) requires operator to yield boolean", location=location)
+    proc = builtin.proc_by_oid(found.code)
+    if proc is not None and proc.retset:
+        raise PgError("42809", "op ANY/ALL (array) requires operator not to return a set", location=location)
+    if declared[1] in typefacts.POLYMORPHIC:
+        array = right.type
+    else:
+        array = typefacts.array_over(declared[1])
+        if not array:
+            text = typefacts.type_text(scope.session, declared[1])
+            raise PgError("42704", f"could not find array type for data type {text}", location=location)
+    args = coerce_arguments(scope, [left, right], [left.type, right.type], [declared[0], array])
+    return ScalarArrayOpExpr(oids.BOOL, location=location, op=found.oid, use_or=use_or, args=tuple(args))

@@ -1,0 +1,342 @@
+"""Polymorphic parameters: whether the types of the arguments agree, and what they make of the parameters and the result.
+
+Two families, each with its own idea of agreement: all that is declared anyelement, anyarray, anyrange … must be of exactly
+one element type; all that is declared anycompatible… must have a common type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.casts import Context, castable
+from pgrepl.expr.typefacts import POLYMORPHIC_1
+from pgrepl.types import oids
+from pgrepl.types.names import format_type
+
+_ELEMENTS = (oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYENUM)
+_COMPATIBLE = (oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY)
+
+
+class _Disagree(Exception):
+    """The arguments do not fit together; carries what PostgreSQL says of it."""
+
+    def __init__(self, message: str, detail: str | None = None, sqlstate: str = "42804") -> None:
+        super().__init__(message)
+        self.message, self.detail, self.sqlstate = message, detail, sqlstate
+
+
+@dataclass(slots=True)
+class _Family1:
+    """What the arguments declared anyelement, anyarray … are."""
+
+    elem: int = 0
+    array: int = 0
+    range: int = 0
+    multirange: int = 0
+    nonarray: bool = False
+    enum: bool = False
+    wants_multirange: bool = False
+    args: int = 0
+    unknowns: bool = False
+
+
+@dataclass(slots=True)
+class _Family2:
+    """What the arguments declared anycompatible, anycompatiblearray … are."""
+
+    actual: list[int] = field(default_factory=list)
+    type: int = 0
+    array: int = 0
+    range: int = 0
+    range_elem: int = 0
+    multirange: int = 0
+    multirange_range: int = 0
+    seen: bool = False
+    nonarray: bool = False
+    wants_array: bool = False
+    wants_range: bool = False
+    wants_multirange: bool = False
+
+
+def consistent(actual: Sequence[int], declared: Sequence[int]) -> bool:
+    """As check_generic_type_consistency does."""
+    try:
+        one, two = _collect(actual, declared)
+        if one.args:
+            _settle1(one, checking=True)
+        if two.seen:
+            _settle2(two, checking=True)
+    except _Disagree:
+        return False
+    return True
+
+
+def resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
+    """The parameter types and the result type of a call, polymorphic ones made real (enforce_generic_type_consistency)."""
+    try:
+        return _resolve(actual, declared, result)
+    except _Disagree as problem:
+        raise PgError(problem.sqlstate, problem.message, detail=problem.detail) from None
+
+
+def _resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
+    if not any(t in typefacts.POLYMORPHIC for t in declared):
+        return list(declared), result
+    one, two = _collect(actual, declared)
+    one.nonarray |= result == oids.ANYNONARRAY
+    one.enum |= result == oids.ANYENUM
+    one.wants_multirange |= result == oids.ANYMULTIRANGE
+    two.nonarray |= result == oids.ANYCOMPATIBLENONARRAY
+    two.wants_array |= result == oids.ANYCOMPATIBLEARRAY
+    two.wants_range |= result == oids.ANYCOMPATIBLERANGE
+    two.wants_multirange |= result == oids.ANYCOMPATIBLEMULTIRANGE
+    if one.args:
+        if one.array == oids.ANYARRAY and (one.args != 1 or (result != oids.ANYARRAY and result in POLYMORPHIC_1)):
+            raise _Disagree('cannot determine element type of "anyarray" argument')
+        _settle1(one, checking=False)
+    if two.seen:
+        _settle2(two, checking=False)
+    types = [_parameter(one, two, a, d) for a, d in zip(actual, declared, strict=True)]
+    return types, _result(one, two, result)
+
+
+def _alike(known: int, given: int, declared: str) -> int:
+    if known and given != known:
+        raise _Disagree(
+            f'arguments declared "{declared}" are not all alike', f"{format_type(known)} versus {format_type(given)}"
+        )
+    return given
+
+
+def _collect(actual: Sequence[int], declared: Sequence[int]) -> tuple[_Family1, _Family2]:
+    one, two = _Family1(), _Family2()
+    for given, parameter in zip(actual, declared, strict=True):
+        if parameter in POLYMORPHIC_1:
+            one.args += 1
+            _collect1(one, given, parameter)
+        elif parameter in typefacts.POLYMORPHIC_2:
+            two.seen = True
+            _collect2(two, given, parameter)
+    return one, two
+
+
+def _collect1(one: _Family1, given: int, parameter: int) -> None:
+    one.nonarray |= parameter == oids.ANYNONARRAY
+    one.enum |= parameter == oids.ANYENUM
+    one.wants_multirange |= parameter == oids.ANYMULTIRANGE
+    if given == oids.UNKNOWN:
+        one.unknowns = True
+    elif parameter in _ELEMENTS:
+        one.elem = _alike(one.elem, given, "anyelement")
+    elif parameter == oids.ANYARRAY:
+        one.array = _alike(one.array, typefacts.base(given), "anyarray")
+    elif parameter == oids.ANYRANGE:
+        one.range = _alike(one.range, typefacts.base(given), "anyrange")
+    else:
+        one.multirange = _alike(one.multirange, typefacts.base(given), "anymultirange")
+
+
+def _collect2(two: _Family2, given: int, parameter: int) -> None:
+    two.nonarray |= parameter == oids.ANYCOMPATIBLENONARRAY
+    two.wants_array |= parameter == oids.ANYCOMPATIBLEARRAY
+    two.wants_range |= parameter == oids.ANYCOMPATIBLERANGE
+    two.wants_multirange |= parameter == oids.ANYCOMPATIBLEMULTIRANGE
+    if given == oids.UNKNOWN:
+        return
+    if parameter in _COMPATIBLE:
+        two.actual.append(given)
+        return
+    given = typefacts.base(given)
+    if parameter == oids.ANYCOMPATIBLEARRAY:
+        two.actual.append(_part(typefacts.element(given), "anycompatiblearray", "an array", given))
+    elif parameter == oids.ANYCOMPATIBLERANGE:
+        fresh = not two.range
+        two.range = _alike(two.range, given, "anycompatiblerange")
+        if fresh:
+            two.range_elem = _part(typefacts.range_subtype(given), "anycompatiblerange", "a range type", given)
+            two.actual.append(two.range_elem)
+    else:
+        two.multirange = _alike(two.multirange, given, "anycompatiblemultirange")
+        two.multirange_range = _part(
+            typefacts.multirange_range(given), "anycompatiblemultirange", "a multirange type", given
+        )
+
+
+def _part(part: int, declared: str, kind: str, given: int) -> int:
+    if not part:
+        raise _Disagree(f"argument declared {declared} is not {kind} but type {format_type(given)}")
+    return part
+
+
+def _agree(known: int, part: int, whole: int, declared: str, other: str) -> int:
+    if known and part != known:
+        raise _Disagree(
+            f"argument declared {declared} is not consistent with argument declared {other}",
+            f"{format_type(whole)} versus {format_type(known)}",
+        )
+    return part
+
+
+def _settle1(one: _Family1, *, checking: bool) -> None:
+    if one.array == oids.ANYARRAY:
+        # pg_stats' columns have this type: fine as long as nobody asks for the element
+        if not checking:
+            one.elem = one.elem or oids.ANYELEMENT
+    elif one.array:
+        element = _part(typefacts.element(one.array), "anyarray", "an array", one.array)
+        one.elem = _agree(one.elem, element, one.array, "anyarray", "anyelement")
+    if one.multirange:
+        of = _part(typefacts.multirange_range(one.multirange), "anymultirange", "a multirange type", one.multirange)
+        one.range = _agree(one.range, of, one.multirange, "anymultirange", "anyrange")
+    elif one.wants_multirange and one.range:
+        one.multirange = typefacts.range_multirange(one.range)
+    if one.range:
+        subtype = _part(typefacts.range_subtype(one.range), "anyrange", "a range type", one.range)
+        one.elem = _agree(one.elem, subtype, one.range, "anyrange", "anyelement")
+    if checking:
+        if (one.nonarray and typefacts.is_array_domain(one.elem)) or (one.enum and not typefacts.is_enum(one.elem)):
+            raise _Disagree("")
+        return
+    if not one.elem:
+        raise _Disagree("could not determine polymorphic type because input has type unknown")
+    if one.nonarray and one.elem != oids.ANYELEMENT and typefacts.is_array_domain(one.elem):
+        raise _Disagree(f"type matched to anynonarray is an array type: {format_type(one.elem)}")
+    if one.enum and one.elem != oids.ANYELEMENT and not typefacts.is_enum(one.elem):
+        raise _Disagree(f"type matched to anyenum is not an enum type: {format_type(one.elem)}")
+
+
+def _settle2(two: _Family2, *, checking: bool) -> None:
+    if two.multirange:
+        if two.range:
+            _agree(two.range, two.multirange_range, two.multirange, "anycompatiblemultirange", "anycompatiblerange")
+        else:
+            two.range = two.multirange_range
+            two.range_elem = _part(
+                typefacts.range_subtype(two.range), "anycompatiblemultirange", "a multirange type", two.multirange
+            )
+            two.wants_range = True
+            two.actual.append(two.range_elem)
+    elif two.wants_multirange and two.range:
+        two.multirange = typefacts.range_multirange(two.range)
+    if not two.actual:
+        if not checking:
+            two.type, two.array = oids.TEXT, oids.TEXT_ARRAY
+            _require_ranges(two)
+        return
+    two.type = common_type_of(two.actual)
+    if not _all_coercible(two.actual, two.type):
+        raise _Disagree("arguments of anycompatible family cannot be cast to a common type")
+    if two.nonarray and checking and typefacts.is_array_domain(two.type):
+        raise _Disagree("")
+    if checking:
+        if two.range_elem and two.range_elem != two.type:
+            raise _Disagree("")
+        return
+    if two.wants_array:
+        two.array = _array_of(two.type)
+    _require_ranges(two)
+    for wanted, whole, declared in (
+        (two.wants_range, two.range, "anycompatiblerange"),
+        (two.wants_multirange, two.multirange, "anycompatiblemultirange"),
+    ):
+        if wanted and two.range_elem != two.type:
+            raise _Disagree(
+                f"{declared} type {format_type(whole)} does not match anycompatible type {format_type(two.type)}"
+            )
+    if two.nonarray and typefacts.is_array_domain(two.type):
+        raise _Disagree(f"type matched to anycompatiblenonarray is an array type: {format_type(two.type)}")
+
+
+def _require_ranges(two: _Family2) -> None:
+    if two.wants_range and not two.range:
+        raise _Disagree(_undetermined("anycompatiblerange"))
+    if two.wants_multirange and not two.multirange:
+        raise _Disagree(_undetermined("anycompatiblemultirange"))
+
+
+def _undetermined(declared: str) -> str:
+    return f"could not determine polymorphic type {declared} because input has type unknown"
+
+
+def _array_of(elem: int) -> int:
+    array = typefacts.array_over(elem)
+    if not array:
+        raise _Disagree(f"could not find array type for data type {format_type(elem)}", sqlstate="42704")
+    return array
+
+
+def common_type_of(types: Sequence[int]) -> int:
+    """As select_common_type_from_oids does."""
+    best = types[0]
+    if best != oids.UNKNOWN and all(t == best for t in types):
+        return best
+    best = typefacts.base(best)
+    for given in types[1:]:
+        other = typefacts.base(given)
+        if other in (oids.UNKNOWN, best):
+            continue
+        if best == oids.UNKNOWN:
+            best = other
+        elif typefacts.category(other) != typefacts.category(best):
+            raise _Disagree(f"argument types {format_type(best)} and {format_type(other)} cannot be matched")
+        elif (
+            not typefacts.preferred(best)
+            and castable(best, other, Context.IMPLICIT)
+            and not castable(other, best, Context.IMPLICIT)
+        ):
+            best = other
+    return oids.TEXT if best == oids.UNKNOWN else best
+
+
+def _all_coercible(types: Sequence[int], target: int) -> bool:
+    return all(castable(t, target, Context.IMPLICIT) for t in types)
+
+
+def _parameter(one: _Family1, two: _Family2, given: int, parameter: int) -> int:
+    """What a parameter is really of. In the first family only arguments of unknown type learn it; the others are it."""
+    if parameter in _COMPATIBLE:
+        return two.type
+    if parameter == oids.ANYCOMPATIBLEARRAY:
+        return two.array
+    if parameter == oids.ANYCOMPATIBLERANGE:
+        return two.range
+    if parameter == oids.ANYCOMPATIBLEMULTIRANGE:
+        return two.multirange
+    if parameter not in POLYMORPHIC_1 or given != oids.UNKNOWN:
+        return parameter
+    if parameter in _ELEMENTS:
+        return one.elem
+    if parameter == oids.ANYARRAY:
+        one.array = one.array or _array_of(one.elem)
+        return one.array
+    if parameter == oids.ANYRANGE:
+        if not one.range:
+            raise _Disagree(_undetermined("anyrange"))
+        return one.range
+    if not one.multirange:
+        raise _Disagree(_undetermined("anymultirange"))
+    return one.multirange
+
+
+def _result(one: _Family1, two: _Family2, result: int) -> int:
+    if result in _ELEMENTS:
+        return one.elem
+    if result == oids.ANYARRAY:
+        return one.array or _array_of(one.elem)
+    if result in (oids.ANYRANGE, oids.ANYMULTIRANGE):
+        found = one.range if result == oids.ANYRANGE else one.multirange
+        if not found:
+            raise _Disagree(_undetermined("anyrange" if result == oids.ANYRANGE else "anymultirange"))
+        return found
+    if result in _COMPATIBLE:
+        return two.type
+    if result == oids.ANYCOMPATIBLEARRAY:
+        return two.array
+    if result == oids.ANYCOMPATIBLERANGE:
+        return two.range
+    if result == oids.ANYCOMPATIBLEMULTIRANGE:
+        return two.multirange
+    return result

@@ -1,0 +1,247 @@
+"""ORDER BY, DISTINCT and the keys of GROUP BY: which column of the select list each means, and by which operators
+(parse_clause.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_type, without_implicit_casts
+from pgrepl.expr.kinds import ExprKind, aggregate_refused, window_refused
+from pgrepl.expr.opclasses import SortOperators, ordering_operator, sort_operators
+from pgrepl.expr.operators import compatible_operator
+from pgrepl.expr.rawplaces import raw_location
+from pgrepl.expr.scope import Scope, column_by_name
+from pgrepl.expr.tree import Aggref, Expr, SortGroup, Target, WindowFunc
+from pgrepl.expr.walk import location_of, walk, walk_deep
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, NullsOrder, SortBy, SortDir
+from pgrepl.types import builtin, oids
+
+
+class TargetList:
+    """The select list while clauses are read: they refer to its entries, give literals a type, and add junk ones."""
+
+    def __init__(self, targets: Sequence[Target] = ()) -> None:
+        self.items = list(targets)
+
+    def __getitem__(self, resno: int) -> Target:
+        return next(t for t in self.items if t.resno == resno)
+
+    def set_expr(self, resno: int, expr: Expr) -> None:
+        self.items = [replace(t, expr=expr) if t.resno == resno else t for t in self.items]
+
+    def add_junk(self, scope: Scope, expr: Expr) -> Target:
+        target = Target(expr, "", scope.next_resno, junk=True)
+        scope.next_resno += 1
+        self.items.append(target)
+        return target
+
+
+def find_by_expression(scope: Scope, node: nodes.Expr, targets: TargetList, kind: ExprKind) -> Target:
+    """The entry of the same meaning, or a new junk one (findTargetlistEntrySQL99)."""
+    from pgrepl.expr.analyze import transform
+
+    expr = transform(scope, node, kind)
+    for target in targets.items:
+        if without_implicit_casts(target.expr) == expr:
+            return target
+    return targets.add_junk(scope, expr)
+
+
+def find_by_name_or_position(scope: Scope, node: nodes.Expr, targets: TargetList, kind: ExprKind) -> Target:
+    """A name is first a column of the result, a number its position (findTargetlistEntrySQL92)."""
+    if isinstance(node, ColumnRef) and len(node.fields) == 1 and isinstance(node.fields[0], str):
+        name = node.fields[0]
+        if kind is not ExprKind.GROUP_BY or column_by_name(scope, name, node.location, local_only=True) is None:
+            found = _by_name(scope, name, node.location, targets, kind)
+            if found is not None:
+                return found
+    if isinstance(node, AConst):
+        return _by_position(scope, node, targets, kind)
+    return find_by_expression(scope, node, targets, kind)
+
+
+def _by_name(scope: Scope, name: str, location: int, targets: TargetList, kind: ExprKind) -> Target | None:
+    found: Target | None = None
+    for target in targets.items:
+        if target.junk or target.name != name:
+            continue
+        if found is None:
+            found = target
+        elif found.expr != target.expr:
+            raise PgError("42702", f'{kind.title} "{name}" is ambiguous', location=location)
+    if found is not None:
+        _check_allowed(scope, found.expr, kind)
+    return found
+
+
+def _by_position(scope: Scope, constant: AConst, targets: TargetList, kind: ExprKind) -> Target:
+    if constant.kind is not AConstKind.INTEGER:
+        raise PgError("42601", f"non-integer constant in {kind.title}", location=constant.location)
+    shown = [t for t in targets.items if not t.junk]
+    position = int(constant.value or 0)
+    if not 1 <= position <= len(shown):
+        message = f"{kind.title} position {position} is not in select list"
+        raise PgError("42P10", message, location=constant.location)
+    _check_allowed(scope, shown[position - 1].expr, kind)
+    return shown[position - 1]
+
+
+def _check_allowed(scope: Scope, expr: Expr, kind: ExprKind) -> None:
+    """As checkTargetlistEntrySQL92 does."""
+    if kind is not ExprKind.GROUP_BY:
+        return
+    for node, level in walk_deep(expr):
+        if isinstance(node, Aggref) and node.levelsup == level:
+            problem = aggregate_refused(kind, "aggregate functions", node.location)
+            assert problem is not None
+            raise problem
+    for node in walk(expr):
+        if isinstance(node, WindowFunc):
+            problem = window_refused(kind, node.location)
+            assert problem is not None
+            raise problem
+
+
+def transform_sort(
+    scope: Scope, order_by: Sequence[SortBy], targets: TargetList, kind: ExprKind, *, by_expression: bool = False
+) -> list[SortGroup]:
+    """As transformSortClause does."""
+    keys: list[SortGroup] = []
+    find = find_by_expression if by_expression else find_by_name_or_position
+    for item in order_by:
+        add_sort_key(scope, find(scope, item.node, targets, kind), keys, targets, item)
+    return keys
+
+
+def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: TargetList, item: SortBy) -> None:
+    """As addTargetToSortList does."""
+    expr = known_type(scope, target.expr)
+    if expr is not target.expr:
+        targets.set_expr(target.resno, expr)
+    location = item.location if item.location >= 0 else raw_location(item.node)
+    try:
+        if item.dir is SortDir.USING:
+            sortop, eqop, reverse = _using(scope, item.using, expr.type, location)
+        else:
+            reverse = item.dir is SortDir.DESC
+            found = sort_operators(expr.type)
+            _require_ordering(scope, found.gt if reverse else found.lt, expr.type)
+            sortop, eqop = found.gt if reverse else found.lt, found.eq
+    except PgError as error:
+        raise error.at(location) from None
+    if in_sort_list(target.resno, sortop, keys):
+        return
+    nulls_first = reverse if item.nulls is NullsOrder.DEFAULT else item.nulls is NullsOrder.FIRST
+    keys.append(SortGroup(target.resno, eqop, sortop, reverse, nulls_first))
+
+
+def _using(scope: Scope, name: tuple[str, ...], typoid: int, location: int) -> tuple[int, int, bool]:
+    operator = compatible_operator(scope, name, typoid, typoid, location)
+    found = ordering_operator(operator.oid)
+    if found is None:
+        raise PgError(
+            "42809",
+            f"operator {name[-1]} is not a valid ordering operator",
+            hint='Ordering operators must be "<" or ">" members of btree operator families.',
+        )
+    return operator.oid, found.eq, found.descending
+
+
+def known_type(scope: Scope, expr: Expr) -> Expr:
+    """A literal of unknown type is text."""
+    if expr.type != oids.UNKNOWN:
+        return expr
+    return coerce_type(scope, expr, expr.type, oids.TEXT, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+
+
+def _require_ordering(scope: Scope, operator: int, typoid: int) -> None:
+    if not operator:
+        raise PgError(
+            "42883",
+            f"could not identify an ordering operator for type {typefacts.type_text(scope.session, typoid)}",
+            hint="Use an explicit ordering operator or modify the query.",
+        )
+
+
+def equality_operators(scope: Scope, typoid: int, location: int) -> SortOperators:
+    """The operators of a type that must at least have = (get_sort_group_operators)."""
+    found = sort_operators(typoid)
+    if not found.eq:
+        text = typefacts.type_text(scope.session, typoid)
+        raise PgError("42883", f"could not identify an equality operator for type {text}", location=location)
+    return found
+
+
+def in_sort_list(resno: int, sortop: int, keys: Sequence[SortGroup]) -> bool:
+    """Whether a column is a key already (targetIsInSortList); sortop 0: by any operator."""
+    for key in keys:
+        if key.resno != resno:
+            continue
+        known = builtin.operator_by_oid(key.sortop)
+        if sortop in (0, key.sortop) or (known is not None and sortop == known.commutator):
+            return True
+    return False
+
+
+def add_group_key(scope: Scope, target: Target, keys: list[SortGroup], targets: TargetList, location: int) -> None:
+    """As addTargetToGroupList does."""
+    expr = known_type(scope, target.expr)
+    if expr is not target.expr:
+        targets.set_expr(target.resno, expr)
+    if in_sort_list(target.resno, 0, keys):
+        return
+    found = equality_operators(scope, expr.type, location)
+    keys.append(SortGroup(target.resno, found.eq, found.lt))
+
+
+def transform_distinct(
+    scope: Scope, targets: TargetList, sort: Sequence[SortGroup], *, aggregate: bool = False
+) -> list[SortGroup]:
+    """As transformDistinctClause does: first the ORDER BY keys, then the rest of the select list."""
+    keys: list[SortGroup] = []
+    for key in sort:
+        target = targets[key.resno]
+        if target.junk:
+            message = (
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list"
+                if aggregate
+                else "for SELECT DISTINCT, ORDER BY expressions must appear in select list"
+            )
+            raise PgError("42P10", message, location=location_of(target.expr))
+        keys.append(key)
+    for target in list(targets.items):
+        if not target.junk:
+            add_group_key(scope, target, keys, targets, location_of(target.expr))
+    if not keys:
+        what = "an aggregate with DISTINCT must have at least one argument" if aggregate else None
+        raise PgError("42601", what or "SELECT DISTINCT must have at least one column")
+    return keys
+
+
+def transform_distinct_on(
+    scope: Scope, exprs: Sequence[nodes.Expr], targets: TargetList, sort: Sequence[SortGroup]
+) -> list[SortGroup]:
+    """As transformDistinctOnClause does."""
+    wanted = [find_by_name_or_position(scope, e, targets, ExprKind.DISTINCT_ON).resno for e in exprs]
+    mismatch = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
+    keys: list[SortGroup] = []
+    skipped = False
+    for key in sort:
+        if key.resno not in wanted:
+            skipped = True
+        elif skipped:
+            raise PgError("42P10", mismatch, location=raw_location(exprs[wanted.index(key.resno)]))
+        else:
+            keys.append(key)
+    for expr, resno in zip(exprs, wanted, strict=True):
+        if in_sort_list(resno, 0, keys):
+            continue
+        if skipped:
+            raise PgError("42P10", mismatch, location=raw_location(expr))
+        add_group_key(scope, targets[resno], keys, targets, raw_location(expr))
+    return keys

@@ -1,0 +1,114 @@
+"""Typed trees as JSON, as the catalog keeps them: nothing but what is not the default, and no places in a text.
+
+A node is an object whose `is` names its class; a constant's value is plain JSON where it can be, else the type's text in one
+fixed style.
+
+    {"is": "OpExpr", "type": 16, "op": 521, "args": [{"is": "Var", "type": 23, "attnum": 1}, {"is": "Const", "type": 23, "value": 5}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Const, Expr, Query
+from pgrepl.types import builtin, oids
+from pgrepl.types.style import TextStyle
+
+_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1)
+
+# types whose Python value is what JSON has
+_PLAIN = frozenset(
+    {
+        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.TEXT, oids.VARCHAR, oids.BPCHAR,
+        oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR,
+        oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG,
+        oids.REGDICTIONARY,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a class of nodes is made of: its fields with their defaults, and those that are enumerations."""
+
+    make: Callable[..., Any]
+    fields: tuple[tuple[str, Any], ...]
+    enums: dict[str, type[Enum]]
+
+
+@cache
+def _shape(kind: type) -> _Shape:
+    hints = get_type_hints(kind, vars(tree))
+    plain = [f for f in fields(kind) if f.name != "location"]
+    enums = {}
+    for f in plain:
+        for part in (hints[f.name], *get_args(hints[f.name])):
+            if isinstance(part, type) and issubclass(part, Enum):
+                enums[f.name] = part
+    return _Shape(kind, tuple((f.name, f.default if f.default is not MISSING else MISSING) for f in plain), enums)
+
+
+def to_json(node: Expr | Query) -> Any:
+    """The tree as dictionaries, lists and scalars."""
+    return _encoded(node)
+
+
+def from_json(data: Any) -> Any:
+    """The tree that to_json took: an Expr or a Query."""
+    return _decoded(data)
+
+
+def _encoded(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, tuple):
+        return [_encoded(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    assert is_dataclass(value)
+    kind = type(value)
+    data: dict[str, Any] = {"is": kind.__name__}
+    for name, default in _shape(kind).fields:
+        part = getattr(value, name)
+        if default is not MISSING and part == default and type(part) is type(default):
+            continue
+        data[name] = _constant(value) if name == "value" and isinstance(value, Const) else _encoded(part)
+    return data
+
+
+def _constant(constant: Const) -> Any:
+    if constant.value is None or constant.type in _PLAIN:
+        return constant.value
+    from pgrepl.types.text import write_text
+
+    return write_text(constant.value, constant.type, _STYLE)
+
+
+def _decoded(data: Any) -> Any:
+    if isinstance(data, list):
+        return tuple(_decoded(item) for item in data)
+    if not isinstance(data, dict):
+        return data
+    shape = _shape(getattr(tree, data["is"]))
+    parts = {}
+    for name, part in data.items():
+        if name == "is":
+            continue
+        enum = shape.enums.get(name)
+        parts[name] = enum(part) if enum is not None and part is not None else _decoded(part)
+    if "value" in parts and shape.make is Const:
+        parts["value"] = _constant_value(data["type"], parts["value"])
+    return shape.make(**parts)
+
+
+def _constant_value(typoid: int, value: Any) -> Any:
+    if value is None or typoid in _PLAIN or builtin.type_by_oid(typoid) is None:
+        return value
+    from pgrepl.types.text import read_text
+
+    return read_text(value, typoid, -1, _STYLE)

@@ -1,0 +1,141 @@
+"""Types and collations by name, as they stand in the text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import find_relation
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, TypeName
+from pgrepl.types import builtin
+from pgrepl.types.names import typmod_in
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def type_name_text(name: TypeName) -> str:
+    """A type's name as messages quote it (TypeNameToString)."""
+    return ".".join(name.names) + ("%TYPE" if name.pct_type else "") + ("[]" if name.array_bounds else "")
+
+
+def type_of_name(session: Session, name: TypeName) -> tuple[int, int]:
+    """The type and its modifier (typenameTypeIdAndMod)."""
+    found = type_of_name_or_none(session, name)
+    if found is None:
+        raise PgError("42704", f'type "{type_name_text(name)}" does not exist', location=name.location)
+    return found, _typmod(session, name, found)
+
+
+def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
+    """The type without its modifier; None: there is none of that name (LookupTypeName)."""
+    if name.pct_type:
+        return _column_type(session, name)
+    try:
+        schema, bare = lookup.split_name(session, name.names, name.location)
+        if schema is not None:
+            lookup.explicit_schema(session, schema)
+    except PgError as error:
+        raise error.at(name.location) from None
+    found = _by_name(session, schema, bare)
+    if name.array_bounds and found:
+        found = lookup.array_type(session, found)
+    return found or None
+
+
+def _by_name(session: Session, schema: str | None, name: str) -> int:
+    if schema is not None:
+        known = builtin.type_by_name(name, schema)
+        return known.oid if known is not None else lookup.row_type_in_schema(session, schema, name)
+    for listed in lookup.search_schemas(session):
+        known = builtin.type_by_name(name, listed)
+        if known is not None:
+            return known.oid
+        oid = lookup.row_type_in_schema(session, listed, name)
+        if oid:
+            return oid
+    return 0
+
+
+def _column_type(session: Session, name: TypeName) -> int:
+    """`table.column%TYPE`."""
+    parts = name.names
+    dotted = ".".join(parts)
+    if len(parts) < 2:
+        message = f"improper %TYPE reference (too few dotted names): {dotted}"
+        raise PgError("42601", message, location=name.location)
+    if len(parts) > 4:
+        message = f"improper %TYPE reference (too many dotted names): {dotted}"
+        raise PgError("42601", message, location=name.location)
+    *qualifiers, table, column = parts
+    schema = qualifiers[-1] if qualifiers else None
+    catalog = qualifiers[0] if len(qualifiers) == 2 else None
+    found = find_relation(session, nodes.RangeVar(table, schema, catalog, location=name.location))
+    assert found is not None
+    attribute = next((a for a in found.attributes if a.name == column and not a.dropped), None)
+    if attribute is None:
+        message = f'column "{column}" of relation "{table}" does not exist'
+        raise PgError("42703", message, location=name.location)
+    text = typefacts.type_text(session, attribute.type)
+    session.notice("NOTICE", f"type reference {type_name_text(name)} converted to {text}")
+    return attribute.type
+
+
+def _typmod(session: Session, name: TypeName, typoid: int) -> int:
+    """As typenameTypeMod does."""
+    if not name.typmods:
+        return -1
+    known = builtin.type_by_oid(typoid)
+    if known is None or not known.modin or known.modin == "-":
+        message = f'type modifier is not allowed for type "{type_name_text(name)}"'
+        raise PgError("42601", message, location=name.location)
+    texts = [_typmod_text(modifier) for modifier in name.typmods]
+    if None in texts:
+        message = "type modifiers must be simple constants or identifiers"
+        raise PgError("42601", message, location=name.location)
+    try:
+        return typmod_in(typoid, [text for text in texts if text is not None], lookup.warner(session))
+    except PgError as error:
+        raise error.at(name.location) from None
+
+
+def _typmod_text(modifier: nodes.Expr) -> str | None:
+    if isinstance(modifier, AConst) and modifier.kind in (AConstKind.INTEGER, AConstKind.FLOAT, AConstKind.STRING):
+        return str(modifier.value)
+    if isinstance(modifier, ColumnRef) and len(modifier.fields) == 1 and isinstance(modifier.fields[0], str):
+        return modifier.fields[0]
+    return None
+
+
+def collation_of_name(session: Session, names: tuple[str, ...], location: int = -1) -> int:
+    """As LookupCollation does."""
+    try:
+        schema, name = lookup.split_name(session, names)
+        if schema is not None:
+            lookup.explicit_schema(session, schema)
+        found = builtin.collation_by_name(name) if schema in (None, "pg_catalog") else None
+        if found is None:
+            message = f'collation "{".".join(names)}" for encoding "UTF8" does not exist'
+            raise PgError("42704", message)
+    except PgError as error:
+        raise error.at(location) from None
+    return found.oid
+
+
+def column_collation(session: Session, names: tuple[str, ...], location: int, typoid: int) -> int:
+    """The collation of a column of this type, given its COLLATE clause or () (GetColumnDefCollation)."""
+    own = typefacts.collation(typoid)
+    if not names:
+        return own
+    found = collation_of_name(session, names, location)
+    if not own:
+        text = typefacts.type_text(session, typoid)
+        raise PgError("42804", f"collations are not supported by type {text}", location=location)
+    return found
+
+
+def collation_name(oid: int) -> str:
+    found = builtin.collation_by_oid(oid)
+    return found.name if found is not None else "???"

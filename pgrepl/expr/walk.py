@@ -1,0 +1,276 @@
+"""Walking and rewriting typed trees.
+
+`children` and `map_children` know every node's parts from its dataclass fields; everything else is built on them. A subquery
+(`SubLink.query`, the queries in a Query's range table) is not a child: who wants to go down into it says so with
+`query_parts`, counting the levels himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Expr, Query
+from pgrepl.types import builtin
+
+_PLAIN = frozenset({"type", "typmod", "collation", "location"})
+_parts: dict[type, tuple[str, ...]] = {}
+
+
+def _part_names(kind: type) -> tuple[str, ...]:
+    """The fields of a node class that can hold expressions."""
+    names = _parts.get(kind)
+    if names is None:
+        names = tuple(
+            f.name
+            for f in fields(kind)
+            if f.name not in _PLAIN and ("Expr" in str(f.type) or "AggOrder" in str(f.type))
+        )
+        _parts[kind] = names
+    return names
+
+
+def _found(part: Any) -> Iterator[Expr]:
+    if isinstance(part, Expr):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _found(item)
+    elif isinstance(part, tree.AggOrder):
+        yield part.expr
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The expressions directly inside this one, in the order PostgreSQL's expression_tree_walker sees them."""
+    for name in _part_names(type(expr)):
+        yield from _found(getattr(expr, name))
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all inside it, outside first; not into subqueries."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+_Part = TypeVar("_Part")
+
+
+def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
+    if isinstance(part, Expr):
+        return function(part)  # type: ignore[return-value]
+    if isinstance(part, tuple):
+        items = tuple(_mapped(item, function) for item in part)
+        return part if all(a is b for a, b in zip(items, part, strict=True)) else items  # type: ignore[return-value]
+    if isinstance(part, tree.AggOrder):
+        expr = function(part.expr)
+        return part if expr is part.expr else replace(part, expr=expr)  # type: ignore[return-value]
+    return part
+
+
+def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
+    """The same node over other children; the node itself when none changed."""
+    changed: dict[str, Any] = {}
+    for name in _part_names(type(expr)):
+        part = getattr(expr, name)
+        mapped = _mapped(part, function)
+        if mapped is not part:
+            changed[name] = mapped
+    return replace(expr, **changed) if changed else expr
+
+
+def rewrite(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
+    """Replace every node for which the function gives another, outside first; what it replaced is not entered."""
+
+    def visit(node: Expr) -> Expr:
+        other = function(node)
+        return map_children(node, visit) if other is None else other
+
+    return visit(expr)
+
+
+def _leftmost(*locations: int) -> int:
+    known = [location for location in locations if location >= 0]
+    return min(known) if known else -1
+
+
+def first_location(exprs: tuple[Expr, ...] | list[Expr]) -> int:
+    """Where a list of expressions begins: the first that has a place."""
+    for expr in exprs:
+        location = location_of(expr)
+        if location >= 0:
+            return location
+    return -1
+
+
+def location_of(expr: Expr | None) -> int:
+    """Where an expression begins in the text (exprLocation)."""
+    if expr is None:
+        return -1
+    location: int = getattr(expr, "location", -1)
+    if isinstance(
+        expr,
+        (tree.FuncExpr, tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr, tree.BoolExpr),
+    ):
+        return _leftmost(location, first_location(expr.args))
+    if isinstance(
+        expr,
+        (
+            tree.NamedArg,
+            tree.RelabelType,
+            tree.CoerceViaIO,
+            tree.ArrayCoerceExpr,
+            tree.ConvertRowtypeExpr,
+            tree.CoerceToDomain,
+            tree.NullTest,
+            tree.BooleanTest,
+        ),
+    ):
+        return _leftmost(location, location_of(expr.arg))
+    if isinstance(expr, tree.SubLink):
+        return _leftmost(location_of(expr.test), location)
+    if isinstance(expr, (tree.FieldSelect, tree.CollateExpr)):
+        return location_of(expr.arg)
+    if isinstance(expr, tree.SubscriptingRef):
+        return location_of(expr.container)
+    if isinstance(expr, tree.RowCompareExpr):
+        return first_location(expr.left)
+    return location
+
+
+def query_exprs(query: Query) -> Iterator[Expr]:
+    """The expressions of a query itself: not those of the subqueries in its range table and WITH list."""
+    for target in query.targets:
+        yield target.expr
+    for item in query.from_:
+        yield from _join_quals(item)
+    for rte in query.rtable:
+        yield from rte.functions
+        for row in rte.values:
+            yield from row
+        yield from (var for var in rte.join_vars if var is not None)
+        if rte.sample is not None:
+            yield from rte.sample.args
+            if rte.sample.repeatable is not None:
+                yield rte.sample.repeatable
+    for window in query.windows:
+        yield from (offset for offset in (window.start_offset, window.end_offset) if offset is not None)
+    yield from (part for part in (query.where, query.having, query.limit, query.offset) if part is not None)
+
+
+def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
+    if isinstance(item, tree.Join):
+        yield from _join_quals(item.left)
+        yield from _join_quals(item.right)
+        if item.quals is not None:
+            yield item.quals
+
+
+def subqueries(query: Query) -> Iterator[Query]:
+    """The queries one level down in the range table and the WITH list."""
+    for rte in query.rtable:
+        if rte.subquery is not None:
+            yield rte.subquery
+    for cte in query.ctes:
+        yield cte.query
+
+
+def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
+    """All expressions, also those of subqueries, with the number of query levels between the root and them."""
+    if isinstance(root, Query):
+        for expr in query_exprs(root):
+            yield from walk_deep(expr, level)
+        for query in subqueries(root):
+            yield from walk_deep(query, level + 1)
+        return
+    for node in walk(root):
+        yield node, level
+        if isinstance(node, tree.SubLink) and node.query is not None:
+            yield from walk_deep(node.query, level + 1)
+
+
+def has_vars(expr: Expr) -> bool:
+    """Whether a column of the query's own level is used (contain_vars_of_level 0)."""
+    return any(isinstance(node, tree.Var) and node.levelsup == level for node, level in walk_deep(expr))
+
+
+def var_attnums(expr: Expr, varno: int = 1) -> frozenset[int]:
+    """The columns of one relation that an expression uses (pull_varattnos): 0 is the whole row."""
+    return frozenset(
+        node.attnum
+        for node, level in walk_deep(expr)
+        if isinstance(node, tree.Var) and node.varno == varno and node.levelsup == level
+    )
+
+
+def returns_set(expr: Expr) -> bool:
+    """As expression_returns_set does."""
+    for node in walk(expr):
+        if isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset:
+            return True
+    return False
+
+
+def functions_used(expr: Expr) -> Iterator[int]:
+    """The functions a node calls itself, as check_functions_in_node finds them."""
+    if isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc)):
+        yield expr.func
+    elif isinstance(expr, (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)):
+        yield _operator_function(expr.op)
+    elif isinstance(expr, tree.RowCompareExpr):
+        for op in expr.ops:
+            yield _operator_function(op)
+    elif isinstance(expr, tree.CoerceViaIO) and expr.arg is not None:
+        yield from _io_functions(expr.arg.type, expr.type)
+
+
+def _operator_function(oid: int) -> int:
+    operator = builtin.operator_by_oid(oid)
+    return operator.code if operator is not None else 0
+
+
+def _io_functions(source: int, target: int) -> Iterator[int]:
+    for oid, name in ((target, "input"), (source, "output")):
+        found = builtin.type_by_oid(oid) or builtin.type_by_oid(2249)  # a row type of a user: record_in, record_out
+        procs = builtin.procs_by_name(getattr(found, name))
+        if procs:
+            yield procs[0].oid
+
+
+def _volatility(oid: int) -> str:
+    proc = builtin.proc_by_oid(oid)
+    return proc.volatile if proc is not None else "i"
+
+
+def contains_mutable_functions(expr: Expr) -> bool:
+    """As contain_mutable_functions does: anything that is not immutable."""
+    for node, _ in walk_deep(expr):
+        if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
+            return True
+        if any(_volatility(oid) != "i" for oid in functions_used(node)):
+            return True
+    return False
+
+
+def contains_volatile_functions(expr: Expr) -> bool:
+    """As contain_volatile_functions does."""
+    for node, _ in walk_deep(expr):
+        if isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node)):
+            return True
+    return False
+
+
+def map_attnums(expr: Expr, numbers: dict[int, int] | Callable[[int], int], varno: int = 1) -> Expr:
+    """The same expression over a relation whose columns have other numbers (map_variable_attnos). System columns and
+    the whole row (0) stay as they are."""
+    number = numbers.__getitem__ if isinstance(numbers, dict) else numbers
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, tree.Var) and node.varno == varno and node.levelsup == 0 and node.attnum > 0:
+            attnum = number(node.attnum)
+            return replace(node, attnum=attnum, attnum_written=attnum if node.varno_written else 0)
+        return None
+
+    return rewrite(expr, visit)
