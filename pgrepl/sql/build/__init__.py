@@ -22,7 +22,11 @@ F = TypeVar("F", bound=Builder)
 BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
 """Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
 
-FAMILIES = ("common", "names", "expression", "function", "xml_json", "select", "from_", "dml", "copy", "maintenance")
+FAMILIES = (
+    "common", "names", "expression", "function", "xml_json", "select", "from_", "dml", "copy", "maintenance",
+    "constraint", "table", "sequence", "index", "view", "alter_table", "publication", "subscription", "schema", "role",
+    "privilege", "object", "setting", "transaction", "routine", "outside",
+)  # fmt: skip
 """The modules of this package that register builders."""
 
 

@@ -154,7 +154,7 @@ def table_unique(
     tablespace: str | None,
     attributes: Attributes,
 ) -> Constraint:
-    return Constraint(
+    constraint = Constraint(
         ConstrType.UNIQUE,
         keys=tuple(keys),
         including=tuple(including),
@@ -162,13 +162,14 @@ def table_unique(
         index_options=tuple(options),
         tablespace=tablespace,
         location=location,
-        **_deferral(attributes, "UNIQUE"),
     )
+    return deferral(constraint, attributes, "UNIQUE")
 
 
 @build
 def table_unique_using_index(location: int, index: str, attributes: Attributes) -> Constraint:
-    return Constraint(ConstrType.UNIQUE, using_index=index, location=location, **_deferral(attributes, "UNIQUE"))
+    constraint = Constraint(ConstrType.UNIQUE, using_index=index, location=location)
+    return deferral(constraint, attributes, "UNIQUE")
 
 
 @build
@@ -180,20 +181,21 @@ def table_primary_key(
     tablespace: str | None,
     attributes: Attributes,
 ) -> Constraint:
-    return Constraint(
+    constraint = Constraint(
         ConstrType.PRIMARY,
         keys=tuple(keys),
         including=tuple(including),
         index_options=tuple(options),
         tablespace=tablespace,
         location=location,
-        **_deferral(attributes, "PRIMARY KEY"),
     )
+    return deferral(constraint, attributes, "PRIMARY KEY")
 
 
 @build
 def table_primary_key_using_index(location: int, index: str, attributes: Attributes) -> Constraint:
-    return Constraint(ConstrType.PRIMARY, using_index=index, location=location, **_deferral(attributes, "PRIMARY KEY"))
+    constraint = Constraint(ConstrType.PRIMARY, using_index=index, location=location)
+    return deferral(constraint, attributes, "PRIMARY KEY")
 
 
 @build
@@ -208,7 +210,7 @@ def table_exclude(
     attributes: Attributes,
 ) -> Constraint:
     """Only that it is one: pgrepl has no EXCLUDE constraints."""
-    return Constraint(ConstrType.EXCLUSION, location=location, **_deferral(attributes, "EXCLUDE"))
+    return deferral(Constraint(ConstrType.EXCLUSION, location=location), attributes, "EXCLUDE")
 
 
 @build
@@ -222,12 +224,12 @@ def table_foreign_key(
     attributes: Attributes,
 ) -> Constraint:
     refuse(attributes, "FOREIGN KEY", "NO INHERIT")
-    return replace(
+    constraint = replace(
         column_references(location, table, referenced, match, actions),
         fk_columns=tuple(columns),
         skip_validation="NOT VALID" in attributes,
-        **_deferral(attributes - {"NOT VALID"}, "FOREIGN KEY"),
     )
+    return deferral(constraint, attributes - {"NOT VALID"}, "FOREIGN KEY")
 
 
 # ------------------------------------------------------------------------------------------------ foreign keys
@@ -378,8 +380,8 @@ def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:
             raise PgError("0A000", f"{constraint} constraints cannot be marked {attribute}")
 
 
-def _deferral(attributes: Attributes, constraint: str) -> dict[str, bool]:
-    """What an attribute list says about when the constraint is checked; it may say nothing else."""
-    refuse(attributes, constraint, "NOT VALID", "NO INHERIT")
+def deferral(constraint: Constraint, attributes: Attributes, kind: str) -> Constraint:
+    """Note when the constraint is checked; its attributes may say nothing else."""
+    refuse(attributes, kind, "NOT VALID", "NO INHERIT")
     deferred = "INITIALLY DEFERRED" in attributes
-    return {"deferrable": deferred or "DEFERRABLE" in attributes, "initially_deferred": deferred}
+    return replace(constraint, deferrable=deferred or "DEFERRABLE" in attributes, initially_deferred=deferred)

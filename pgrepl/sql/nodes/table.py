@@ -21,7 +21,7 @@ class ConstrType(Enum):
     UNIQUE = "unique"
     EXCLUSION = "exclude"
     FOREIGN = "foreign key"
-    # Behind a column's constraint, as words of their own: the value is what the messages about misplaced ones say. They are
+    # Words behind a column's constraint, as they stand there (the value is what messages about them say). They are
     # joined to the constraint before them, or refused, by pgrepl.sql.constraints.transform_constraint_attrs.
     ATTR_DEFERRABLE = "DEFERRABLE"
     ATTR_NOT_DEFERRABLE = "NOT DEFERRABLE"

@@ -1,0 +1,170 @@
+"""GRANT and REVOKE of privileges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.sql.build import build
+from pgrepl.sql.build.names import Names
+from pgrepl.sql.nodes import AccessPriv, FloatText, GrantStmt, ObjectType, RangeVar, RoleSpec
+
+Privilege = tuple[AccessPriv, int]
+"""A privilege and where it stands: GRANT of a role needs the place, GRANT on an object does not."""
+
+Target = tuple[str, ObjectType, tuple[Names, ...]]
+"""object or all_in_schema, kind, names"""
+
+
+# ------------------------------------------------------------------------------------------------ privileges
+
+
+@build
+def all_privileges(location: int) -> list[Privilege]:
+    return []
+
+
+@build
+def all_privileges_on_columns(location: int, columns: list[str]) -> list[Privilege]:
+    return [(AccessPriv(None, tuple(columns)), location)]
+
+
+@build
+def privilege(location: int, name: str, columns: list[str] | None) -> Privilege:
+    return AccessPriv(name, tuple(columns or ())), location
+
+
+@build
+def privilege_select(location: int, columns: list[str] | None) -> Privilege:
+    return privilege(location, "select", columns)
+
+
+@build
+def privilege_references(location: int, columns: list[str] | None) -> Privilege:
+    return privilege(location, "references", columns)
+
+
+@build
+def privilege_create(location: int, columns: list[str] | None) -> Privilege:
+    return privilege(location, "create", columns)
+
+
+@build
+def privilege_alter_system(location: int) -> Privilege:
+    return privilege(location, "alter system", None)
+
+
+# ------------------------------------------------------------------------------------------------ targets
+
+
+def _parts(target: RangeVar | Names | str | int | FloatText) -> Names:
+    """What is granted on, as the parts of its name."""
+    if isinstance(target, RangeVar):
+        return tuple(part for part in (target.catalog, target.schema, target.name) if part is not None)
+    if isinstance(target, tuple):
+        return target
+    return (target.text if isinstance(target, FloatText) else str(target),)
+
+
+def _target(alias: str, kind: ObjectType, where: str = "object") -> None:
+    def on(location: int, names: list[Any]) -> Target:
+        return where, kind, tuple(_parts(name) for name in names)
+
+    build(alias)(on)
+
+
+_target("on_tables", ObjectType.TABLE)
+_target("on_sequences", ObjectType.SEQUENCE)
+_target("on_foreign_data_wrappers", ObjectType.FDW)
+_target("on_foreign_servers", ObjectType.FOREIGN_SERVER)
+_target("on_functions", ObjectType.FUNCTION)
+_target("on_procedures", ObjectType.PROCEDURE)
+_target("on_routines", ObjectType.ROUTINE)
+_target("on_databases", ObjectType.DATABASE)
+_target("on_domains", ObjectType.DOMAIN)
+_target("on_languages", ObjectType.LANGUAGE)
+_target("on_large_objects", ObjectType.LARGEOBJECT)
+_target("on_parameters", ObjectType.PARAMETER)
+_target("on_schemas", ObjectType.SCHEMA)
+_target("on_tablespaces", ObjectType.TABLESPACE)
+_target("on_types", ObjectType.TYPE)
+_target("on_all_tables", ObjectType.TABLE, "all_in_schema")
+_target("on_all_sequences", ObjectType.SEQUENCE, "all_in_schema")
+_target("on_all_functions", ObjectType.FUNCTION, "all_in_schema")
+_target("on_all_procedures", ObjectType.PROCEDURE, "all_in_schema")
+_target("on_all_routines", ObjectType.ROUTINE, "all_in_schema")
+
+
+@build
+def dotted_parameter(location: int, name: str, part: str) -> str:
+    return f"{name}.{part}"
+
+
+# ------------------------------------------------------------------------------------------------ statements
+
+
+@build
+def grant(
+    location: int,
+    privileges: list[Privilege],
+    target: Target,
+    grantees: list[RoleSpec],
+    grant_option: bool,
+    grantor: RoleSpec | None,
+) -> GrantStmt:
+    where, kind, objects = target
+    return GrantStmt(
+        True,
+        where,
+        kind,
+        objects,
+        tuple(privilege for privilege, _ in privileges),
+        tuple(grantees),
+        grant_option,
+        grantor,
+    )
+
+
+def _revoke(
+    privileges: list[Privilege],
+    target: Target,
+    grantees: list[RoleSpec],
+    grant_option: bool,
+    grantor: RoleSpec | None,
+    cascade: bool,
+) -> GrantStmt:
+    where, kind, objects = target
+    return GrantStmt(
+        False,
+        where,
+        kind,
+        objects,
+        tuple(privilege for privilege, _ in privileges),
+        tuple(grantees),
+        grant_option,
+        grantor,
+        cascade,
+    )
+
+
+@build
+def revoke(
+    location: int,
+    privileges: list[Privilege],
+    target: Target,
+    grantees: list[RoleSpec],
+    grantor: RoleSpec | None,
+    cascade: bool,
+) -> GrantStmt:
+    return _revoke(privileges, target, grantees, False, grantor, cascade)
+
+
+@build
+def revoke_grant_option(
+    location: int,
+    privileges: list[Privilege],
+    target: Target,
+    grantees: list[RoleSpec],
+    grantor: RoleSpec | None,
+    cascade: bool,
+) -> GrantStmt:
+    return _revoke(privileges, target, grantees, True, grantor, cascade)
