@@ -5,3 +5,7 @@ scans and joins (`joins`), grouping (`grouping`), windows (`windows`), sorting a
 from `base_tables`, `views` (our own definitions of PostgreSQL's system views) and `functions` (what such queries call).
 Queries over user tables are Spark's.
 """
+
+from pgrepl.commands.query import run
+
+__all__ = ["run"]

@@ -29,8 +29,10 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
         return False
     pattern = args[0] if args else None
     second = args[1] if len(args) > 1 else None
+    from pgrepl.commands.run import reading
+
     try:
-        with connection.session.reading():
+        with reading(connection.session):
             return describe(shell, pattern, second)
     except PgError as error:
         shell.report(error.report, None)
