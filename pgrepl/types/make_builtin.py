@@ -89,6 +89,23 @@ def make(conninfo: str) -> None:
         for name, query in CATALOGS.items():
             with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (HEADER)".encode()) as copy:
                 (DATA / f"{name}.tsv").write_bytes(b"".join(bytes(block) for block in copy))
+        row = connection.execute(
+            "SELECT pg_read_file(setting || '/timezonesets/Default') FROM pg_config WHERE name = 'SHAREDIR'"
+        ).fetchone()
+        (DATA / "timezone_abbreviations.tsv").write_text(_abbreviations(row[0] if row else ""), "ascii")
+
+
+def _abbreviations(default_set: str) -> str:
+    """The words of the Default set: `EST -18000`, `EDT -14400 D` (summer time) or `MSK Europe/Moscow`."""
+    lines = ["name\tseconds\tisdst\tzone"]
+    for line in default_set.splitlines():
+        words = line.partition("#")[0].split()
+        if not words or words[0].startswith("@"):
+            continue
+        fixed = words[1].lstrip("+-").isdigit()
+        summer = "t" if words[2:] == ["D"] else "f"
+        lines.append("\t".join([words[0], words[1] if fixed else "", summer, "" if fixed else words[1]]))
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

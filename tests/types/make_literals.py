@@ -10,8 +10,9 @@ import re
 import sys
 from pathlib import Path
 
+from pgrepl.types import oids
 from pgrepl.types.builtin import array_type, type_by_name, type_by_oid
-from pgrepl.types.names import typmod_in
+from pgrepl.types.names import INTERVAL_FIELDS, typmod_in
 from tests.types.asked import ask, save
 
 CASES = Path(__file__).with_name("literals.json")  # groups of literals: for these types, under these settings
@@ -19,13 +20,17 @@ ANSWERS = CASES.with_suffix(".jsonl")
 
 
 def type_of(written: str) -> tuple[int, int]:
-    """`numeric(5,2)[]` → its OID and modifier."""
-    found = re.fullmatch(r'("?\w+"?)(?:\((.*)\))?(\[\])?', written)
+    """`numeric(5,2)[]` or `interval day to second(3)` → its OID and modifier."""
+    found = re.fullmatch(r'("?\w+"?)((?: \w+)*)(?:\((.*)\))?(\[\])?', written)
     assert found is not None, written
     row = type_by_name(found[1].strip('"'))
     assert row is not None, written
-    typmod = typmod_in(row.oid, found[2].split(",")) if found[2] else -1
-    return (array_type(row.oid) if found[3] else row.oid), typmod
+    modifiers = found[3].split(",") if found[3] else []
+    if row.oid == oids.INTERVAL and (found[2] or modifiers):
+        mask = next(mask for mask, words in INTERVAL_FIELDS.items() if words == found[2])
+        modifiers.insert(0, str(mask))
+    typmod = typmod_in(row.oid, modifiers) if modifiers else -1
+    return (array_type(row.oid) if found[4] else row.oid), typmod
 
 
 def make(conninfo: str) -> None:
