@@ -1,0 +1,50 @@
+"""ALTER SUBSCRIPTION … RENAME TO and OWNER TO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
+from pgrepl.catalog.roles import check_can_set_role, resolve_role
+from pgrepl.catalog.store import update
+from pgrepl.commands.base import Result, acts
+from pgrepl.commands.subscription.rights import (
+    check_create_on_database,
+    check_password_exemption,
+    check_subscription_owner,
+)
+from pgrepl.errors import PgError
+from pgrepl.sql.nodes import AlterOwnerStmt, ObjectType, RenameStmt
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@acts(RenameStmt, ObjectType.SUBSCRIPTION)
+def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
+    """The slot keeps its name (AlterObjectRename_internal)."""
+    assert stmt.name is not None
+    subscription = catalog.subscription_by_name(session, stmt.name)
+    check_subscription_owner(session, subscription)
+    check_create_on_database(session)
+    check_password_exemption(session, subscription.subpasswordrequired)
+    if catalog.subscription_or_none(session, stmt.new_name) is not None:
+        raise PgError("42710", f'subscription "{stmt.new_name}" already exists')
+    update(session, tables.pg_subscription, {"oid": subscription.oid}, subname=stmt.new_name)
+    return Result("ALTER SUBSCRIPTION")
+
+
+@acts(AlterOwnerStmt, ObjectType.SUBSCRIPTION)
+def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
+    """As AlterSubscriptionOwner: the present user needs CREATE on the database, the new owner nothing."""
+    owner = resolve_role(session, stmt.new_owner)
+    (name,) = stmt.name
+    subscription = catalog.subscription_by_name(session, name)
+    if subscription.subowner != owner:
+        check_subscription_owner(session, subscription)
+        check_password_exemption(session, subscription.subpasswordrequired)
+        check_can_set_role(session, session.role, owner)
+        check_create_on_database(session)
+        update(session, tables.pg_subscription, {"oid": subscription.oid}, subowner=owner)
+    return Result("ALTER SUBSCRIPTION")

@@ -1,0 +1,49 @@
+"""Who may do what to a subscription."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.acl import Kind, check_owner, check_privilege
+from pgrepl.catalog.classes import ROLE_CREATE_SUBSCRIPTION
+from pgrepl.catalog.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def check_may_create(session: Session) -> None:
+    if not has_privs_of_role(session, session.role, ROLE_CREATE_SUBSCRIPTION):
+        raise PgError(
+            "42501",
+            "permission denied to create subscription",
+            detail='Only roles with privileges of the "pg_create_subscription" role may create subscriptions.',
+        )
+    check_create_on_database(session)
+
+
+def check_create_on_database(session: Session) -> None:
+    database = one(session, tables.pg_database, oid=session.database.oid)
+    check_privilege(session, Kind.DATABASE, database, "CREATE", session.database.name)
+
+
+def check_subscription_owner(session: Session, subscription: Row) -> None:
+    check_owner(session, "subscription", subscription.subname, subscription.subowner)
+
+
+def check_password_exemption(session: Session, password_required: bool) -> None:
+    """Only a superuser makes or touches a subscription that needs no password."""
+    if not password_required and not is_superuser(session):
+        raise PgError(
+            "42501",
+            "password_required=false is superuser-only",
+            hint="Subscriptions with the password_required option set to false "
+            "may only be created or modified by the superuser.",
+        )
+
+
+def must_use_password(session: Session, subscription: Row) -> bool:
+    return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)
