@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.transaction import Block, aborted, require_writable
 from pgrepl.commands.base import Result, execute
-from pgrepl.commands.tags import command_tag
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import (
     CopyStmt,
@@ -28,6 +27,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.sql.nodes.utility import TransactionKind
 from pgrepl.sql.parser import parse
+from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

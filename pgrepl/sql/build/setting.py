@@ -201,4 +201,4 @@ def show(location: int, name: str) -> VariableShowStmt:
 
 @build
 def discard(location: int, target: str) -> DiscardStmt:
-    return DiscardStmt(target.upper())
+    return DiscardStmt("TEMP" if target == "temporary" else target.upper())
