@@ -1,0 +1,56 @@
+"""Names in a dump are always qualified, and what belongs to every kind of object: owner, comment, privileges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pgrepl.catalog.acl import LETTERS, NAMES, Kind, default_acl, parse_acl
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.roles import role_name
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_description
+from pgrepl.sql.quote import quote_identifier, quote_literal
+
+# PUBLIC has OID 0 in an access list
+PUBLIC = 0
+
+
+def qualified(found: Relation) -> str:
+    return f"{quote_identifier(found.schema)}.{quote_identifier(found.name)}"
+
+
+def role(session: Session, oid: int) -> str:
+    return "PUBLIC" if oid == PUBLIC else quote_identifier(role_name(session, oid))
+
+
+def owner(session: Session, words: str, oid: int) -> str:
+    return f"ALTER {words} OWNER TO {role(session, oid)};"
+
+
+def comment(session: Session, words: str, classid: int, oid: int, column: int = 0) -> Iterator[str]:
+    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=classid, objsubid=column)
+    if row is not None:
+        yield f"COMMENT ON {words} IS {quote_literal(row.description)};"
+
+
+def privileges(session: Session, words: str, kind: Kind, owned_by: int, stored: Any) -> Iterator[str]:
+    """From the default list to the one that is stored."""
+    if stored is None:
+        return
+    usual = {(item.grantee, item.grantor): item for item in default_acl(kind, owned_by)}
+    items = parse_acl(stored) or ()
+    kept = {(item.grantee, item.grantor) for item in items if usual.get((item.grantee, item.grantor)) == item}
+    for grantee, grantor in usual:
+        if (grantee, grantor) not in kept:
+            yield f"REVOKE ALL ON {words} FROM {role(session, grantee)};"
+    for item in items:
+        if (item.grantee, item.grantor) in kept:
+            continue
+        plain = item.privileges & ~item.options
+        for mask, option in ((plain, ""), (item.options, " WITH GRANT OPTION")):
+            if mask:
+                granted = ",".join(NAMES[i] for i in range(len(LETTERS)) if mask & 1 << i)
+                by = "" if item.grantor == owned_by else f" GRANTED BY {role(session, item.grantor)}"
+                yield f"GRANT {granted} ON {words} TO {role(session, item.grantee)}{option}{by};"
