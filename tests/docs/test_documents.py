@@ -1,0 +1,23 @@
+"""README and docs/ are true: every example prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs_runner import play, steps
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_examples_print_what_the_document_shows(document: Path, tmp_path: Path) -> None:
+    for step, printed in play(document.read_text("utf-8"), tmp_path):
+        shown = [line.rstrip() for line in step.printed.splitlines()]
+        assert [line.rstrip() for line in printed.splitlines()] == shown, f"{document.name}:{step.line}: {step.command}"
+
+
+def test_the_readme_shows_something() -> None:
+    assert len(steps((ROOT / "README.md").read_text("utf-8"))) >= 3
