@@ -196,7 +196,5 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
     if target < row.confirmed_flush_lsn:
         minimum = lsn_text(row.confirmed_flush_lsn)
         raise PgError("55000", f"cannot advance replication slot to {lsn_text(target)}, minimum is {minimum}")
-    if row.datoid != session.database.oid:
-        raise PgError("55000", f'replication slot "{name}" was not created in this database')
     update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=target, confirmed_flush_lsn=target)
     return target

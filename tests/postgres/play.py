@@ -18,6 +18,7 @@ from tests.postgres.server import Server
 
 DATABASES = ("test_pub", "test_sub")
 CONNECT = re.compile(r"^\\c (test_pub|test_sub)( [a-z_0-9]+)?$", re.M)
+SYNC_SLOT = re.compile(r"pg_\d+_sync_\d+_\d+")  # OIDs and the system identifier
 HOST_PART = re.compile(r'(as user "[^"]*") via socket in "[^"]*" at port "\d+"\.')
 
 
@@ -84,6 +85,7 @@ class Pair:
 
         printed = self.ask(self.publisher, "test_pub", CONNECT.sub(elsewhere, script), "-a")
         printed = HOST_PART.sub(r"\1.", printed).replace(f"port {self.publisher.port}", "port 5432")
+        printed = SYNC_SLOT.sub("pg_N_sync_N_N", printed).replace(f".s.PGSQL.{self.publisher.port}", ".s.PGSQL.5432")
         back = re.compile(r'\\c "dbname=(\w+) host=\S+ port=\d+ user=(\w+)"')
         return back.sub(lambda m: f"\\c {m[1]}" + ("" if m[2] == "postgres" else f" {m[2]}"), printed)
 
@@ -104,4 +106,4 @@ def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> 
         timeout=300,
         check=False,
     )
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return SYNC_SLOT.sub("pg_N_sync_N_N", done.stdout.decode("utf-8", "surrogateescape"))
