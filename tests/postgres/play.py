@@ -1,7 +1,8 @@
 """Plays one psql script on real servers, or through pgrepl, and gives back what was printed, byte for byte comparable.
 
-A script starts in database `test_pub` of the publisher; `\\c test_sub` moves to the subscriber, which is another server (a
-subscription inside one server would wait for itself). With pgrepl both are databases of one fresh catalog.
+A script starts in database `test_pub` of the publisher; `\\c test_sub` moves to the subscriber, which is another
+server (a subscription inside one server would wait for itself). With pgrepl both are databases of one fresh
+catalog.
 """
 
 from __future__ import annotations

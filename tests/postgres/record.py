@@ -1,8 +1,10 @@
-"""Records what PostgreSQL 17 and psql 17 print for each script: `python -m tests.postgres.record --server BIN --psql PATH`.
+"""Records what PostgreSQL 17 and psql 17 print for each script: `python -m tests.postgres.record --server BIN --psql
+PATH`.
 
-Needs real 17 binaries, which no wheel carries; so it is run by hand when a script changes, and its results are kept beside
-the scripts: NAME.out is the truth pgrepl is held to, NAME.diff16 what PostgreSQL 16 prints otherwise. The tests play the
-script on a real 16 and demand exactly that difference, so that no recorded line is anybody's invention.
+Needs real 17 binaries, which no wheel carries; so it is run by hand when a script changes, and its results are kept
+beside the scripts: NAME.out is the truth pgrepl is held to, NAME.diff16 what PostgreSQL 16 prints otherwise. The
+tests play the script on a real 16 and demand exactly that difference, so that no recorded line is anybody's
+invention.
 """
 
 from __future__ import annotations

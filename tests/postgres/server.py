@@ -1,6 +1,7 @@
 """A real PostgreSQL for a test: initialised in a temporary folder, stopped and removed at the end.
 
-As root, PostgreSQL refuses to run: the server then runs as `nobody`, from a copy of the binaries if theirs are out of its reach.
+As root, PostgreSQL refuses to run: the server then runs as `nobody`, from a copy of the binaries if theirs are out
+of its reach.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Schemas, sequences, tables, views, constraints and indexes of a dump.
 
-The order: schemas; sequences; tables and views, each after what it is made of; partitions attached; keys and indexes, those of
-partitions before those of their parents, which then take them over; foreign keys last. Partitions are made as tables of their
-own and attached, as pg_dump does.
+The order: schemas; sequences; tables and views, each after what it is made of; partitions attached; keys and
+indexes, those of partitions before those of their parents, which then take them over; foreign keys last. Partitions
+are made as tables of their own and attached, as pg_dump does.
 """
 
 from __future__ import annotations

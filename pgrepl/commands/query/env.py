@@ -1,8 +1,9 @@
-"""What an expression of a query sees while it runs: the rows joined so far, what was computed over a group or a window, and
-the surroundings of the query that encloses this one.
+"""What an expression of a query sees while it runs: the rows joined so far, what was computed over a group or a
+window, and the surroundings of the query that encloses this one.
 
-`Evaluator` compiles the expressions of one query. `expr.evaluate` does all but the nodes that only a query can answer: columns
-(`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and grouped values.
+`Evaluator` compiles the expressions of one query. `expr.evaluate` does all but the nodes that only a query can
+answer: columns (`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window
+functions and grouped values.
 """
 
 from __future__ import annotations

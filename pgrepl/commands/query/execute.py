@@ -1,5 +1,5 @@
-"""A query, compiled once and played as often as its surroundings ask: FROM and WHERE, groups, windows, targets, DISTINCT,
-ORDER BY, LIMIT, set operations, WITH.
+"""A query, compiled once and played as often as its surroundings ask: FROM and WHERE, groups, windows, targets,
+DISTINCT, ORDER BY, LIMIT, set operations, WITH.
 
     run = compile_query(query, context, ctes)
     rows = run(Env([], None))      # tuples of Python values, one for each column

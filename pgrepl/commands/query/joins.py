@@ -1,8 +1,9 @@
 """FROM and WHERE: which rows of the range table belong together.
 
-A plan gives combinations: lists with one row (a tuple) for each entry of the range table, None where an outer join found
-nothing. Inner joins and the FROM list are one set of relations and one set of conditions: each condition is tested as soon as
-the rows it speaks of are there, and an equality between two sides is looked up in a hash table. Outer joins keep their shape.
+A plan gives combinations: lists with one row (a tuple) for each entry of the range table, None where an outer join
+found nothing. Inner joins and the FROM list are one set of relations and one set of conditions: each condition is
+tested as soon as the rows it speaks of are there, and an equality between two sides is looked up in a hash table.
+Outer joins keep their shape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The system catalogs and views as somebody who asks them sees them; importing this room makes them known.
 
-`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's name,
-type, type modifier and NOT NULL. Rows come from `base_tables` (the catalogs), `activity` (settings, slots, statistics) or
-`views` (queries of our own). A relation none of them knows is refused by name when it is asked.
+`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a
+column's name, type, type modifier and NOT NULL. Rows come from `base_tables` (the catalogs), `activity` (settings,
+slots, statistics) or `views` (queries of our own). A relation none of them knows is refused by name when it is
+asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from pgrepl.errors import unsupported
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
-_PRIVATE = frozenset({"pg_authid", "pg_shadow", "pg_statistic", "pg_largeobject", "pg_replication_origin_status", "pg_user_mapping", "pg_hba_file_rules", "pg_file_settings", "pg_ident_file_mappings", "pg_backend_memory_contexts", "pg_shmem_allocations", "pg_subscription", "pg_config"})  # fmt: skip
+_PRIVATE = frozenset(
+    "pg_authid pg_shadow pg_statistic pg_largeobject pg_replication_origin_status pg_user_mapping pg_hba_file_rules "
+    "pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations pg_subscription pg_config".split()
+)
 
 
 def _rows(relation_name: str, schema: str) -> Callable[[Session], Iterable[tuple[Any, ...]]]:

@@ -1,8 +1,8 @@
 """The rows of the system catalogs as a query sees them: PostgreSQL's columns, in PostgreSQL's order and types.
 
-What pgrepl remembers comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum horizon)
-are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of something pgrepl cannot
-have (triggers, policies, foreign servers) is truly empty.
+What pgrepl remembers comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum
+horizon) are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of
+something pgrepl cannot have (triggers, policies, foreign servers) is truly empty.
 """
 
 from __future__ import annotations

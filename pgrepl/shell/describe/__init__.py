@@ -1,8 +1,9 @@
 r"""`\d` and its family: what stands in the catalog, in psql's own tables.
 
-`run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one, `publications`,
-`subscriptions`, `roles`, `databases` (with schemas) and `privileges` the rest. They ask the catalog by its lookups, not by
-SQL text, so that a description costs what its answer costs, in a small catalog or a large one.
+`run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one,
+`publications`, `subscriptions`, `roles`, `databases` (with schemas) and `privileges` the rest. They ask the catalog
+by its lookups, not by SQL text, so that a description costs what its answer costs, in a small catalog or a large
+one.
 """
 
 from __future__ import annotations

@@ -57,9 +57,7 @@ def _publication(session: Session, row: Any) -> dict[str, Any]:
             {
                 "table": table.qualified_name,
                 "columns": None if attrs is None else [table.attributes[n - 1].name for n in attrs],
-                "where": None
-                if member.prqual is None
-                else stored_expression_text(session, member.prqual, table.oid),
+                "where": None if member.prqual is None else stored_expression_text(session, member.prqual, table.oid),
             }
         )
     schemas = [schema_name(session, m.pnnspid) for m in rows(session, pg_publication_namespace, pnpubid=row.oid)]
@@ -71,7 +69,9 @@ def _publication(session: Session, row: Any) -> dict[str, Any]:
         "publish_via_partition_root": bool(row.pubviaroot),
         "tables": sorted(tables, key=lambda t: str(t["table"])),
         "schemas": sorted(schemas),
-        "published": sorted(relation(session, t.relid).qualified_name for t in published_tables(session, [row.pubname])),
+        "published": sorted(
+            relation(session, t.relid).qualified_name for t in published_tables(session, [row.pubname])
+        ),
     }
 
 

@@ -1,7 +1,8 @@
 r"""Name patterns of backslash commands: `\d sal*.o?der*`, `\dt "Mixed"`, as psql's patternToSQLRegex reads them.
 
-Outside double quotes letters are folded, `*` and `?` stand for any characters and one, and the rest is a regular expression;
-a dot parts schema from name. A pattern without any special character is one exact name, which the catalog finds by index.
+Outside double quotes letters are folded, `*` and `?` stand for any characters and one, and the rest is a regular
+expression; a dot parts schema from name. A pattern without any special character is one exact name, which the
+catalog finds by index.
 """
 
 from __future__ import annotations

@@ -1,0 +1,127 @@
+"""Views of what goes on: settings, replication slots, subscriptions' workers and statistics, replication origins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pgrepl.catalog import parameters
+from pgrepl.catalog.parameters import Parameter, Value
+from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import (
+    pg_database,
+    pg_replication_origin,
+    pg_replication_slot,
+    pg_stat_subscription_stats,
+    pg_subscription,
+)
+from pgrepl.commands.system.base_tables import Provider, Values
+
+
+def _settings(session: Session) -> Iterator[Values]:
+    for parameter in parameters.all_parameters():
+        if not session.settings.may_examine(parameter.name):
+            continue
+        value = session.settings.value(parameter.name)
+        reset = session.settings.reset_value(parameter.name)
+        yield {
+            "name": parameter.name, "setting": parameters.raw(parameter, value), "unit": parameter.unit,
+            "category": parameter.category, "short_desc": parameter.short_desc, "extra_desc": parameter.extra_desc,
+            "context": parameter.context, "vartype": parameter.vartype,
+            "source": session.settings.source(parameter.name), "min_val": _limit(parameter, parameter.minimum),
+            "max_val": _limit(parameter, parameter.maximum),
+            "enumvals": None if parameter.options is None else list(parameter.options),
+            "boot_val": parameter.boot, "reset_val": parameters.raw(parameter, reset), "pending_restart": False,
+        }  # fmt: skip
+
+
+def _limit(parameter: Parameter, value: Value | None) -> str | None:
+    return None if value is None else parameters.raw(parameter, value)
+
+
+def _database_name(session: Session, oid: int | None) -> str | None:
+    row = one(session, pg_database, oid=oid) if oid else None
+    return None if row is None else str(row.datname)
+
+
+def _slots(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_slot):
+        logical = row.slot_type == "logical"
+        yield {
+            **row._asdict(), "database": _database_name(session, row.datoid), "active": row.active_pid is not None,
+            "catalog_xmin": row.catalog_snapshot, "conflicting": bool(row.conflicting) if logical else None,
+            "wal_status": row.wal_status or "reserved", "synced": bool(row.synced),
+        }  # fmt: skip
+
+
+def _slot_statistics(session: Session) -> Iterator[Values]:
+    counters = ("spill_txns", "spill_count", "spill_bytes", "stream_txns", "stream_count", "stream_bytes", "total_txns", "total_bytes")  # fmt: skip
+    for row in rows(session, pg_replication_slot):
+        yield {"slot_name": row.slot_name, **dict.fromkeys(counters, 0)}
+
+
+def _replication(session: Session) -> Iterator[Values]:
+    """Whoever reads a slot right now."""
+    for row in rows(session, pg_replication_slot):
+        if row.active_pid is not None:
+            yield {
+                "pid": row.active_pid, "application_name": row.slot_name, "state": "streaming",
+                "usesysid": session.role, "usename": role_display(session, session.role),
+                "sent_lsn": row.confirmed_flush_lsn, "write_lsn": row.confirmed_flush_lsn,
+                "flush_lsn": row.confirmed_flush_lsn, "replay_lsn": row.confirmed_flush_lsn, "sync_priority": 0,
+                "sync_state": "async",
+            }  # fmt: skip
+
+
+def _subscriptions(session: Session) -> Iterator[Values]:
+    """A subscription without a worker is a row of NULLs, a disabled one too."""
+    for row in rows(session, pg_subscription):
+        yield {"subid": row.oid, "subname": row.subname}
+
+
+def _subscription_statistics(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_subscription):
+        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
+        known: dict[str, Any] = counted._asdict() if counted is not None else {}
+        yield {
+            "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
+            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
+        }  # fmt: skip
+
+
+def _origin_status(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_origin):
+        if row.remote_lsn is not None:
+            yield {
+                "local_id": row.roident, "external_id": row.roname, "remote_lsn": row.remote_lsn,
+                "local_lsn": row.local_lsn or 0,
+            }  # fmt: skip
+
+
+def _nothing(session: Session) -> Iterable[Values]:
+    """Nothing of the kind ever happens here."""
+    return ()
+
+
+PROVIDERS: dict[str, Provider] = {
+    "pg_settings": _settings,
+    "pg_replication_slots": _slots,
+    "pg_stat_replication_slots": _slot_statistics,
+    "pg_stat_replication": _replication,
+    "pg_stat_subscription": _subscriptions,
+    "pg_stat_subscription_stats": _subscription_statistics,
+    "pg_replication_origin_status": _origin_status,
+    **dict.fromkeys(
+        (
+            "pg_locks", "pg_prepared_xacts", "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
+            "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs", "pg_stat_progress_copy",
+            "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
+            "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",
+            "pg_stat_ssl", "pg_stat_gssapi", "pg_available_extensions", "pg_available_extension_versions",
+            "pg_file_settings", "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions",
+        ),
+        _nothing,
+    ),
+}  # fmt: skip
