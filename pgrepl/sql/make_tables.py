@@ -25,7 +25,7 @@ from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
 from pgrepl.sql.scanner import SINGLE
-from pgrepl.sql.tables import ACCEPT, PATH, Row, Tables, pack
+from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, pack
 
 GRAMMAR = Path(__file__).parents[2] / "grammar"
 STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
@@ -220,17 +220,17 @@ def compact(analyzer: YaccAnalyzer, mark: str) -> Tables:
     rules = [packed_rule(rule, numbers) for rule in analyzer.rules]
     skip_unit_rules(analyzer, rules, nonterminals)
     live = reachable(analyzer)
-    renumbered = {old: new for new, old in enumerate(live)}
-
-    def moved(action: int | None) -> int | None:
-        return action if action is None or action < 0 or action == ACCEPT else renumbered[action]
-
-    actions = [{symbol: moved(action) for symbol, action in analyzer.actions[old].items()} for old in live]
+    actions = [analyzer.actions[state] for state in live]
+    used = sorted({-1 - action for row in actions for action in row.values() if action is not None and action < 0})
+    moved: dict[int | None, int | None] = {None: None, ACCEPT: ACCEPT}
+    moved.update((old, new) for new, old in enumerate(live))
+    moved.update((-1 - old, -1 - new) for new, old in enumerate(used))
+    actions = [{symbol: moved[action] for symbol, action in row.items()} for row in actions]
     gotos = [pack_gotos(actions, name) for name in nonterminals]
     terminal_rows = [{name: action for name, action in row.items() if name not in numbers} for row in actions]
-    bases, packed = pack_rows(terminal_rows)
-    starts = {start: renumbered[number] for start, number in analyzer.start_numbers.items()}
-    return Tables(mark, starts, bases, packed, gotos, rules)
+    classes, packed = pack_rows(terminal_rows)
+    starts = {start: live.index(number) for start, number in analyzer.start_numbers.items()}
+    return Tables(mark, starts, classes, packed, gotos, [rules[number] for number in used])
 
 
 def lone_reduction(row: Row) -> int | None:
@@ -273,32 +273,53 @@ def pack_gotos(actions: list[Row], name: str) -> tuple[dict[int, int], int]:
     return {state: to for state, to in targets.items() if to != usual}, usual
 
 
-def pack_rows(rows: list[Row]) -> tuple[list[Row], list[tuple[int, Row, int | None] | int]]:
-    """Rows as differences from a few base rows; the most frequent reduction of a row is its default (as in bison)."""
-    packed: list[Any] = [None] * len(rows)
-    bases: list[frozenset[tuple[str, int | None]]] = []
-    for state in sorted(range(len(rows)), key=lambda state: (-len(rows[state]), state)):
-        lone = lone_reduction(rows[state])
-        if lone is not None:
-            packed[state] = lone
-            continue
-        reductions = Counter(action for action in rows[state].values() if action is not None and action < 0)
-        default = min(reductions, key=lambda action: (-reductions[action], -action)) if reductions else None
-        row = {name: action for name, action in rows[state].items() if default is None or action != default}
-        entries = frozenset(row.items())
-        distance, base = min(
-            ((len(base ^ entries), number) for number, base in enumerate(bases)), default=(len(row), -1)
-        )
-        if len(row) >= 25 and distance > max(20, len(row) // 4):
-            bases.append(entries)
-            distance, base = 0, len(bases) - 1
-        if base < 0 or distance >= len(row):
-            packed[state] = (-1, row, default)
-            continue
-        difference: Row = {name: default for name, _ in bases[base] - entries if name not in row}
-        difference.update(entries - bases[base])
-        packed[state] = (base, dict(sorted(difference.items())), default)
-    return [dict(sorted(base, key=lambda entry: entry[0])) for base in bases], packed
+def pack_rows(rows: list[Row]) -> tuple[list[TokenClass], list[PackedRow | int]]:
+    """Rows as layers and exceptions. Most of a row are classes of key words that lead to one state: a layer each."""
+    whole = [(lone_reduction(row), *without_default(row)) for row in rows]
+    classes = token_classes([groups(row) for lone, row, _ in whole if lone is None])
+    return list(map(tuple, map(sorted, classes))), [
+        pack_row(row, default, classes) if lone is None else lone for lone, row, default in whole
+    ]
+
+
+def without_default(row: Row) -> tuple[Row, int | None]:
+    """The most frequent reduction of a row is its default, as in bison."""
+    reductions = Counter(action for action in row.values() if action is not None and action < 0)
+    default = min(reductions, key=lambda action: (-reductions[action], -action)) if reductions else None
+    return {name: action for name, action in row.items() if default is None or action != default}, default
+
+
+Groups = dict["int | None", frozenset[str]]
+
+
+def groups(row: Row) -> Groups:
+    """The tokens of each action, where they are many."""
+    found: dict[int | None, set[str]] = {}
+    for name, action in row.items():
+        found.setdefault(action, set()).add(name)
+    return {action: frozenset(names) for action, names in found.items() if len(names) >= 8}
+
+
+def token_classes(of_rows: list[Groups]) -> list[frozenset[str]]:
+    """Sets of tokens such that most groups are close to one of them."""
+    frequency = Counter(names for found in of_rows for names in found.values())
+    classes: list[frozenset[str]] = []
+    for names in sorted(frequency, key=lambda names: (-frequency[names], -len(names), sorted(names))):
+        if all(len(names ^ known) > max(4, len(names) // 16) for known in classes):
+            classes.append(names)
+    return classes
+
+
+def pack_row(row: Row, default: int | None, classes: list[frozenset[str]]) -> PackedRow:
+    layers: list[tuple[int, int | None]] = []
+    covered: Row = {}
+    for action, names in groups(row).items():
+        nearest = min(range(len(classes)), key=lambda number: (len(names ^ classes[number]), number))
+        layers.append((nearest, action))
+        covered.update(dict.fromkeys(classes[nearest], action))
+    wanted = {name: row.get(name, default) for name in sorted(row.keys() | covered.keys())}
+    exceptions = {name: action for name, action in wanted.items() if name not in covered or covered[name] != action}
+    return tuple(layers), exceptions, default
 
 
 def main() -> None:

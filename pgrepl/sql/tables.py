@@ -1,8 +1,8 @@
 """The parse tables: what `tables.bin` holds, how it is read, and how a state's row is looked up.
 
 `pgrepl.sql.make_tables` writes the file from the grammar; this module reads it with marshal in a few milliseconds. A
-row maps the name of a terminal to an action. Most rows share their content, so the file stores a row as (base row,
-difference, default reduction), and a row is put together when the parser first comes through its state.
+row maps the name of a terminal to an action. Most of a row are whole classes of key words with one action, so the file
+stores layers (class, action) with exceptions, and a default; the parser puts a row together when it first comes there.
 
 Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
 """
@@ -20,15 +20,18 @@ MARSHAL_VERSION = 4
 PATH = Path(__file__).with_name("tables.bin")
 
 Row = dict[str, "int | None"]
+TokenClass = tuple[str, ...]
+PackedRow = tuple[tuple[tuple[int, "int | None"], ...], Row, "int | None"]
+"""Layers (number of a token class, action), exceptions, default."""
 
 
 @dataclass(slots=True)
 class Tables:
     fingerprint: str
     starts: dict[str, int]
-    bases: list[Row]
-    packed_rows: list[tuple[int, Row, int | None] | int]
-    """Per state: (base row or -1, difference, default), or the lone reduction of a state that needs no token."""
+    classes: list[TokenClass]
+    packed_rows: list[PackedRow | int]
+    """One for each state; a lone number is a reduction for which no token is needed."""
     gotos: list[tuple[dict[int, int], int]]
     """Per nonterminal: state before it → state after it, and the most usual one, which is left out of the dict."""
     rules: list[tuple[int, int, str, tuple[int, ...]]]
@@ -39,12 +42,16 @@ def unpack_row(tables: Tables, state: int) -> tuple[Row, int | None]:
     """A state's whole row and its default action."""
     packed = tables.packed_rows[state]
     assert not isinstance(packed, int)
-    base, difference, default = packed
-    return ({**tables.bases[base], **difference} if base >= 0 else difference), default
+    layers, exceptions, default = packed
+    row: Row = {}
+    for number, action in layers:
+        row.update(dict.fromkeys(tables.classes[number], action))
+    row.update(exceptions)
+    return row, default
 
 
 def pack(tables: Tables) -> bytes:
-    fields = (tables.fingerprint, tables.starts, tables.bases, tables.packed_rows, tables.gotos, tables.rules)
+    fields = (tables.fingerprint, tables.starts, tables.classes, tables.packed_rows, tables.gotos, tables.rules)
     return marshal.dumps(fields, MARSHAL_VERSION)
 
 
