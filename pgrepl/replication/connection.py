@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.login import admit_to_database, admit_user
-from pgrepl.catalog.password import verify
+from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import role_or_none
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, unsupported
@@ -181,5 +182,18 @@ def _admit(session: Session, wish: _Wish) -> tuple[int, int]:
 
 def _check_password(session: Session, user: str, password: str) -> None:
     role = role_or_none(session, user)
-    if role is None or not role.rolpassword or not verify(password, role.rolpassword, user):
+    secret = None if role is None or _expired(role.rolvaliduntil) else role.rolpassword
+    if not secret or not verify_password(user, secret, password):
         raise PgError("28P01", f'password authentication failed for user "{user}"', severity="FATAL")
+
+
+def _expired(valid_until: str | None) -> bool:
+    if valid_until is None:
+        return False
+    from pgrepl.types.oids import TIMESTAMPTZ
+    from pgrepl.types.style import TextStyle
+    from pgrepl.types.text import read_text
+
+    passed = datetime.now(timezone.utc) - datetime(2000, 1, 1, tzinfo=timezone.utc)
+    end: int = read_text(valid_until, TIMESTAMPTZ, -1, TextStyle(timezone="UTC"))
+    return end < passed // timedelta(microseconds=1)
