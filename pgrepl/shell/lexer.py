@@ -168,7 +168,7 @@ class Lexer:
     _words: list[str] = field(default_factory=list)
     _new_statement: bool = True
 
-    # --- the line ---------------------------------------------------------------------------------------------------
+    # --- the line ----------------------------------------------------------------------------------------------------
 
     def begin(self, line: str) -> None:
         """Scan this next. What has been met so far — an open quote, say — goes on."""
@@ -202,7 +202,7 @@ class Lexer:
             self._end_statement()
         return self.copies
 
-    # --- scanning ---------------------------------------------------------------------------------------------------
+    # --- scanning ----------------------------------------------------------------------------------------------------
 
     def scan(self) -> tuple[Stop, Prompt]:
         """Read on to the next stop; what was read is appended to the query buffer."""
@@ -355,7 +355,7 @@ class Lexer:
                 self._comment_depth -= 1
         self.query.append(source.text[start : source.at])
 
-    # --- what the first words say -----------------------------------------------------------------------------------
+    # --- what the first words say ------------------------------------------------------------------------------------
 
     def _track_word(self, word: str) -> None:
         """Note the first words of a statement, and count BEGIN and END in a function's body."""

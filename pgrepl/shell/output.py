@@ -12,9 +12,6 @@ from pgrepl.shell.table import PrintOptions, Table
 # COLUMNS as it was at the start: line editing may set it later.
 _ENVIRONMENT_COLUMNS = os.environ.get("COLUMNS", "")
 
-# More lines than any screen has: the pager is wanted for another reason.
-MANY_LINES = 1 << 31
-
 
 def print_table(
     table: Table, options: PrintOptions, stream: Stream, *, is_pager: bool = False, log: Stream | None = None
@@ -94,7 +91,7 @@ def _aligned(table: Table, options: PrintOptions, stream: Stream, is_pager: bool
     if options.expanded == "auto" and len(table.headers) > 1 and layout.exceeds(columns):
         return _expanded(table, options, stream, is_pager)
     if layout.exceeds(columns):
-        lines = MANY_LINES
+        lines = streams.MANY_LINES
     elif stream.is_stdout and streams.both_terminals():
         lines = _line_count(table, options, False) + extra_lines(layout)
     else:

@@ -13,6 +13,9 @@ import sys
 
 _FLUSH_AT = 1 << 16
 
+# More lines than any screen has: the pager is wanted for another reason.
+MANY_LINES = 1 << 31
+
 
 class Stream:
     """A file descriptor written to in text. `error` keeps the last failure, as C's ferror does."""

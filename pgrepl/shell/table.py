@@ -9,6 +9,9 @@ from typing import Literal
 from pgrepl.shell.width import printable
 
 Format = Literal["aligned", "asciidoc", "csv", "html", "latex", "latex-longtable", "troff-ms", "unaligned", "wrapped"]
+Expanded = Literal["on", "off", "auto"]
+LineStyleName = Literal["ascii", "old-ascii", "unicode"]
+HeaderWidth = Literal["full", "column", "page"] | int
 
 # column_type_alignment: int8 int2 int4 oid xid cid float4 float8 money numeric xid8
 RIGHT_ALIGNED = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
@@ -21,12 +24,12 @@ class PrintOptions:
     border: int = 1
     columns: int = 0
     csv_fieldsep: str = ","
-    expanded: Literal["on", "off", "auto"] = "off"
+    expanded: Expanded = "off"
     fieldsep: str = "|"
     fieldsep_zero: bool = False
     footer: bool = True
     format: Format = "aligned"
-    linestyle: Literal["ascii", "old-ascii", "unicode"] = "ascii"
+    linestyle: LineStyleName = "ascii"
     null: str = ""
     numericlocale: bool = False
     pager: int = 1
@@ -39,7 +42,7 @@ class PrintOptions:
     unicode_border_linestyle: Literal["single", "double"] = "single"
     unicode_column_linestyle: Literal["single", "double"] = "single"
     unicode_header_linestyle: Literal["single", "double"] = "single"
-    xheader_width: Literal["full", "column", "page"] | int = "full"
+    xheader_width: HeaderWidth = "full"
     start_table: bool = True
     stop_table: bool = True
     prior_records: int = 0

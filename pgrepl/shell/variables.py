@@ -169,7 +169,7 @@ class Variables:
         """In the order of strcmp: by UTF-8 bytes."""
         return iter(sorted(self._values.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")))
 
-    # --- the special ones, read ---------------------------------------------------------------------------------------
+    # --- the special ones, read --------------------------------------------------------------------------------------
 
     def on(self, name: str) -> bool:
         return bool(parse_bool(self._values[name]))

@@ -1,0 +1,156 @@
+"""The command line: `pgrepl [OPTION]… [DBNAME [USERNAME]]` with psql's options, and subcommands of its own.
+
+The options are declared to click and read by its parser; what they do, in the order in which they stand, is
+`shell.startup`'s matter.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+# option: its short form and what it takes, if anything; the help page is shell/data/options.txt
+_OPTIONS: dict[str, tuple[str | None, str | None]] = {
+    "catalog": (None, "PATH|URL"),
+    "command": ("c", "COMMAND"),
+    "csv": (None, None),
+    "dbname": ("d", "DBNAME"),
+    "echo-all": ("a", None),
+    "echo-errors": ("b", None),
+    "echo-hidden": ("E", None),
+    "echo-queries": ("e", None),
+    "expanded": ("x", None),
+    "field-separator": ("F", "STRING"),
+    "field-separator-zero": ("z", None),
+    "file": ("f", "FILENAME"),
+    "host": ("h", "FOLDER"),
+    "html": ("H", None),
+    "list": ("l", None),
+    "log-file": ("L", "FILENAME"),
+    "no-align": ("A", None),
+    "no-password": ("w", None),
+    "no-psqlrc": ("X", None),
+    "no-readline": ("n", None),
+    "output": ("o", "FILENAME"),
+    "password": ("W", None),
+    "port": ("p", "PORT"),
+    "pset": ("P", "VAR[=ARG]"),
+    "quiet": ("q", None),
+    "record-separator": ("R", "STRING"),
+    "record-separator-zero": ("0", None),
+    "set": ("v", "NAME=VALUE"),
+    "single-line": ("S", None),
+    "single-step": ("s", None),
+    "single-transaction": ("1", None),
+    "table-attr": ("T", "TEXT"),
+    "tuples-only": ("t", None),
+    "username": ("U", "USERNAME"),
+    "version": ("V", None),
+}
+_OTHER_NAMES = {"set": "--variable"}
+_HELP = {"-?": "options", "--help": "options"}
+
+# word: the module and the function of (arguments) → exit code that it starts
+_SUBCOMMANDS: dict[str, tuple[str, str]] = {}
+
+
+class _Shell(click.Command):
+    """The options of psql; many may be repeated, and all keep their order."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "pgrepl", params=[_option(name, *form) for name, form in _OPTIONS.items()], add_help_option=False
+        )
+
+    def read(self, arguments: Sequence[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
+        """(option, value) pairs in their order, and the words that are no options."""
+        parser = self.make_parser(click.Context(self))
+        values, words, order = parser.parse_args(list(arguments))
+        given: list[tuple[str, str | None]] = []
+        taken: dict[str, int] = {}
+        for parameter in order:
+            key = str(parameter.name)
+            at = taken.get(key, 0)
+            taken[key] = at + 1
+            takes_value = not getattr(parameter, "count", False)
+            given.append((key.replace("_", "-"), values[key][at] if takes_value else None))
+        return given, words
+
+
+def _option(name: str, short: str | None, takes: str | None) -> click.Option:
+    names = [f"-{short}"] if short else []
+    names.append(f"--{name}")
+    if name in _OTHER_NAMES:
+        names.append(_OTHER_NAMES[name])
+    names.append(name.replace("-", "_"))
+    if takes is None:
+        return click.Option(names, count=True)
+    return click.Option(names, multiple=True, metavar=takes)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program's entry point."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in _SUBCOMMANDS:
+        module, function = _SUBCOMMANDS[arguments[0]]
+        code: int = getattr(import_module(module), function)(list(arguments[1:]))
+        return code
+    from pgrepl.shell import startup
+
+    topic = _help_topic(arguments)
+    if topic is not None:
+        return startup.run([("help", topic)], [])
+    try:
+        options, words = _read(list(arguments))
+    except click.BadOptionUsage as problem:
+        return startup.usage_error(_complaint(problem))
+    except click.NoSuchOption as problem:
+        return startup.usage_error(_complaint(problem))
+    return startup.run(options, words)
+
+
+def _help_topic(arguments: Sequence[str]) -> str | None:
+    for argument in arguments:
+        if argument == "--":
+            return None
+        if argument in _HELP:
+            return _HELP[argument]
+        if argument.startswith("--help="):
+            return argument.removeprefix("--help=")
+    return None
+
+
+def _read(arguments: list[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
+    """Read the options; a long one may be shortened as long as it is clear which is meant."""
+    shell = _Shell()
+    try:
+        return shell.read(arguments)
+    except click.NoSuchOption as problem:
+        short = problem.option_name
+        longer = [f"--{name}" for name in [*_OPTIONS, "variable"] if f"--{name}".startswith(short)]
+        if not short.startswith("--") or len(longer) != 1:
+            raise
+        at = next(i for i, argument in enumerate(arguments) if argument.partition("=")[0] == short)
+        arguments[at] = longer[0] + arguments[at][len(short) :]
+        return _read(arguments)
+
+
+def _complaint(problem: click.NoSuchOption | click.BadOptionUsage) -> str:
+    """As getopt_long words it."""
+    name = str(problem.option_name)
+    long = name.startswith("--")
+    if isinstance(problem, click.NoSuchOption):
+        return f"unrecognized option '{name}'" if long else f"invalid option -- '{name.lstrip('-')}'"
+    if "does not take a value" in problem.message:
+        return f"option '{name}' doesn't allow an argument"
+    return f"option '{name}' requires an argument" if long else f"option requires an argument -- '{name.lstrip('-')}'"
+
+
+if __name__ == "__main__":
+    main()

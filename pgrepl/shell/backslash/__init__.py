@@ -1,0 +1,96 @@
+r"""Backslash commands: what stands after a `\` up to the end of the line, or a `\\`.
+
+Each command is a function in one of the modules here, found by its name in `MODULES`, so that a script loads only what
+it uses. `\d` and its family are `shell.describe`'s.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pgrepl.shell.backslash.command import COMMANDS, Command
+from pgrepl.shell.conditional import Branch
+from pgrepl.shell.lexer import Lexer
+from pgrepl.shell.mainloop import MainLoop, Outcome
+from pgrepl.shell.shell import Shell
+from pgrepl.shell.slash_lexer import Argument
+
+MODULES = {
+    "branches": ("if", "elif", "else", "endif"),
+    "connecting": ("c", "connect", "conninfo", "encoding", "password", "restrict", "unrestrict"),
+    "describing": ("l", "list", "l+", "list+", "z", "zS"),
+    "files": ("!", "cd", "echo", "i", "include", "include_relative", "ir", "o", "out", "qecho", "s", "warn"),
+    "formatting": ("C", "H", "T", "a", "f", "html", "pset", "t", "x"),
+    "helping": ("?", "copyright", "errverbose", "h", "help", "q", "quit"),
+    "queries": (
+        "bind", "crosstabview", "e", "edit", "g", "gdesc", "gexec", "gset", "gx", "p", "print", "r", "reset", "w",
+        "watch", "write",
+    ),
+    "refused": ("ef", "ev", "lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink", "sf", "sf+", "sv", "sv+"),
+    "values": ("getenv", "prompt", "set", "setenv", "timing", "unset"),
+}  # fmt: skip
+
+_MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
+_BRANCHING = MODULES["branches"]
+
+
+def handle_slash(shell: Shell, lexer: Lexer, loop: MainLoop | None) -> Outcome:
+    """Run the command whose backslash the lexer has just read; `loop` is None for -c."""
+    command = Command(shell, lexer, loop)
+    if shell.restrict_key is not None and command.name != "unrestrict":
+        shell.error("backslash commands are restricted; only \\unrestrict is allowed")
+        outcome = Outcome.FAILED
+    else:
+        outcome = _run(command)
+    if outcome is Outcome.UNKNOWN:
+        shell.error(f"invalid command \\{command.name}")
+        if shell.interactive:
+            shell.hint("Try \\? for help.")
+        outcome = Outcome.FAILED
+    if outcome is Outcome.FAILED:
+        command.word(Argument.WHOLE_LINE)
+    else:
+        _eat_extra(command)
+    command.slash.end()
+    shell.query_out.flush()
+    return outcome
+
+
+def _run(command: Command) -> Outcome:
+    shell, name = command.shell, command.name
+    active = command.active
+    if shell.interactive and not active and name not in _BRANCHING:
+        shell.warning(f"\\{name} command ignored; use \\endif or Ctrl-C to exit current \\if block")
+    module = "describing" if name.startswith("d") else _MODULE_OF.get(name)
+    if name.lower() == "copy":
+        module, name = "refused", "copy"
+    if module is None:
+        return Outcome.UNKNOWN
+    if module == "describing":
+        name = "describe"
+    import_module(f"pgrepl.shell.backslash.{module}")
+    entry = COMMANDS[name]
+    if active or entry.always:
+        result = entry.run(command)
+        outcome = result if isinstance(result, Outcome) else Outcome.NEXT if result else Outcome.FAILED
+    else:
+        outcome = Outcome.NEXT
+        if entry.rest is not None:
+            command.word(entry.rest)
+    if outcome is Outcome.SEND and command.loop is not None and not command.loop.query:
+        # An empty buffer means: the previous query again.
+        command.loop.query.text = command.loop.previous
+    return outcome
+
+
+def _eat_extra(command: Command) -> None:
+    """Warn of arguments that the command did not ask for, as they are written: nothing in them is run."""
+    shell = command.shell
+    active = command.active
+    shell.conditionals.push(Branch.IGNORED)
+    try:
+        while (extra := command.word()) is not None:
+            if active:
+                shell.warning(f'\\{command.name}: extra argument "{extra}" ignored')
+    finally:
+        shell.conditionals.pop()

@@ -1,0 +1,90 @@
+"""A backslash command being run, and the register of those there are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgrepl.shell.lexer import Lexer, QueryBuffer
+from pgrepl.shell.mainloop import MainLoop, Outcome
+from pgrepl.shell.shell import Shell
+from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
+
+
+class Command:
+    """Its name, and its arguments one by one."""
+
+    def __init__(self, shell: Shell, lexer: Lexer, loop: MainLoop | None) -> None:
+        self.shell = shell
+        self.lexer = lexer
+        self.loop = loop
+        self.slash = SlashLexer(lexer, lambda: self._run_backticks if self.active else None)
+        self.name = self.slash.command()
+
+    @property
+    def active(self) -> bool:
+        return self.shell.conditionals.active
+
+    @property
+    def query(self) -> QueryBuffer | None:
+        return self.loop.query if self.loop is not None else None
+
+    def argument(self, kind: Argument = Argument.NORMAL, *, semicolon: bool = False) -> Word | None:
+        try:
+            return self.slash.argument(kind, semicolon=semicolon)
+        except UnterminatedQuote:
+            self.shell.error("unterminated quoted string")
+            return None
+
+    def word(self, kind: Argument = Argument.NORMAL, *, semicolon: bool = False) -> str | None:
+        argument = self.argument(kind, semicolon=semicolon)
+        return argument.text if argument is not None else None
+
+    def words(self, *, semicolon: bool = False) -> list[str]:
+        words = []
+        while (word := self.word(semicolon=semicolon)) is not None:
+            words.append(word)
+        return words
+
+    def missing_argument(self) -> bool:
+        self.shell.error(f"\\{self.name}: missing required argument")
+        return False
+
+    def _run_backticks(self, text: str) -> str:
+        """The output of a shell command, without its last line end."""
+        self.shell.stdout.flush()
+        done = subprocess.run(text, shell=True, stdout=subprocess.PIPE, check=False)
+        self.shell.set_shell_result(done.returncode)
+        return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+Run = Callable[[Command], "Outcome | bool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    run: Run
+    rest: Argument | None  # how an inactive branch must skip its argument, if not word by word
+    always: bool  # runs in inactive branches too, and sees to it itself
+
+
+COMMANDS: dict[str, Entry] = {}
+
+
+def command(*names: str, rest: Argument | None = None, always: bool = False) -> Callable[[Run], Run]:
+    """Register a function under its names."""
+
+    def register(run: Run) -> Run:
+        for name in names:
+            COMMANDS[name] = Entry(run, rest, always)
+        return run
+
+    return register
+
+
+def expand_tilde(name: str) -> str:
+    """`~` and `~user` at the beginning; an unknown user's stays."""
+    return os.path.expanduser(name) if re.match("~", name) else name

@@ -1,0 +1,168 @@
+r"""`\c \conninfo \encoding \password \restrict \unrestrict`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.connection import ConnectFailure, Connection, Target, at_host, from_conninfo, is_conninfo
+from pgrepl.shell.execute import run_hidden
+from pgrepl.shell.slash_lexer import Argument
+from pgrepl.shell.variables import parse_bool
+
+_REUSE = "-reuse-previous="
+
+
+@command("c", "connect")
+def connect(c: Command) -> bool:
+    first = _connect_argument(c)
+    reuse: bool | None = None
+    if first is not None and first.startswith(_REUSE):
+        value = first.removeprefix(_REUSE)
+        reuse = parse_bool(value)
+        if reuse is None:
+            c.shell.error(f'unrecognized value "{value}" for "-reuse-previous": Boolean expected')
+            return False
+        first = _connect_argument(c)
+    user, host, port = _connect_argument(c), _connect_argument(c), _connect_argument(c)
+    conninfo = first is not None and is_conninfo(first)
+    if conninfo and (user or host or port):
+        c.shell.error("Do not give user, host, or port separately when using a connection string")
+        return False
+    if reuse is None:
+        reuse = not conninfo
+    if reuse and c.shell.connection is None:
+        c.shell.error("No database connection exists to re-use parameters from")
+        return False
+    try:
+        target = _target(c, first, user, host, port, reuse=reuse)
+        connection = Connection(target, c.shell.on_notice)
+    except ConnectFailure as failure:
+        _keep_or_drop(c, str(failure))
+        return False
+    _switch(c, connection)
+    return True
+
+
+def _connect_argument(c: Command) -> str | None:
+    """A bare `-` stands for "as it is"."""
+    argument = c.argument(Argument.SQL_IDENTIFIER_HACK, semicolon=True)
+    if argument is None or (not argument.quote and argument.text in ("", "-")):
+        return None
+    return argument.text
+
+
+def _target(
+    c: Command, database: str | None, user: str | None, host: str | None, port: str | None, *, reuse: bool
+) -> Target:
+    old = c.shell.connection
+    base = old.target if reuse and old is not None else c.shell.defaults
+    if host is not None or port is not None:
+        base = at_host(base, c.shell.defaults, {"host": host or "", "port": port or ""})
+    if database is not None:
+        base = (
+            from_conninfo(base, c.shell.defaults, database)
+            if is_conninfo(database)
+            else replace(base, database=database)
+        )
+    return replace(base, user=user) if user is not None else base
+
+
+def _keep_or_drop(c: Command, message: str) -> None:
+    """A person keeps the connection there was; a script must not go on in the wrong place, so it loses it."""
+    shell = c.shell
+    if shell.interactive:
+        shell.info(message)
+        if shell.connection is not None:
+            shell.info("Previous connection kept")
+        return
+    shell.error(f"\\connect: {message}")
+    if shell.connection is not None:
+        shell.connection.close()
+        shell.connection = None
+        shell.sync_variables()
+
+
+def _switch(c: Command, connection: Connection) -> None:
+    shell, old = c.shell, c.shell.connection
+    shell.connection = connection
+    shell.sync_variables()
+    if not shell.quiet:
+        where = "" if old is not None and old.host == connection.host else f" in catalog {connection.described}"
+        shell.say(f'You are now connected to database "{connection.database}" as user "{connection.user}"{where}.')
+    if old is not None:
+        old.close()
+
+
+@command("conninfo")
+def connection_information(c: Command) -> bool:
+    connection = c.shell.connection
+    if connection is None:
+        c.shell.say("You are currently not connected to a database.")
+    else:
+        c.shell.say(
+            f'You are connected to database "{connection.database}" as user "{connection.user}"'
+            f" in catalog {connection.described}."
+        )
+    return True
+
+
+@command("encoding")
+def encoding(c: Command) -> bool:
+    shell = c.shell
+    name = c.word()
+    if name is None:
+        shell.say(shell.variables.get("ENCODING") or "UTF8")
+    elif name.lower().replace("-", "").replace("_", "") in ("utf8", "unicode"):
+        shell.variables.set("ENCODING", "UTF8")
+    else:
+        shell.error(f"{name}: invalid encoding name or conversion procedure not found")
+    return True
+
+
+@command("password")
+def password(c: Command) -> bool:
+    from pgrepl.catalog.password import make_verifier
+
+    shell = c.shell
+    user = c.word(Argument.SQL_IDENTIFIER, semicolon=True)
+    if user is None:
+        result = run_hidden(shell, "SELECT CURRENT_USER")
+        if result is None:
+            return False
+        user = result.rows[0][0] or ""
+    try:
+        first = shell.ask(f'Enter new password for user "{user}": ', echo=False)
+        second = shell.ask("Enter it again: ", echo=False)
+    except KeyboardInterrupt:
+        return False
+    if first != second:
+        shell.error("Passwords didn't match.")
+        return False
+    name = user.replace('"', '""')
+    statement = f"ALTER USER \"{name}\" PASSWORD '{make_verifier(first)}'"
+    return run_hidden(shell, statement) is not None
+
+
+@command("restrict")
+def restrict(c: Command) -> bool:
+    key = c.word(semicolon=True)
+    if not key:
+        return c.missing_argument()
+    c.shell.restrict_key = key
+    return True
+
+
+@command("unrestrict", rest=Argument.WHOLE_LINE)
+def unrestrict(c: Command) -> bool:
+    key = c.word(Argument.WHOLE_LINE, semicolon=True)
+    if not key:
+        return c.missing_argument()
+    if c.shell.restrict_key is None:
+        c.shell.error("\\unrestrict: not currently in restricted mode")
+        return False
+    if key != c.shell.restrict_key:
+        c.shell.error("\\unrestrict: wrong key")
+        return False
+    c.shell.restrict_key = None
+    return True

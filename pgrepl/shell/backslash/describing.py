@@ -1,0 +1,30 @@
+r"""`\d` and its family, `\l`, `\z`: the words are read here, the answers are `shell.describe`'s."""
+
+from __future__ import annotations
+
+from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.mainloop import Outcome
+
+
+@command("describe")
+def describe(c: Command) -> Outcome:
+    from pgrepl.shell import describe as describing
+
+    patterns = []
+    first = c.word(semicolon=True)
+    if first is not None:
+        patterns.append(first)
+        patterns += _more_patterns(c)
+    known = describing.run(c.shell, c.name, patterns)
+    return Outcome.UNKNOWN if known is None else Outcome.NEXT if known else Outcome.FAILED
+
+
+def _more_patterns(c: Command) -> list[str]:
+    r"""`\df` and `\do` take the types of arguments, `\drds` a database, `\dAc` and its like a second pattern."""
+    name = c.name
+    if name.startswith(("df", "do")):
+        return c.words(semicolon=True)
+    if name.startswith("drds") or (name.startswith("dA") and name[2:3] not in ("", "+")):
+        second = c.word(semicolon=True)
+        return [second] if second is not None else []
+    return []

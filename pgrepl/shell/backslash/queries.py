@@ -1,0 +1,258 @@
+r"""`\g` and its family, `\watch`, and the query buffer: `\e \p \r \w`."""
+
+from __future__ import annotations
+
+import re
+
+from pgrepl.shell.backslash.command import Command, command, expand_tilde
+from pgrepl.shell.mainloop import Outcome
+from pgrepl.shell.pset import set_option
+from pgrepl.shell.slash_lexer import Argument
+from pgrepl.shell.streams import PipeStream, open_output
+
+
+@command("g", "gx", always=True)
+def send(c: Command) -> Outcome:
+    """`\\g [(OPTION[=VALUE] …)] [FILE or |COMMAND]`."""
+    name = c.word(Argument.FILE_OR_PIPE)
+    if name is not None and name.startswith("("):
+        if not _one_time_options(c, name[1:]):
+            return Outcome.FAILED
+        name = c.word(Argument.FILE_OR_PIPE)
+    if not c.active:
+        return Outcome.NEXT
+    c.shell.next.output = expand_tilde(name) if name is not None else None
+    if c.name == "gx":
+        _save_options(c)
+        c.shell.set_options(expanded="on")
+    return Outcome.SEND
+
+
+def _save_options(c: Command) -> None:
+    if c.shell.next.saved_options is None:
+        c.shell.next.saved_options = c.shell.options
+
+
+def _one_time_options(c: Command, option: str | None) -> bool:
+    ok, closed = True, False
+    while not closed:
+        if option is None:
+            option = c.word()
+        if option is None:
+            if c.active:
+                c.shell.error(f"\\{c.name}: missing right parenthesis")
+                ok = False
+            break
+        closed = option.endswith(")")
+        option = option.removesuffix(")")
+        if option and c.active:
+            name, equals, value = option.partition("=")
+            _save_options(c)
+            ok = set_option(c.shell, name, value if equals else None, quiet=True) and ok
+        option = None
+    if not ok and c.active and c.shell.next.saved_options is not None:
+        c.shell.options, c.shell.next.saved_options = c.shell.next.saved_options, None
+    return ok
+
+
+@command("gset")
+def store(c: Command) -> Outcome:
+    c.shell.next.set_prefix = c.word() or ""
+    return Outcome.SEND
+
+
+@command("gdesc")
+def describe(c: Command) -> Outcome:
+    c.shell.next.describe = True
+    return Outcome.SEND
+
+
+@command("gexec")
+def execute_result(c: Command) -> Outcome:
+    c.shell.next.execute = True
+    return Outcome.SEND
+
+
+@command("bind")
+def bind(c: Command) -> bool:
+    c.shell.next.bind = c.words()
+    return True
+
+
+@command("crosstabview")
+def crosstab(c: Command) -> Outcome:
+    c.shell.next.crosstab = [c.word(semicolon=True) for _ in range(4)]
+    return Outcome.SEND
+
+
+# --- the query buffer ------------------------------------------------------------------------------------------------
+
+
+def _current_query(c: Command) -> str:
+    """What `\\g` would send."""
+    return c.loop.query.text or c.loop.previous if c.loop is not None else ""
+
+
+@command("p", "print")
+def show(c: Command) -> bool:
+    text = _current_query(c)
+    if text:
+        c.shell.say(text)
+    elif not c.shell.quiet:
+        c.shell.say("Query buffer is empty.")
+    return True
+
+
+@command("r", "reset")
+def reset(c: Command) -> bool:
+    c.lexer.query.text = ""
+    c.lexer.reset()
+    if not c.shell.quiet:
+        c.shell.say("Query buffer reset (cleared).")
+    return True
+
+
+@command("w", "write", rest=Argument.FILE_OR_PIPE)
+def write(c: Command) -> bool:
+    shell = c.shell
+    name = c.word(Argument.FILE_OR_PIPE, semicolon=True)
+    if c.loop is None:
+        shell.error("no query buffer")
+        return False
+    if name is None:
+        return c.missing_argument()
+    name = expand_tilde(name)
+    shell.stdout.flush()
+    try:
+        stream = open_output(name)
+    except OSError as error:
+        shell.error(f"{name}: {error.strerror}")
+        return False
+    text = _current_query(c)
+    if text:
+        stream.write(text + "\n")
+    status = stream.close()
+    if isinstance(stream, PipeStream):
+        shell.set_shell_result(status)
+        if status:
+            shell.error(f"{name}: {_wait_result(status)}")
+            return False
+    elif stream.error is not None:
+        shell.error(f"{name}: {stream.error.strerror}")
+        return False
+    return True
+
+
+def _wait_result(status: int) -> str:
+    """As wait_result_to_str."""
+    if status == 126:
+        return "command not executable"
+    if status == 127:
+        return "command not found"
+    if status > 0:
+        return f"child process exited with exit code {status}"
+    import signal
+
+    return f"child process was terminated by signal {-status}: {signal.strsignal(-status)}"
+
+
+@command("e", "edit")
+def edit(c: Command) -> Outcome:
+    from pgrepl.shell.editor import edit_query
+
+    shell, loop = c.shell, c.loop
+    if loop is None:
+        shell.error("no query buffer")
+        return Outcome.FAILED
+    name, line = c.word(semicolon=True), None
+    if name is not None:
+        line = c.word(semicolon=True)
+        if line is None and re.fullmatch("[0-9]+", name):
+            name, line = None, name
+    if line is not None and not re.match(r"\s*\+?0*[1-9]", line):
+        shell.error(f"invalid line number: {line}")
+        loop.query.text = ""
+        return Outcome.FAILED
+    recalled = False
+    if name is None and not loop.query:
+        loop.query.text = loop.previous
+        recalled = True
+    number = int(re.sub(r"[^0-9].*", "", line.strip().lstrip("+"))) if line is not None else None
+    file = expand_tilde(name) if name is not None else None
+    edited = edit_query(shell, loop.query.text, file, number)
+    if edited is None:
+        loop.query.text = ""
+        return Outcome.FAILED
+    if edited.changed:
+        loop.query.text = edited.text
+    elif name is not None or recalled:
+        loop.query.text = ""
+    return Outcome.EDITED
+
+
+# --- \watch ----------------------------------------------------------------------------------------------------------
+
+
+@command("watch")
+def watch(c: Command) -> bool:
+    from pgrepl.shell.watch import Watch, watch_query_buffer
+
+    settings = _watch_settings(c)
+    ok = False
+    if settings is not None:
+        if c.loop is not None and not c.loop.query:
+            c.loop.query.text = c.loop.previous
+        text = c.loop.query.text if c.loop is not None else ""
+        ok = watch_query_buffer(c.shell, text, Watch(**settings))  # type: ignore[arg-type]
+    c.lexer.query.text = ""
+    c.lexer.reset()
+    return ok
+
+
+# name: its long form, and how its value is called in messages
+_WATCH_PARAMETERS = {"i": "interval", "c": "count", "m": "min_rows"}
+_WATCH_TWICE = {
+    "interval": "interval value is specified more than once",
+    "count": "iteration count is specified more than once",
+    "min_rows": "minimum row count specified more than once",
+}
+_WATCH_WRONG = {
+    "interval": "incorrect interval value",
+    "count": "incorrect iteration count",
+    "min_rows": "incorrect minimum row count",
+}
+
+
+def _watch_settings(c: Command) -> dict[str, float | int] | None:
+    """`[i=]SECONDS c=COUNT m=ROWS`, None after a complaint."""
+    settings: dict[str, float | int] = {}
+    while (word := c.word(semicolon=True)) is not None:
+        label, equals, value = word.partition("=")
+        name = _WATCH_PARAMETERS.get(label, label) if equals else "interval"
+        value = value if equals else word
+        if name not in _WATCH_TWICE:
+            c.shell.error(f'\\watch: unrecognized parameter "{word}"')
+            return None
+        if name in settings:
+            c.shell.error(f"\\watch: {_WATCH_TWICE[name]}")
+            return None
+        number = _seconds(value) if name == "interval" else _positive(value)
+        if number is None:
+            c.shell.error(f'\\watch: {_WATCH_WRONG[name]} "{value}"')
+            return None
+        settings[name] = number
+    return settings
+
+
+def _seconds(value: str) -> float | None:
+    """What strtod makes of it: nothing is 0."""
+    try:
+        seconds = float(value) if value else 0.0
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 and "_" not in value and not value[-1:].isspace() else None
+
+
+def _positive(value: str) -> int | None:
+    found = re.fullmatch(r"\s*\+?([0-9]+)", value)
+    return int(found[1]) if found and 0 < int(found[1]) < 2**31 else None

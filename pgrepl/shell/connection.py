@@ -1,0 +1,223 @@
+"""What the shell is connected to: one session in one catalog, seen as psql sees a connection."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pgrepl.errors import PgError, Report
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import Catalog
+    from pgrepl.catalog.session import Session
+    from pgrepl.commands.base import Result
+
+CATALOG_FILE = "catalog.db"
+DEFAULT_DATABASE = "postgres"
+DEFAULT_USER = "postgres"
+PORT = "5432"
+
+Status = Literal["idle", "in transaction", "failed"]
+
+
+class ConnectFailure(Exception):
+    """No connection; the message is one line or several, without the last line end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to connect and as whom. `catalog` is a file or an SQLAlchemy URL."""
+
+    catalog: str
+    database: str = DEFAULT_DATABASE
+    user: str = DEFAULT_USER
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_conninfo(text: str) -> bool:
+    """Whether a database name is rather a connection string, as recognized_connection_string."""
+    return "=" in text or text.startswith(("postgresql://", "postgres://"))
+
+
+def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
+    """The same at another host: a folder with a catalog in it, or a catalog file; no host, or this machine: `own`."""
+    from pgrepl.replication.endpoints import ConnectionFailure, check_port, endpoints
+
+    try:
+        endpoint = endpoints({name: value for name, value in options.items() if value})[0]
+        check_port(endpoint)
+    except ConnectionFailure as failure:
+        raise ConnectFailure(str(failure)) from failure
+    if endpoint.is_local:
+        return replace(target, catalog=own.catalog)
+    if not endpoint.is_folder:
+        raise ConnectFailure(
+            f"{endpoint.name}pgrepl opens a catalog, it is no client for servers\n"
+            "\tGive a folder with a catalog.db as host, or the catalog with --catalog."
+        )
+    path = Path(endpoint.host)
+    return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE))
+
+
+def from_conninfo(target: Target, own: Target, conninfo: str) -> Target:
+    """What a connection string says put over what is known."""
+    from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
+
+    try:
+        options = parse_conninfo(conninfo)
+    except ConninfoError as problem:
+        raise ConnectFailure(str(problem).removesuffix("\n")) from problem
+    if options.keys() & {"host", "hostaddr", "port"}:
+        target = at_host(target, own, options)
+    settings = dict(target.settings)
+    settings.update(startup_settings(options.get("options", "")))
+    if "application_name" in options:
+        settings["application_name"] = options["application_name"]
+    return replace(
+        target,
+        database=options.get("dbname") or target.database,
+        user=options.get("user") or target.user,
+        settings=settings,
+    )
+
+
+def startup_settings(options: str) -> dict[str, str]:
+    """The settings in PGOPTIONS: `-c name=value`, `--name=value`; a backslash protects white space."""
+    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|[^\s\\])+", options)]
+    settings = {}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "-c" and at < len(words):
+            word = words[at]
+            at += 1
+        elif word.startswith(("-c", "--")):
+            word = word[2:]
+        else:
+            raise ConnectFailure(f"FATAL:  invalid command-line argument for server process: {word}")
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ConnectFailure(f"FATAL:  -c {word} requires a value")
+        settings[name.replace("-", "_")] = value
+    return settings
+
+
+class Connection:
+    """An open session. `on_report` gets its notices as they come."""
+
+    def __init__(self, target: Target, on_report: Callable[[Report], None]) -> None:
+        from pgrepl.catalog.engine import open_catalog
+        from pgrepl.catalog.session import Session
+
+        self.target = target
+        try:
+            self.catalog: Catalog = open_catalog(target.catalog)
+            self.session: Session = Session(
+                self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
+            )
+        except PgError as error:
+            raise ConnectFailure(_connect_message(target.catalog, error.report)) from error
+
+    # --- what psql shows of it ---------------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> str:
+        return self.target.database
+
+    @property
+    def user(self) -> str:
+        return self.target.user
+
+    @property
+    def host(self) -> str:
+        """What a subscription's `host=` would call this instance: the catalog's folder, or its URL."""
+        if "://" in self.target.catalog:
+            return self.target.catalog.partition("@")[2] or self.target.catalog
+        path = os.path.abspath(self.target.catalog)
+        return os.path.dirname(path) if os.path.basename(path) == CATALOG_FILE else path
+
+    @property
+    def described(self) -> str:
+        """The catalog for a sentence, without any password."""
+        return f'"{_without_password(self.target.catalog)}"'
+
+    @property
+    def status(self) -> Status:
+        block = self.session.transaction.block.name
+        return "in transaction" if block == "EXPLICIT" else "failed" if block == "ABORTED" else "idle"
+
+    def check_password(self, password: str) -> None:
+        """ConnectFailure if the role has a password, and it is another."""
+        from pgrepl.catalog import tables
+        from pgrepl.catalog.password import verify
+        from pgrepl.catalog.store import one
+        from pgrepl.catalog.transaction import reading
+
+        with reading(self.session):
+            role = one(self.session, tables.pg_authid, oid=self.session.authenticated_user)
+        if role is not None and role.rolpassword and not verify(password, role.rolpassword, self.user):
+            report = Report("FATAL", "28P01", f'password authentication failed for user "{self.user}"')
+            raise ConnectFailure(_connect_message(self.target.catalog, report))
+
+    def setting(self, name: str) -> str:
+        return self.session.settings.get(name)
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, text: str) -> Iterator[Result]:
+        """A simple query: the results of its statements, one after the other; PgError where one fails."""
+        from pgrepl.commands.run import run
+
+        invalid = invalid_utf8(text)
+        if invalid is not None:
+            self.session.transaction.fail_statement()
+            raise invalid
+        try:
+            yield from run(self.session, text)
+        except GeneratorExit:
+            # The rest of the string is not wanted: what it has done so far must not wait in a transaction.
+            if self.session.transaction.block.name == "IMPLICIT":
+                self.session.transaction.fail_statement()
+            raise
+
+    def close(self) -> None:
+        self.session.close()
+        self.catalog.close()
+
+
+def _connect_message(catalog: str, report: Report) -> str:
+    lines = [f'connection to catalog "{_without_password(catalog)}" failed: {report.severity}:  {report.message}']
+    if report.detail is not None:
+        lines.append(f"DETAIL:  {report.detail}")
+    if report.hint is not None:
+        lines.append(f"HINT:  {report.hint}")
+    return "\n".join(lines)
+
+
+def _without_password(catalog: str) -> str:
+    scheme, separator, rest = catalog.partition("://")
+    credentials, at, place = rest.rpartition("@")
+    if not separator or not at or ":" not in credentials:
+        return catalog
+    return f"{scheme}://{credentials.partition(':')[0]}:***@{place}"
+
+
+def invalid_utf8(text: str) -> PgError | None:
+    """The error for bytes that are no UTF-8, as report_invalid_encoding words it."""
+    if text.isascii():
+        return None
+    raw = text.encode("utf-8", "surrogateescape")
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        lead = raw[error.start]
+        length = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+        length = 1 if lead >= 0xF8 else length
+        shown = " ".join(f"0x{byte:02x}" for byte in raw[error.start : error.start + length])
+        return PgError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
+    return None

@@ -1,0 +1,502 @@
+"""Sending a query and showing what comes of it: psql's SendQuery and ExecQueryAndProcessResults.
+
+A query is what the person wrote up to a semicolon (several statements where `\\;` or -c joined them). Its results are
+printed one behind: the next is awaited first, so that the notices on the way to it come before, as in psql.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.shell import interrupt, output, streams
+from pgrepl.shell.input import standard_input
+from pgrepl.shell.lexer import Lexer, Stop
+from pgrepl.shell.shell import NextQuery, Shell
+from pgrepl.shell.streams import Stream, open_output
+from pgrepl.shell.table import PrintOptions, Table, result_table
+
+if TYPE_CHECKING:
+    from pgrepl.commands.base import Result
+
+_SAVEPOINT = "pg_psql_temporary_savepoint"
+_SAVEPOINT_ENDS = frozenset({"COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK"})
+_RETURNING = ("INSERT", "UPDATE", "DELETE", "MERGE")
+_COUNTED = re.compile(r"(?:INSERT [0-9]+|UPDATE|DELETE|SELECT|MOVE|FETCH|COPY|MERGE) ([0-9]+)")
+NOT_CONNECTED = "You are currently not connected to a database."
+
+
+def send_query(shell: Shell, query: str, copies: int | None = None) -> bool:
+    """Run what the person entered and print its results; `copies` are the COPY FROM STDIN in it, if counted."""
+    try:
+        return _send(shell, query, copies)
+    finally:
+        if shell.next.saved_options is not None:
+            shell.options = shell.next.saved_options
+        shell.next = NextQuery()
+
+
+def _send(shell: Shell, query: str, copies: int | None) -> bool:
+    connection, variables = shell.connection, shell.variables
+    if connection is None:
+        shell.error(NOT_CONNECTED)
+        return False
+    if variables.on("SINGLESTEP"):
+        if not _confirmed(shell, query):
+            return False
+    elif variables.word("ECHO") == "queries":
+        shell.say(query)
+        shell.stdout.flush()
+    if shell.log_file is not None:
+        shell.log_file.write(f"/******** QUERY *********/\n{query}\n/************************/\n\n")
+        shell.log_file.flush()
+
+    if connection.status == "idle" and not variables.on("AUTOCOMMIT") and not runs_outside_block(query):
+        if not _quietly(shell, "BEGIN"):
+            return False
+    savepoint = connection.status == "in transaction" and _rolls_back_errors(shell)
+    if savepoint and not _quietly(shell, f"SAVEPOINT {_SAVEPOINT}"):
+        return False
+
+    # \timing set by the query itself counts from the next one on.
+    timing = shell.timing
+    run = _Run(shell, query)
+    ok = run.describe() if shell.next.describe else run.execute(copies) > 0
+    if not ok and variables.word("ECHO") == "errors":
+        shell.info(f"STATEMENT:  {query}")
+    if savepoint:
+        if connection.status == "failed":
+            ok = _quietly(shell, f"ROLLBACK TO {_SAVEPOINT}") and ok
+        elif connection.status == "in transaction" and not run.savepoint_gone:
+            ok = _quietly(shell, f"RELEASE {_SAVEPOINT}") and ok
+    if timing:
+        print_timing(shell, run.elapsed)
+    encoding = connection.setting("client_encoding")
+    if encoding != variables.get("ENCODING"):
+        variables.set("ENCODING", encoding)
+    return ok
+
+
+def _rolls_back_errors(shell: Shell) -> bool:
+    """ON_ERROR_ROLLBACK: an error undoes its statement only, not the transaction."""
+    if shell.variables.word("ON_ERROR_ROLLBACK") == "interactive":
+        return shell.interactive
+    return shell.variables.on("ON_ERROR_ROLLBACK")
+
+
+def _confirmed(shell: Shell, query: str) -> bool:
+    shell.stdout.write(
+        "/**(Single step mode: verify command)******************************************/\n"
+        f"{query}\n"
+        "/**(press return to proceed or enter x and return to cancel)*******************/\n"
+    )
+    shell.stdout.flush()
+    answer = standard_input().read_line()
+    return not (answer or "").startswith("x") and not shell.cancelled
+
+
+def run_hidden(shell: Shell, query: str) -> Result | None:
+    """A query of the shell's own (PSQLexec): shown with -E, its error printed; None if it failed or is only shown."""
+    if shell.connection is None:
+        shell.error(NOT_CONNECTED)
+        return None
+    if not shell.echo_hidden(query):
+        return None
+    try:
+        with interrupt.cancels_query():
+            results = list(shell.connection.run(query))
+    except PgError as error:
+        _remember_error(shell, error, query)
+        shell.report(error.report, query)
+        return None
+    return results[-1] if results else None
+
+
+def _quietly(shell: Shell, command: str) -> bool:
+    """A transaction command around the person's query; only its error is seen."""
+    assert shell.connection is not None
+    try:
+        with interrupt.cancels_query():
+            for _ in shell.connection.run(command):
+                pass
+    except PgError as error:
+        _remember_error(shell, error, command)
+        shell.report(error.report, command)
+        return False
+    return True
+
+
+def _remember_error(shell: Shell, error: PgError, query: str) -> None:
+    shell.last_error = (error.report, query)
+
+
+def set_error_variables(shell: Shell, error: PgError) -> None:
+    for name, value in (
+        ("ERROR", "true"),
+        ("SQLSTATE", error.sqlstate),
+        ("ROW_COUNT", "0"),
+        ("LAST_ERROR_SQLSTATE", error.sqlstate),
+        ("LAST_ERROR_MESSAGE", error.message),
+    ):
+        shell.variables.set(name, value)
+
+
+def set_success_variables(shell: Shell, row_count: str) -> None:
+    for name, value in (("ERROR", "false"), ("SQLSTATE", "00000"), ("ROW_COUNT", row_count)):
+        shell.variables.set(name, value)
+
+
+def row_count(result: Result | None) -> str:
+    """The number in a command tag, as PQcmdTuples finds it."""
+    found = _COUNTED.fullmatch(result.tag or "") if result is not None else None
+    return found[1] if found else "0"
+
+
+class _Run:
+    """One query on its way: its results, its `\\g` output, its time."""
+
+    def __init__(
+        self, shell: Shell, query: str, *, options: PrintOptions | None = None, stream: Stream | None = None
+    ) -> None:
+        assert shell.connection is not None
+        self.shell = shell
+        self.connection = shell.connection
+        self.query = query
+        self.options = options  # \watch: instead of the shell's
+        self.stream = stream  # \watch: its pager
+        self.elapsed = 0.0
+        self.savepoint_gone = False
+        self.watched = options is not None
+        self._started = time.monotonic()
+        self._file: Stream | None = None
+
+    def execute(self, copies: int | None, min_rows: int = 0) -> int:
+        """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
+        shell = self.shell
+        if shell.next.bind is not None:
+            problem = _extended_query_problem(shell.next.bind, self.query)
+            if problem is not None:
+                self._fail(problem)
+                return -1
+        if copies is None:
+            copies = _count_copies(shell, self.query)
+        results = self._results()
+        ok, stop_early = True, False
+        current, failure = next(results)
+        if min_rows and current is not None and len(current.rows) < min_rows:
+            stop_early = True
+        if current is None and failure is None and not self.watched:
+            set_success_variables(shell, "0")
+        while current is not None:
+            following, failure = next(results) if failure is None else (None, None)
+            self.elapsed = (time.monotonic() - self._started) * 1000
+            tag = current.tag or ""
+            self.savepoint_gone = self.savepoint_gone or tag in _SAVEPOINT_ENDS
+            last = following is None and failure is None
+            chunked = False
+            if ok:
+                ok, chunked = self._show(current, last)
+            if last and not self.watched and not chunked:
+                set_success_variables(shell, row_count(current))
+            current = following
+        if failure is not None:
+            self._fail(failure)
+            ok = False
+        self._close_file()
+        for _ in range(copies if not ok else 0):
+            skip_copy_data(shell)
+        if shell.cancelled or stop_early:
+            return 0
+        return 1 if ok else -1
+
+    def _results(self) -> Iterator[tuple[Result | None, PgError | None]]:
+        """Each result, then (None, the error) or (None, None)."""
+        iterator = iter(self.connection.run(self.query))
+        while True:
+            try:
+                with interrupt.cancels_query():
+                    result = next(iterator, None)
+            except PgError as error:
+                yield None, error
+                return
+            yield result, None
+            if result is None:
+                return
+
+    def _fail(self, error: PgError) -> None:
+        self.elapsed = (time.monotonic() - self._started) * 1000
+        _remember_error(self.shell, error, self.query)
+        self.shell.report(error.report, self.query)
+        if not self.watched:
+            set_error_variables(self.shell, error)
+
+    # --- showing -----------------------------------------------------------------------------------------------------
+
+    def _show(self, result: Result, last: bool) -> tuple[bool, bool]:
+        """Print a result, or do with the last one what the command asked; and whether it was printed in portions."""
+        shell, wanted = self.shell, self.shell.next
+        shown = last or shell.variables.on("SHOW_ALL_RESULTS")
+        ok, chunked = True, False
+        if result.columns is not None:
+            if not self._open_file():
+                return False, False
+            if last and wanted.set_prefix is not None:
+                ok = self._store(result, wanted.set_prefix)
+            elif last and wanted.execute:
+                ok = self._execute_cells(result)
+            elif last and wanted.crosstab is not None:
+                from pgrepl.shell.crosstab import print_crosstab
+
+                ok = print_crosstab(shell, result, wanted.crosstab)
+            elif shown:
+                chunk = 0 if self.watched or not shell.variables.on("SHOW_ALL_RESULTS") else self._chunk_size()
+                chunked = chunk > 0 and bool(result.rows)
+                ok = self._print_portions(result, chunk) if chunked else self._print(result)
+        if shown:
+            self._print_tag(result)
+        return ok, chunked
+
+    def _chunk_size(self) -> int:
+        return max(self.shell.variables.number("FETCH_COUNT"), 0)
+
+    def _target(self) -> Stream:
+        return self._file or self.stream or self.shell.query_out
+
+    def _print(self, result: Result) -> bool:
+        options = self.options or self.shell.options
+        return self.shell.print_table(_table(result, options), options, self._target())
+
+    def _print_portions(self, result: Result, size: int) -> bool:
+        """FETCH_COUNT: each portion is a table of its own width; the last one, without rows, is the footer."""
+        shell, target = self.shell, self._target()
+        options = replace(self.options or shell.options, start_table=True, stop_table=False, prior_records=0)
+        pager = None
+        if target.is_stdout:
+            target.flush()
+            pager = streams.pager(streams.MANY_LINES, options.pager, options.pager_min_lines)
+        stream: Stream = pager or target
+        set_success_variables(shell, str(len(result.rows)))
+        ok = True
+        for begin in range(0, len(result.rows) + size, size):
+            rows = result.rows[begin : begin + size]
+            options = replace(
+                options,
+                start_table=begin == 0,
+                stop_table=begin >= len(result.rows),
+                prior_records=min(begin, len(result.rows)),
+            )
+            if not rows and begin < len(result.rows):
+                continue
+            table = _table(replace(result, rows=rows), options)
+            output.print_table(table, options, stream, is_pager=pager is not None, log=shell.log_file)
+            stream.flush()
+            ok = ok and stream.error is None
+        if pager is not None:
+            pager.close()
+        return ok
+
+    def _print_tag(self, result: Result) -> None:
+        shell = self.shell
+        if result.tag is None or (result.columns is not None and not result.tag.startswith(_RETURNING)):
+            return
+        # The tag goes where results go, even if \g sends the rows elsewhere.
+        stream = self.stream or shell.query_out
+        if not shell.quiet:
+            if shell.options.format == "html":
+                stream.write(f"<p>{result.tag}</p>\n")
+            else:
+                stream.write(result.tag + "\n")
+            stream.flush()
+        if shell.log_file is not None:
+            shell.log_file.write(result.tag + "\n")
+        shell.variables.set("LASTOID", "0")
+
+    def _store(self, result: Result, prefix: str) -> bool:
+        """`\\gset`: each column of the one row becomes a variable, NULL unsets it."""
+        shell = self.shell
+        if len(result.rows) != 1:
+            shell.error("no rows returned for \\gset" if not result.rows else "more than one row returned for \\gset")
+            return False
+        for column, value in zip(result.columns or (), result.rows[0], strict=True):
+            name = prefix + column.name
+            if shell.variables.special(name):
+                shell.warning(f'attempt to \\gset into specially treated variable "{name}" ignored')
+            elif not shell.variables.set(name, value):
+                return False
+        return True
+
+    def _execute_cells(self, result: Result) -> bool:
+        """`\\gexec`: every value is a query of its own."""
+        shell = self.shell
+        ok = True
+        for value in (value for row in result.rows for value in row if value is not None):
+            if shell.cancelled:
+                return ok
+            if shell.variables.word("ECHO") == "all" and not shell.variables.on("SINGLESTEP"):
+                shell.say(value)
+                shell.stdout.flush()
+            kept, shell.next = shell.next, NextQuery()
+            try:
+                done = send_query(shell, value)
+            finally:
+                shell.next = kept
+            if not done:
+                ok = False
+                if shell.variables.on("ON_ERROR_STOP"):
+                    break
+        return ok
+
+    def _open_file(self) -> bool:
+        name = self.shell.next.output
+        if name is None or self._file is not None:
+            return True
+        self.shell.stdout.flush()
+        try:
+            self._file = open_output(name)
+        except OSError as error:
+            self.shell.error(f"{name}: {error.strerror}")
+            return False
+        return True
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            status = self._file.close()
+            if self._file.is_pipe:
+                self.shell.set_shell_result(status)
+
+    # --- \gdesc ------------------------------------------------------------------------------------------------------
+
+    def describe(self) -> bool:
+        """The names and types of the result's columns, without executing the query."""
+        from pgrepl.commands.run import describe
+        from pgrepl.types.names import format_type
+        from pgrepl.types.oids import TEXT
+
+        shell = self.shell
+        try:
+            with interrupt.cancels_query():
+                columns = describe(self.connection.session, self.query)
+        except PgError as error:
+            self._fail(error)
+            return False
+        self.elapsed = (time.monotonic() - self._started) * 1000
+        if not columns:
+            shell.query_out.write("The command has no result, or the result has no columns.\n")
+            set_success_variables(shell, "0")
+            return True
+        rows = [(column.name, format_type(column.type, column.typmod)) for column in columns]
+        ok = shell.print_table(result_table(("Column", "Type"), (TEXT, TEXT), rows, shell.options))
+        set_success_variables(shell, str(len(rows)))
+        return ok
+
+
+def watch_query(shell: Shell, query: str, options: PrintOptions, stream: Stream | None, min_rows: int) -> int:
+    """One round of `\\watch`: 1 to go on, 0 to stop, -1 after an error."""
+    if shell.connection is None:
+        shell.error(NOT_CONNECTED)
+        return 0
+    run = _Run(shell, query, options=options, stream=stream)
+    status = run.execute(None, min_rows)
+    if shell.timing:
+        print_timing(shell, run.elapsed)
+    return status
+
+
+def _table(result: Result, options: PrintOptions) -> Table:
+    columns = result.columns or ()
+    return result_table([column.name for column in columns], [column.type for column in columns], result.rows, options)
+
+
+def _extended_query_problem(parameters: list[str], query: str) -> PgError | None:
+    if parameters:
+        from pgrepl.errors import unsupported
+
+        return unsupported("\\bind with parameters")
+    return None
+
+
+def _count_copies(shell: Shell, query: str) -> int:
+    """COPY … FROM STDIN in a query that no script's lexer has seen: -c, `\\gexec`, `\\g` after `\\e`."""
+    if "copy" not in query.lower():
+        return 0
+    lexer = Lexer(shell.lookup, shell.warning, shell.standard_strings)
+    lexer.begin(query)
+    stop, _ = lexer.scan()
+    while stop is Stop.SEMICOLON:
+        stop, _ = lexer.scan()
+    return lexer.count_copies() if stop is Stop.END_OF_LINE else 0
+
+
+def skip_copy_data(shell: Shell) -> None:
+    """The rows of a COPY that failed are not commands: read past them. A person is not asked for any."""
+    if shell.interactive or (shell.source is None and os.isatty(0)):
+        return
+    source = shell.source or standard_input()
+    while True:
+        line = source.read_line()
+        if line is None:
+            return
+        shell.line_number += 1
+        if line.rstrip("\r") == "\\.":
+            return
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def print_timing(shell: Shell, milliseconds: float) -> None:
+    """`Time: 1.234 ms`, above a second also in larger units, as PrintTiming."""
+    shell.stdout.write(f"Time: {milliseconds:.3f} ms{_broken_down(milliseconds)}\n")
+
+
+def _broken_down(milliseconds: float) -> str:
+    if milliseconds < 1000.0:
+        return ""
+    seconds = milliseconds / 1000.0
+    minutes = math.floor(seconds / 60.0)
+    seconds -= 60.0 * minutes
+    if minutes < 60:
+        return f" ({minutes:02d}:{seconds:06.3f})"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f" ({hours:02d}:{minutes:02d}:{seconds:06.3f})"
+    days, hours = divmod(hours, 24)
+    return f" ({days} d {hours:02d}:{minutes:02d}:{seconds:06.3f})"
+
+
+# --- AUTOCOMMIT off --------------------------------------------------------------------------------------------------
+
+_FIRST_WORDS = re.compile(r"(?:\s+|--[^\n]*\n?|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
+_BLOCK_COMMANDS = frozenset({"abort", "begin", "start", "commit", "end", "rollback", "vacuum"})
+
+
+def runs_outside_block(query: str) -> bool:
+    """Whether a query must not get a BEGIN before it, judged by its first words as command_no_begin does."""
+    words: list[str] = []
+    at = 0
+    while len(words) < 4 and (found := _FIRST_WORDS.match(query, at)):
+        words.append(found[1].lower())
+        at = found.end()
+    first, rest = (words[0], words[1:]) if words else ("", [])
+    second = rest[0] if rest else ""
+    if first in _BLOCK_COMMANDS:
+        return True
+    if first == "prepare":
+        return second == "transaction"
+    if first == "cluster":
+        return not rest
+    if first == "create":
+        index = rest[1:] if second == "unique" else rest
+        return second in ("database", "tablespace") or index[:2] == ["index", "concurrently"]
+    if first == "alter":
+        return second == "system"
+    if first in ("drop", "reindex"):
+        concurrently = second in ("index", "table") and rest[1:2] == ["concurrently"]
+        return second in ("database", "system", "tablespace") or concurrently
+    return first == "discard" and second == "all"

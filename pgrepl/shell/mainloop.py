@@ -1,0 +1,325 @@
+"""Reading commands and running them, from a script or a person: psql's MainLoop.
+
+A line is scanned up to a semicolon, a backslash or its end. What a semicolon ends is sent; a backslash command is
+handed to `backslash`; the rest waits in the query buffer for the next line.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import Enum, auto
+from typing import Protocol
+
+from pgrepl.shell import interrupt
+from pgrepl.shell.conditional import Conditionals
+from pgrepl.shell.execute import send_query
+from pgrepl.shell.input import LineReader, ReadFailure, standard_input
+from pgrepl.shell.lexer import Lexer, Prompt, QueryBuffer, Stop
+from pgrepl.shell.shell import FAILURE, NO_CONNECTION, SCRIPT_ERROR, SUCCESS, Shell
+
+
+class Outcome(Enum):
+    """What a backslash command wants of the loop."""
+
+    SEND = auto()
+    NEXT = auto()
+    QUIT = auto()
+    EDITED = auto()  # the query buffer holds new text to be scanned
+    FAILED = auto()
+    UNKNOWN = auto()
+
+
+class Person(Protocol):
+    """Somebody at a terminal, who types lines when prompted."""
+
+    def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
+        """The next line, None at the end of input. KeyboardInterrupt if the line was abandoned."""
+
+    def remember(self, line: str) -> None:
+        """A line that belongs into the history."""
+
+    def flush_history(self) -> None:
+        """What was remembered since the last call is one entry."""
+
+    def history(self) -> list[str] | None:
+        """All entries, None if none are kept."""
+
+
+class MainLoop:
+    """One script, or the session with a person. `\\i` runs another inside it."""
+
+    def __init__(self, shell: Shell, source: LineReader | None = None, person: Person | None = None) -> None:
+        self.shell = shell
+        self.source = source
+        self.person = person
+        self.lexer = Lexer(shell.lookup, shell.warning)
+        self.previous = ""  # the query sent last, for \g on an empty buffer
+        self.prompt = Prompt.READY
+
+    @property
+    def query(self) -> QueryBuffer:
+        return self.lexer.query
+
+    def run(self) -> int:
+        """Until the end of input, `\\q`, or an error with ON_ERROR_STOP; the exit code."""
+        shell = self.shell
+        kept = (shell.source, shell.interactive, shell.line_number, shell.conditionals)
+        shell.source, shell.interactive = self.source, self.person is not None
+        shell.line_number, shell.statement_line = 0, 1
+        shell.conditionals = Conditionals()
+        try:
+            return self._run()
+        finally:
+            shell.source, shell.interactive, shell.line_number, shell.conditionals = kept
+
+    def _run(self) -> int:
+        shell = self.shell
+        status, stop_on_error = SUCCESS, False
+        outcome = Outcome.NEXT
+        end_of_files = 0
+        while status == SUCCESS:
+            if shell.cancelled:
+                if self.person is None:
+                    status = SCRIPT_ERROR
+                    break
+                shell.cancelled = False
+            shell.stdout.flush()
+            try:
+                line = self._read_line()
+            except KeyboardInterrupt:
+                self._abandon()
+                if self.person is None:
+                    status = SCRIPT_ERROR
+                end_of_files, outcome = 0, Outcome.NEXT
+                continue
+            except ReadFailure as failure:
+                shell.error(f"could not read from input file: {failure}")
+                status = FAILURE
+                break
+            if line is None:
+                end_of_files += 1
+                if self.person is not None:
+                    if end_of_files < shell.variables.number("IGNOREEOF"):
+                        if not shell.quiet:
+                            shell.say('Use "\\q" to leave pgrepl.')
+                        continue
+                    shell.say("" if shell.quiet else "\\q")
+                break
+            end_of_files = 0
+            shell.line_number += 1
+            if shell.line_number == 1:
+                line = line.removeprefix("\ufeff")
+                if self.person is None and line.startswith("PGDMP"):
+                    shell.say("The input is a PostgreSQL custom-format dump.")
+                    shell.say("Use the pg_restore command-line client to restore this dump to a database.\n")
+                    status = FAILURE
+                    break
+            if not line and not self.lexer.in_quotes:
+                continue
+            if self.person is not None:
+                assisted = self._assist(line)
+                if assisted is not None:
+                    if assisted is Outcome.QUIT:
+                        break
+                    continue
+            elif shell.variables.word("ECHO") == "all":
+                shell.say(line)
+                shell.stdout.flush()
+            stop_on_error = shell.variables.on("ON_ERROR_STOP")
+            ok, outcome = self._process(line, stop_on_error, outcome)
+            if outcome is Outcome.QUIT:
+                break
+            if self.person is None:
+                if not ok and stop_on_error:
+                    status = SCRIPT_ERROR
+                elif shell.connection is None:
+                    status = NO_CONNECTION
+        return self._end(status, stop_on_error, outcome)
+
+    def _read_line(self) -> str | None:
+        with interrupt.stops_waiting():
+            if self.person is None:
+                assert self.source is not None
+                return self.source.read_line()
+            if not self.query:
+                self.prompt = Prompt.READY
+            return self.person.read_line(self.prompt, self)
+
+    def _abandon(self) -> None:
+        """Ctrl-C while waiting: what was typed is forgotten, and the innermost \\if with it."""
+        shell = self.shell
+        self.lexer.finish()
+        self.lexer.reset()
+        self.query.text = ""
+        self.prompt = Prompt.READY
+        shell.statement_line = 1
+        shell.cancelled = False
+        if self.person is not None:
+            if shell.conditionals:
+                shell.error("\\if: escaped")
+                shell.conditionals.pop()
+
+    def _assist(self, line: str) -> Outcome | None:
+        """`help`, `quit` and `exit` on a line of their own are commands for a person; NEXT if the line was one."""
+        shell = self.shell
+        word = line.rstrip(" \t\n\r\f\v")
+        word = word.removesuffix(";").rstrip(" \t\n\r\f\v").lower()
+        begun = bool(self.query)
+        in_text = self.prompt not in (Prompt.READY, Prompt.CONTINUE, Prompt.PAREN)
+        if word == "help":
+            if begun:
+                shell.say("Use \\? for help or press control-C to clear the input buffer.")
+                return None
+            shell.say("You are using pgrepl, PostgreSQL's logical replication for tables in a lake.")
+            shell.say("Type:  \\copyright for distribution terms")
+            shell.say("       \\h for help with SQL commands")
+            shell.say("       \\? for help with pgrepl commands")
+            shell.say("       \\g or terminate with semicolon to execute query")
+            shell.say("       \\q to quit")
+            return Outcome.NEXT
+        if word in ("quit", "exit"):
+            if not begun:
+                return Outcome.QUIT
+            shell.say("Use control-D to quit." if in_text else "Use \\q to quit.")
+        elif line.startswith("\\q") and begun and in_text:
+            shell.say("Use control-D to quit.")
+        return None
+
+    def _process(self, line: str, stop_on_error: bool, outcome: Outcome) -> tuple[bool, Outcome]:
+        """Scan one line and do what it says; whether the last thing went well, and what it was."""
+        from pgrepl.shell.backslash import handle_slash
+
+        shell, lexer = self.shell, self.lexer
+        added_newline = -1
+        if self.query:
+            self.query.append("\n")
+            added_newline = len(self.query)
+        lexer.standard_strings = shell.standard_strings
+        lexer.begin(line)
+        ok, in_history = True, False
+        while ok or not stop_on_error:
+            before = len(self.query)
+            stop, self.prompt = lexer.scan()
+            if self.person is not None and len(self.query) > before:
+                shell.statement_line += self.query.text.count("\n", before)
+            if stop is Stop.END_OF_LINE:
+                shell.statement_line += 1
+            if stop is Stop.SEMICOLON or (stop is Stop.END_OF_LINE and shell.variables.on("SINGLELINE")):
+                if self.person is not None and not in_history:
+                    self.person.remember(line)
+                    self.person.flush_history()
+                    in_history = True
+                ok, outcome = self._send(counted=True), Outcome.SEND
+                if shell.conditionals.active:
+                    added_newline = -1
+            elif stop is Stop.BACKSLASH:
+                if len(self.query) == added_newline:
+                    # Only the backslash command stands on the line: it leaves the query as it was.
+                    self.query.text = self.query.text[:-1]
+                    if self.person is not None:
+                        self.person.flush_history()
+                added_newline = -1
+                if self.person is not None and not in_history:
+                    self.person.remember(line)
+                    self.person.flush_history()
+                    in_history = True
+                outcome = handle_slash(shell, lexer, self)
+                ok = outcome is not Outcome.FAILED
+                shell.statement_line = 1
+                if outcome is Outcome.SEND:
+                    ok = self._send(counted=False)
+                elif outcome is Outcome.EDITED:
+                    line = self._rescan()
+                    in_history = False
+                elif outcome is Outcome.QUIT:
+                    break
+            if stop in (Stop.INCOMPLETE, Stop.END_OF_LINE):
+                break
+        if self.person is not None:
+            if not in_history:
+                self.person.remember(line)
+            if not self.query:
+                self.person.flush_history()
+        lexer.finish()
+        return ok, outcome
+
+    def _send(self, *, counted: bool) -> bool:
+        """Send the query buffer, unless it stands in a branch that is not taken. `counted`: the lexer has read it."""
+        shell = self.shell
+        shell.statement_line = 1
+        if not shell.conditionals.active:
+            if self.person is not None:
+                shell.error("query ignored; use \\endif or Ctrl-C to exit current \\if block")
+            return True
+        text = self.query.text
+        ok = send_query(shell, text, self.lexer.count_copies() if counted else None)
+        self.previous = text
+        self.query.text = ""
+        self.lexer.reset()
+        return ok
+
+    def _rescan(self) -> str:
+        r"""After `\e`: what came back from the editor is the line now."""
+        text = self.query.text
+        if text and not text.endswith("\n"):
+            text += "\n"
+        self.lexer.finish()
+        self.query.text = ""
+        self.lexer.reset()
+        self.lexer.begin(text)
+        self.prompt = Prompt.READY
+        return text
+
+    def _end(self, status: int, stop_on_error: bool, outcome: Outcome) -> int:
+        """The end of input: a script's last query needs no semicolon, but its `\\if` blocks need their ends."""
+        shell = self.shell
+        if self.query and self.person is None and status == SUCCESS:
+            ok = self._send(counted=True)
+            if not ok and stop_on_error:
+                status = SCRIPT_ERROR
+            elif shell.connection is None:
+                status = NO_CONNECTION
+        if outcome is not Outcome.QUIT and status != SCRIPT_ERROR and shell.conditionals:
+            shell.error("reached EOF without finding closing \\endif(s)")
+            if stop_on_error and self.person is None:
+                status = SCRIPT_ERROR
+        return status
+
+
+def run_file(shell: Shell, name: str | None, *, relative: bool = False) -> int:
+    r"""Run a script: `-f`, `\i`; `-` or None is standard input. `relative` as `\ir`: to the script that includes it."""
+    if name is None or name == "-":
+        shown = None if name is None else "<stdin>"
+        return _run_named(shell, standard_input(), shown)
+    name = os.path.normpath(name) if name else name
+    if relative and shell.source_name is not None and not os.path.isabs(name):
+        name = os.path.normpath(os.path.join(os.path.dirname(shell.source_name), name))
+    try:
+        file = None if os.path.isdir(name) else open(name, "rb")  # noqa: SIM115
+    except OSError as error:
+        shell.error(f"{name}: {error.strerror}")
+        return FAILURE
+    if file is None:
+        # As fopen(3) has it, a directory can be opened but not read.
+        return _run_named(shell, _Directory(), name)
+    with file:
+        return _run_named(shell, LineReader(file), name)
+
+
+class _Directory(LineReader):
+    def __init__(self) -> None:
+        pass
+
+    def read_line(self) -> str | None:
+        raise ReadFailure("Is a directory")
+
+
+def _run_named(shell: Shell, reader: LineReader, name: str | None) -> int:
+    kept = shell.source_name
+    shell.source_name = name
+    shell.terse_messages = name is None
+    try:
+        return MainLoop(shell, reader).run()
+    finally:
+        shell.source_name = kept
+        shell.terse_messages = kept is None

@@ -1,0 +1,39 @@
+r"""Makes data/sql_help.json from what psql 17 prints: `psql -X -c '\h *' | python -m pgrepl.shell.make_sql_help`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+_ENTRY = re.compile(
+    r"^Command:     ([^\n]*)\nDescription: ([^\n]*)\nSyntax:\n(.*?)\n\n"
+    r"URL: https://www\.postgresql\.org/docs/17/([^\n]*)\.html\n\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+# The commands that pgrepl has.
+COMMANDS = """
+ABORT, ALTER DATABASE, ALTER GROUP, ALTER INDEX, ALTER PUBLICATION, ALTER ROLE, ALTER SCHEMA, ALTER SEQUENCE,
+ALTER SUBSCRIPTION, ALTER TABLE, ALTER USER, ALTER VIEW, BEGIN, COMMENT, COMMIT, CREATE DATABASE, CREATE GROUP,
+CREATE INDEX, CREATE PUBLICATION, CREATE ROLE, CREATE SCHEMA, CREATE SEQUENCE, CREATE SUBSCRIPTION, CREATE TABLE,
+CREATE USER, CREATE VIEW, DISCARD, DROP DATABASE, DROP GROUP, DROP INDEX, DROP OWNED, DROP PUBLICATION, DROP ROLE,
+DROP SCHEMA, DROP SEQUENCE, DROP SUBSCRIPTION, DROP TABLE, DROP USER, DROP VIEW, END, GRANT, REASSIGN OWNED,
+RELEASE SAVEPOINT, RESET, REVOKE, ROLLBACK, ROLLBACK TO SAVEPOINT, SAVEPOINT, SELECT, SET, SET ROLE,
+SET SESSION AUTHORIZATION, SET TRANSACTION, SHOW, START TRANSACTION, TABLE, VALUES, WITH
+"""
+
+
+def main() -> None:
+    wanted = {name.strip() for name in COMMANDS.split(",")}
+    found = [list(entry) for entry in _ENTRY.findall(sys.stdin.read()) if entry[0] in wanted]
+    missing = wanted - {entry[0] for entry in found}
+    if missing:
+        sys.exit(f"no help for {', '.join(sorted(missing))}")
+    target = Path(__file__).parent / "data" / "sql_help.json"
+    target.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Somebody at a terminal without line editing (-n): prompts are printed, lines are read as they come."""
+
+from __future__ import annotations
+
+from pgrepl.shell.input import standard_input
+from pgrepl.shell.lexer import Prompt
+from pgrepl.shell.mainloop import MainLoop
+from pgrepl.shell.prompt import INVISIBLE_BEGIN, INVISIBLE_END, prompt_text
+from pgrepl.shell.shell import Shell
+
+
+class PlainPerson:
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+
+    def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
+        shown = prompt_text(self.shell, prompt).replace(INVISIBLE_BEGIN, "").replace(INVISIBLE_END, "")
+        self.shell.stdout.write(shown)
+        self.shell.stdout.flush()
+        try:
+            return standard_input().read_line()
+        except KeyboardInterrupt:
+            self.shell.say("")
+            raise
+
+    def remember(self, line: str) -> None:
+        """Nothing is kept."""
+
+    def flush_history(self) -> None:
+        """Nothing is kept."""
+
+    def history(self) -> list[str] | None:
+        return None

@@ -1,0 +1,277 @@
+"""The shell's state, what psql keeps in `pset`: connection, streams, variables, print options, the command at hand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Literal
+
+from pgrepl import __version__
+from pgrepl.errors import Report
+from pgrepl.shell import output
+from pgrepl.shell.conditional import Conditionals
+from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, Target
+from pgrepl.shell.input import LineReader, standard_input
+from pgrepl.shell.lexer import Quoting
+from pgrepl.shell.report import message_text
+from pgrepl.shell.streams import Stream, open_output
+from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.variables import Variables
+
+SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
+PROGRAM = "pgrepl"
+
+# The PostgreSQL whose words these are.
+SPOKEN_VERSION = "17.10"
+SPOKEN_VERSION_NUM = "170010"
+
+DEFAULT_PROMPTS = {"PROMPT1": "%/%R%x%# ", "PROMPT2": "%/%R%x%# ", "PROMPT3": ">> "}
+
+_CONNECTION_VARIABLES = ("DBNAME", "USER", "HOST", "PORT", "ENCODING", "SERVER_VERSION_NAME", "SERVER_VERSION_NUM")
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(slots=True)
+class NextQuery:
+    r"""What `\g` and its like ask for the query they send, and for no other."""
+
+    output: str | None = None  # \g FILE
+    saved_options: PrintOptions | None = None  # print options to return to
+    set_prefix: str | None = None  # \gset
+    describe: bool = False  # \gdesc
+    execute: bool = False  # \gexec
+    bind: list[str] | None = None  # \bind
+    crosstab: list[str | None] | None = None  # \crosstabview
+
+
+class Shell:
+    def __init__(self) -> None:
+        self.stdout = Stream(1)
+        self.stderr = Stream(2, buffered=False)
+        self.query_out: Stream = self.stdout
+        self.log_file: Stream | None = None
+        self.options = PrintOptions()
+        self.variables = Variables(self.error)
+        self.connection: Connection | None = None
+        self.defaults = Target(CATALOG_FILE)  # where and as whom to connect when nobody says
+        self.conditionals = Conditionals()  # of the script being read
+        self.next = NextQuery()
+        self.last_error: tuple[Report, str] | None = None
+        self.timing = False
+        self.restrict_key: str | None = None
+        self.not_terminal = not (os.isatty(0) and os.isatty(1))
+        self.interactive = False  # commands come from a person
+        self.source: LineReader | None = None  # where they come from otherwise
+        self.source_name: str | None = None  # the script's name for messages
+        self.line_number = 0
+        self.statement_line = 1
+        self.terse_messages = False  # no "pgrepl: error:" before them
+        self.cancelled = False
+        self._set_up_variables()
+
+    def _set_up_variables(self) -> None:
+        for name, value in {
+            "VERSION": f"pgrepl {__version__} (PostgreSQL {SPOKEN_VERSION})",
+            "VERSION_NAME": SPOKEN_VERSION,
+            "VERSION_NUM": SPOKEN_VERSION_NUM,
+            "LAST_ERROR_MESSAGE": "",
+            "LAST_ERROR_SQLSTATE": "00000",
+            "AUTOCOMMIT": "on",
+            "SHOW_ALL_RESULTS": "on",
+            **DEFAULT_PROMPTS,
+        }.items():
+            self.variables.set(name, value)
+
+    # --- saying things -----------------------------------------------------------------------------------------------
+
+    def log(self, severity: Severity, text: str, *, label: str | None = None) -> None:
+        """A message on standard error, with the place in the script if there is one, as pg_log_generic writes it."""
+        self.stdout.flush()
+        if self.query_out is not self.stdout:
+            self.query_out.flush()
+        prefix = ""
+        if self.source_name is not None:
+            line = f"{self.line_number}:" if self.line_number > 0 else ""
+            prefix = f"psql:{self.source_name}:{line} "
+        elif not self.terse_messages:
+            prefix = f"{PROGRAM}: "
+        if not self.terse_messages:
+            label = label or ("" if severity == "info" else severity)
+            prefix += f"{label}: " if label else ""
+        self.stderr.write(f"{prefix}{text.removesuffix(chr(10))}\n")
+
+    def error(self, text: str) -> None:
+        self.log("error", text)
+
+    def warning(self, text: str) -> None:
+        self.log("warning", text)
+
+    def info(self, text: str) -> None:
+        self.log("info", text)
+
+    def hint(self, text: str) -> None:
+        self.log("info", text, label="hint")
+
+    def say(self, text: str) -> None:
+        """A line on standard output."""
+        self.stdout.write(text + "\n")
+
+    @property
+    def quiet(self) -> bool:
+        return self.variables.on("QUIET")
+
+    def report(self, report: Report, query: str | None) -> None:
+        """An error or notice of the session, as the shell's verbosity wants it."""
+        variables = self.variables
+        self.info(message_text(report, query, variables.word("VERBOSITY"), variables.word("SHOW_CONTEXT")))
+
+    def on_notice(self, report: Report) -> None:
+        query = self.connection.session.query if self.connection is not None else None
+        self.report(report, query)
+
+    # --- printing ----------------------------------------------------------------------------------------------------
+
+    def print_table(self, table: Table, options: PrintOptions | None = None, stream: Stream | None = None) -> bool:
+        r"""Print where query results go. False, with a message, if that failed."""
+        stream = stream or self.query_out
+        output.print_table(table, options or self.options, stream, log=self.log_file)
+        stream.flush()
+        if stream.error is not None:
+            self.error(f"could not print result table: {stream.error.strerror}")
+            return False
+        return True
+
+    def echo_hidden(self, query: str) -> bool:
+        """Show a query that a backslash command makes, if ECHO_HIDDEN asks for it; False if it is not to be run."""
+        mode = self.variables.word("ECHO_HIDDEN")
+        if mode != "noexec" and not self.variables.on("ECHO_HIDDEN"):
+            return True
+        banner = f"/******** QUERY *********/\n{query}\n/************************/\n\n"
+        self.stdout.write(banner)
+        self.stdout.flush()
+        if self.log_file is not None:
+            self.log_file.write(banner)
+            self.log_file.flush()
+        return mode != "noexec"
+
+    def send_output_to(self, name: str | None) -> bool:
+        r"""`\o` and -o: query results go to a file or a command, or with None to standard output again."""
+        if name:
+            self.stdout.flush()
+            try:
+                opened = open_output(name)
+            except OSError as error:
+                self.error(f"{name}: {error.strerror}")
+                return False
+        else:
+            opened = self.stdout
+        if self.query_out is not self.stdout:
+            status = self.query_out.close()
+            if self.query_out.is_pipe:
+                self.set_shell_result(status)
+        self.query_out = opened
+        return True
+
+    def set_shell_result(self, status: int) -> None:
+        """SHELL_ERROR and SHELL_EXIT_CODE after a command that ended so; a signal counts as a shell counts it."""
+        self.variables.set("SHELL_ERROR", "true" if status else "false")
+        self.variables.set("SHELL_EXIT_CODE", str(128 - status if status < 0 else status))
+
+    def set_options(self, **changes: object) -> None:
+        self.options = replace(self.options, **changes)  # type: ignore[arg-type]
+
+    # --- variables ---------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str, quoting: Quoting) -> str | None:
+        r"""A variable's value for `:name`; in a branch that is not taken there are none."""
+        value = self.variables.get(name) if self.conditionals.active else None
+        if value is None or quoting == "plain":
+            return value
+        if quoting == "shell":
+            if "\n" in value or "\r" in value:
+                self.error(f'shell command argument contains a newline or carriage return: "{value}"')
+                return None
+            return shell_quoted(value)
+        if self.connection is None:
+            self.error("cannot escape without active connection")
+            return None
+        if any("\udc80" <= char <= "\udcff" for char in value):
+            self.info("incomplete multibyte character" if _ends_early(value) else "invalid multibyte character")
+            return None
+        if quoting == "identifier":
+            return '"' + value.replace('"', '""') + '"'
+        return quote_literal(value)
+
+    def sync_variables(self) -> None:
+        """After connecting: the variables that tell about it."""
+        connection = self.connection
+        known: dict[str, str] = {}
+        if connection is not None:
+            known = {
+                "DBNAME": connection.database,
+                "USER": connection.user,
+                "HOST": connection.host,
+                "PORT": PORT,
+                "ENCODING": connection.setting("client_encoding"),
+                "SERVER_VERSION_NAME": connection.setting("server_version"),
+                "SERVER_VERSION_NUM": connection.setting("server_version_num"),
+            }
+        for name in _CONNECTION_VARIABLES:
+            self.variables.set(name, known.get(name))
+
+    @property
+    def standard_strings(self) -> bool:
+        return self.connection is not None and self.connection.setting("standard_conforming_strings") == "on"
+
+    # --- reading from the person -------------------------------------------------------------------------------------
+
+    def ask(self, prompt: str, *, echo: bool) -> str:
+        """A line typed at the terminal in answer to a prompt (or read from standard input); passwords without echo."""
+        self.stdout.flush()
+        try:
+            terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        except OSError:
+            self.stderr.write(prompt)
+            return standard_input().read_line() or ""
+        with open(terminal, "rb", buffering=0) as reader:
+            return _ask_on_terminal(reader, terminal, prompt, echo=echo)
+
+
+def _ask_on_terminal(reader: BinaryIO, terminal: int, prompt: str, *, echo: bool) -> str:
+    os.write(terminal, prompt.encode())
+    if echo:
+        return LineReader(reader).read_line() or ""
+    import termios
+
+    before = termios.tcgetattr(terminal)
+    silent = list(before)
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, silent)
+    try:
+        return LineReader(reader).read_line() or ""
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+        os.write(terminal, b"\n")
+
+
+def quote_literal(value: str) -> str:
+    """As PQescapeLiteral: with a backslash in it, ` E'…'`."""
+    quoted = "'" + value.replace("'", "''") + "'"
+    return " E" + quoted.replace("\\", "\\\\") if "\\" in value else quoted
+
+
+def shell_quoted(value: str) -> str:
+    """As appendShellString: what needs no quotes gets none."""
+    if value and all(char.isascii() and (char.isalnum() or char in "-_./:") for char in value):
+        return value
+    return "'" + value.replace("'", "'\"'\"'") + "'"
+
+
+def _ends_early(value: str) -> bool:
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.end == len(raw) and error.reason == "unexpected end of data"
+    return False

@@ -1,0 +1,327 @@
+"""From the command line to the exit code: options, connection, start-up file, then commands, scripts or the prompt."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from pgrepl import __version__
+from pgrepl.shell import interrupt
+from pgrepl.shell.connection import (
+    CATALOG_FILE,
+    DEFAULT_DATABASE,
+    DEFAULT_USER,
+    ConnectFailure,
+    Connection,
+    Target,
+    at_host,
+    from_conninfo,
+    is_conninfo,
+    startup_settings,
+)
+from pgrepl.shell.execute import run_hidden, send_query
+from pgrepl.shell.lexer import Lexer
+from pgrepl.shell.mainloop import MainLoop, Outcome, run_file
+from pgrepl.shell.pset import set_option
+from pgrepl.shell.shell import (
+    FAILURE,
+    NO_CONNECTION,
+    PROGRAM,
+    SCRIPT_ERROR,
+    SPOKEN_VERSION,
+    SUCCESS,
+    Shell,
+)
+from pgrepl.shell.streams import Stream, claim_standard_descriptors
+
+
+class Exit(Exception):
+    """Leave with this code; everything has been said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the command line asks for, beyond what it has set already."""
+
+    catalog: str | None = None
+    database: str | None = None
+    user: str | None = None
+    host: str | None = None
+    port: str | None = None
+    log_file: str | None = None
+    no_line_editing: bool = False
+    no_start_up_file: bool = False
+    single_transaction: bool = False
+    list_databases: bool = False
+    ask_password: bool = False
+    actions: list[tuple[str, str | None]] = field(default_factory=list)  # ("command" or "file", its text or name)
+
+
+def run(options: Sequence[tuple[str, str | None]], arguments: Sequence[str]) -> int:
+    """Options in the order in which they were given, then the words that are none; the exit code."""
+    claim_standard_descriptors()
+    shell = Shell()
+    try:
+        return _run(shell, options, arguments)
+    except Exit as leaving:
+        return leaving.code
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        _close(shell)
+
+
+def _close(shell: Shell) -> None:
+    if shell.log_file is not None:
+        shell.log_file.close()
+    if shell.connection is not None:
+        shell.connection.close()
+    shell.send_output_to(None)
+    shell.stdout.flush()
+
+
+def _run(shell: Shell, options: Sequence[tuple[str, str | None]], arguments: Sequence[str]) -> int:
+    invocation = Invocation()
+    for name, value in options:
+        _apply(shell, invocation, name, value)
+    for argument in arguments:
+        if invocation.database is None:
+            invocation.database = argument
+        elif invocation.user is None:
+            invocation.user = argument
+        elif not shell.quiet:
+            shell.warning(f'extra command-line argument "{argument}" ignored')
+    if not invocation.actions and shell.not_terminal:
+        invocation.actions.append(("file", None))
+    if invocation.single_transaction and not invocation.actions:
+        raise _fatal(shell, "-1 can only be used in non-interactive mode")
+    _connect(shell, invocation)
+    interrupt.watch_for_interrupts(shell)
+    if invocation.list_databases:
+        _run_start_up_file(shell, invocation)
+        from pgrepl.shell import describe
+
+        return SUCCESS if describe.run(shell, "l", []) else FAILURE
+    if invocation.log_file is not None:
+        try:
+            descriptor = os.open(invocation.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise _fatal(shell, f'could not open log file "{invocation.log_file}": {error.strerror}') from error
+        shell.log_file = Stream(descriptor)
+    _run_start_up_file(shell, invocation)
+    if invocation.actions:
+        return _run_actions(shell, invocation)
+    return _run_prompt(shell, invocation)
+
+
+def _fatal(shell: Shell, message: str, code: int = FAILURE) -> Exit:
+    shell.error(message)
+    return Exit(code)
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+_FLAGS = {
+    "no-align": ("format", "unaligned"),
+    "csv": ("format", "csv"),
+    "html": ("format", "html"),
+    "tuples-only": ("tuples_only", True),
+    "expanded": ("expanded", "on"),
+    "field-separator-zero": ("fieldsep_zero", True),
+    "record-separator-zero": ("recordsep_zero", True),
+}
+_VARIABLES = {
+    "echo-all": ("ECHO", "all"),
+    "echo-errors": ("ECHO", "errors"),
+    "echo-queries": ("ECHO", "queries"),
+    "echo-hidden": ("ECHO_HIDDEN", "on"),
+    "quiet": ("QUIET", "on"),
+    "single-step": ("SINGLESTEP", "on"),
+    "single-line": ("SINGLELINE", "on"),
+}
+_REMEMBERED = {
+    "catalog": "catalog",
+    "dbname": "database",
+    "host": "host",
+    "log-file": "log_file",
+    "port": "port",
+    "username": "user",
+}
+_SWITCHES = {
+    "list": "list_databases",
+    "no-psqlrc": "no_start_up_file",
+    "no-readline": "no_line_editing",
+    "password": "ask_password",
+    "single-transaction": "single_transaction",
+}
+
+
+def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -> None:
+    """Do what one option says."""
+    if name in _FLAGS:
+        option, setting = _FLAGS[name]
+        shell.set_options(**{option: setting})
+    elif name in _VARIABLES:
+        shell.variables.set(*_VARIABLES[name])
+    elif name in _REMEMBERED:
+        setattr(invocation, _REMEMBERED[name], value)
+    elif name in _SWITCHES:
+        setattr(invocation, _SWITCHES[name], True)
+    elif name == "no-password":
+        invocation.ask_password = False
+    elif name in ("command", "file"):
+        invocation.actions.append((name, value))
+    elif name == "field-separator":
+        shell.set_options(fieldsep=value, fieldsep_zero=False)
+    elif name == "record-separator":
+        shell.set_options(recordsep=value, recordsep_zero=False)
+    elif name == "table-attr":
+        shell.set_options(tableattr=value)
+    elif name == "output":
+        if not shell.send_output_to(value):
+            raise Exit(FAILURE)
+    elif name == "set":
+        variable, equals, text = (value or "").partition("=")
+        if not shell.variables.set(variable, text if equals else None):
+            raise Exit(FAILURE)
+    elif name == "pset":
+        option, equals, text = (value or "").partition("=")
+        if not set_option(shell, option, text if equals else None, quiet=True):
+            raise _fatal(shell, f'could not set printing parameter "{option}"')
+    elif name == "version":
+        shell.say(f"{PROGRAM} {__version__} (PostgreSQL {SPOKEN_VERSION})")
+        raise Exit(SUCCESS)
+    elif name == "help":
+        _show_help(shell, value)
+        raise Exit(SUCCESS)
+
+
+def _show_help(shell: Shell, topic: str | None) -> None:
+    from pgrepl.shell.help import show_commands, show_options, show_variables
+
+    shell.set_options(pager=0)
+    if topic in (None, "options"):
+        show_options(shell)
+    elif topic == "commands":
+        show_commands(shell)
+    elif topic == "variables":
+        show_variables(shell)
+    else:
+        shell.hint(f'Try "{PROGRAM} --help" for more information.')
+        raise Exit(FAILURE)
+
+
+# --- connecting ------------------------------------------------------------------------------------------------------
+
+
+def _connect(shell: Shell, invocation: Invocation) -> None:
+    environment = os.environ
+    try:
+        own = Target(
+            catalog=invocation.catalog or environment.get("PGREPL_CATALOG") or CATALOG_FILE,
+            database=DEFAULT_DATABASE,
+            user=environment.get("PGUSER") or DEFAULT_USER,
+            settings={"application_name": PROGRAM, **startup_settings(environment.get("PGOPTIONS", ""))},
+        )
+        shell.defaults = own
+        target = replace(own, database=environment.get("PGDATABASE") or DEFAULT_DATABASE)
+        if invocation.list_databases and invocation.database is None:
+            target = replace(target, database=DEFAULT_DATABASE)
+        if invocation.host is not None or invocation.port is not None:
+            if invocation.host is not None and invocation.catalog is not None:
+                raise ConnectFailure("--host and --catalog both name a catalog: give one of them")
+            target = at_host(target, own, {"host": invocation.host or "", "port": invocation.port or ""})
+        if invocation.database is not None:
+            if is_conninfo(invocation.database):
+                target = from_conninfo(target, own, invocation.database)
+            else:
+                target = replace(target, database=invocation.database or DEFAULT_DATABASE)
+        if invocation.user is not None:
+            target = replace(target, user=invocation.user or DEFAULT_USER)
+        shell.connection = Connection(target, shell.on_notice)
+        if invocation.ask_password:
+            shell.connection.check_password(shell.ask("Password: ", echo=False))
+    except ConnectFailure as failure:
+        raise _fatal(shell, str(failure), NO_CONNECTION) from failure
+    shell.sync_variables()
+
+
+# --- what to run -----------------------------------------------------------------------------------------------------
+
+
+def _run_start_up_file(shell: Shell, invocation: Invocation) -> None:
+    if invocation.no_start_up_file:
+        return
+    name = os.environ.get("PGREPLRC") or os.path.join("~", ".pgreplrc")
+    name = os.path.expanduser(name)
+    if os.access(name, os.R_OK):
+        run_file(shell, name)
+        shell.terse_messages = True
+
+
+def _run_actions(shell: Shell, invocation: Invocation) -> int:
+    status = SUCCESS
+    stops = shell.variables.on
+    if invocation.single_transaction and run_hidden(shell, "BEGIN") is None and stops("ON_ERROR_STOP"):
+        return SCRIPT_ERROR
+    for kind, text in invocation.actions:
+        if kind == "file":
+            status = run_file(shell, text)
+        else:
+            shell.terse_messages = True
+            assert text is not None
+            status = SUCCESS if _run_command(shell, text) else FAILURE
+        if status != SUCCESS and stops("ON_ERROR_STOP"):
+            break
+    if invocation.single_transaction:
+        failed = status != SUCCESS and stops("ON_ERROR_STOP")
+        if run_hidden(shell, "ROLLBACK" if failed else "COMMIT") is None and stops("ON_ERROR_STOP"):
+            return SCRIPT_ERROR
+    return status
+
+
+def _run_command(shell: Shell, text: str) -> bool:
+    """-c: one query string, or one backslash command."""
+    text = _argument_text(text)
+    slash = text.startswith("\\")
+    if shell.variables.word("ECHO") == "all":
+        shell.say(text[1:] if slash else text)
+    if not slash:
+        return send_query(shell, text)
+    from pgrepl.shell.backslash import handle_slash
+
+    lexer = Lexer(shell.lookup, shell.warning, shell.standard_strings)
+    lexer.begin(text[1:])
+    return handle_slash(shell, lexer, None) is not Outcome.FAILED
+
+
+def _argument_text(text: str) -> str:
+    """An argument as the bytes it was, whatever the locale has made of them."""
+    return os.fsencode(text).decode("utf-8", "surrogateescape")
+
+
+def _run_prompt(shell: Shell, invocation: Invocation) -> int:
+    from pgrepl.shell.person import PlainPerson
+
+    shell.terse_messages = True
+    if not shell.quiet:
+        shell.say(f"{PROGRAM} {__version__} (PostgreSQL {SPOKEN_VERSION})")
+        shell.say('Type "help" for help.\n')
+    if invocation.no_line_editing:
+        return MainLoop(shell, person=PlainPerson(shell)).run()
+    from pgrepl.shell.interactive import Terminal
+
+    with Terminal(shell) as terminal:
+        return MainLoop(shell, person=terminal).run()
+
+
+def usage_error(message: str) -> int:
+    """The command line cannot be read."""
+    sys.stderr.write(f'{PROGRAM}: {message}\n{PROGRAM}: hint: Try "{PROGRAM} --help" for more information.\n')
+    return FAILURE
