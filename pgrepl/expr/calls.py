@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import aggregates, lookup, typefacts
@@ -23,6 +24,9 @@ from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm, FuncCall
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import Proc
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 
 def signature(scope: Scope, name: Sequence[str], types: Sequence[int], names: Sequence[str] = ()) -> str:
@@ -80,6 +84,19 @@ def find_function(
             if best is None:
                 raise _Ambiguous
     return _meaning(best, names, expand_variadic, nargs) if best is not None else None
+
+
+def name_finds(
+    session: Session, proc: Proc, types: Sequence[int], names: Sequence[str], *, expand_variadic: bool
+) -> bool:
+    """Whether the bare name, called with arguments of these types, means this function."""
+    scope, given, nargs = Scope(session), tuple(types), len(types)
+    candidates = function_candidates(procs_named(scope, (proc.name,)), nargs, names, expand_variadic=expand_variadic)
+    best = next((c for c in candidates if c.args[:nargs] == given), None)
+    if best is None:
+        fitting = coercible(scope, given, candidates)
+        best = fitting[0] if len(fitting) == 1 else select(given, fitting) if fitting else None
+    return best is not None and best.oid == proc.oid
 
 
 def _meaning(best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int) -> Meaning | None:

@@ -127,3 +127,10 @@ def read_value(session: Session, text: str, typoid: int, typmod: int) -> Any:
     from pgrepl.types.text import read_text
 
     return read_text(text, typoid, typmod, session.text_style)
+
+
+def write_value(session: Session, value: Any, typoid: int) -> str:
+    """A value as the type's output function prints it in this session."""
+    from pgrepl.types.text import write_text
+
+    return write_text(value, typoid, session.text_style)

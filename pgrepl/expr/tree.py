@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pgrepl.sql.nodes import BoolOp, BoolTestType, CoercionForm, JoinType, NullTestType, SetOp, SubLinkType
+from pgrepl.sql.nodes import (
+    BoolOp,
+    BoolTestType,
+    CoercionForm,
+    GroupingKind,
+    JoinType,
+    NullTestType,
+    SetOp,
+    SubLinkType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,10 +427,12 @@ class Window:
     frame_mode: str = "RANGE"
     frame_start: str = "UNBOUNDED PRECEDING"
     frame_end: str = "CURRENT ROW"
+    frame_between: bool = False  # BETWEEN start AND end was written
     start_offset: Expr | None = None
     end_offset: Expr | None = None
     exclude: str | None = None
     explicit_frame: bool = False
+    copied_order: bool = False  # the ORDER BY is that of refname
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,11 +485,19 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSet:
+    """An item of GROUP BY when there are grouping sets: columns by resno (kind None), or ROLLUP, CUBE, SETS, () of such."""
+
+    kind: GroupingKind | None
+    content: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GroupingSets:
-    """Sets of resnos after expansion: ((1, 2), (1,), ())."""
+    """The sets of resnos that the clause stands for, smallest first: ((), (1,), (1, 2)); and the clause as it was written."""
 
     sets: tuple[tuple[int, ...], ...]
-    text: Any = None  # the clause as written, for deparse
+    clause: tuple[GroupSet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,567 @@
+"""Expressions as text, as ruleutils.c prints them: casts and parentheses in its manner, so that the text means the same
+again whatever the search path hides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+from pgrepl.errors import unsupported
+from pgrepl.expr import lookup, tree, typefacts
+from pgrepl.expr.coerce import without_implicit_casts
+from pgrepl.expr.operators import find_operator_or_none
+from pgrepl.expr.printer import VAR, Printer, type_with_typmod
+from pgrepl.expr.rows import named_row_columns
+from pgrepl.expr.scope import SYSTEM_COLUMN_NAMES, Scope
+from pgrepl.expr.tree import Const, Expr, OpExpr, RteKind, Var
+from pgrepl.expr.typenames import collation_name
+from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.types import builtin, oids
+
+IMPLICIT = CoercionForm.IMPLICIT_CAST
+
+
+@singledispatch
+def print_expr(expr: Expr, out: Printer, implicit: bool) -> None:
+    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr)."""
+    raise unsupported(f"printing {type(expr).__name__}")
+
+
+def print_list(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
+    for number, expr in enumerate(exprs):
+        if number:
+            out.put(", ")
+        print_expr(expr, out, implicit)
+
+
+def print_part(expr: Expr, out: Printer, implicit: bool, parent: Expr) -> None:
+    """A part of a larger expression: in the pretty style with parentheses only where needed (get_rule_expr_paren)."""
+    parens = out.style.paren and not is_simple(expr, parent, out)
+    if parens:
+        out.put("(")
+    print_expr(expr, out, implicit)
+    if parens:
+        out.put(")")
+
+
+def print_top(expr: Expr, out: Printer, implicit: bool) -> None:
+    """An item of a list: there a whole row needs a cast, or `t.*` would be its columns."""
+    if isinstance(expr, Var):
+        print_var(expr, out, top=True)
+    else:
+        print_expr(expr, out, implicit)
+
+
+def _open(out: Printer) -> None:
+    if not out.style.paren:
+        out.put("(")
+
+
+def _close(out: Printer) -> None:
+    if not out.style.paren:
+        out.put(")")
+
+
+# --- parentheses ------------------------------------------------------------------------------------------------------------
+
+_ATOMS = (
+    tree.Var,
+    tree.Const,
+    tree.Param,
+    tree.SetToDefault,
+    tree.SubscriptingRef,
+    tree.ArrayExpr,
+    tree.RowExpr,
+    tree.CoalesceExpr,
+    tree.MinMaxExpr,
+    tree.SQLValueFunction,
+    tree.NextValueExpr,
+    tree.NullIfExpr,
+    tree.Aggref,
+    tree.GroupingFunc,
+    tree.WindowFunc,
+    tree.FuncExpr,
+    tree.CaseExpr,
+)
+_CASTS = (
+    tree.CoerceToDomain,
+    tree.RelabelType,
+    tree.CoerceViaIO,
+    tree.ArrayCoerceExpr,
+    tree.ConvertRowtypeExpr,
+)
+# what has its own brackets around its parts
+_ENCLOSING = (
+    tree.SubscriptingRef,
+    tree.ArrayExpr,
+    tree.RowExpr,
+    tree.CoalesceExpr,
+    tree.MinMaxExpr,
+    tree.NullIfExpr,
+    tree.Aggref,
+    tree.GroupingFunc,
+    tree.WindowFunc,
+    tree.CaseExpr,
+)
+
+
+def is_simple(expr: Expr | None, parent: Expr, out: Printer) -> bool:
+    """Whether a node can stand in its parent without parentheses (isSimpleNode)."""
+    if isinstance(expr, _ATOMS):
+        return True
+    if isinstance(expr, tree.FieldSelect):
+        return not isinstance(parent, tree.FieldSelect)
+    if isinstance(expr, _CASTS):
+        return is_simple(expr.arg, expr, out)
+    if isinstance(expr, OpExpr) and out.style.paren and isinstance(parent, OpExpr):
+        return _binds_tighter(expr, parent, out)
+    if isinstance(expr, (OpExpr, tree.SubLink, tree.NullTest, tree.BooleanTest, tree.DistinctExpr)):
+        return _encloses(parent) or isinstance(parent, tree.BoolExpr)
+    if isinstance(expr, tree.BoolExpr):
+        if isinstance(parent, tree.BoolExpr):
+            if not out.style.paren:
+                return False
+            if expr.op is BoolOp.OR:
+                return parent.op is BoolOp.OR
+            return parent.op is not BoolOp.NOT
+        return _encloses(parent)
+    return False
+
+
+def _encloses(parent: Expr) -> bool:
+    if isinstance(parent, tree.FuncExpr):
+        return parent.form is CoercionForm.EXPLICIT_CALL
+    return isinstance(parent, _ENCLOSING)
+
+
+def _binds_tighter(expr: OpExpr, parent: OpExpr, out: Printer) -> bool:
+    """Of + - and * / % it is known which goes first."""
+    own, around = _arithmetic(expr, out), _arithmetic(parent, out)
+    if not own or not around:
+        return False
+    if own in "*/%" and around in "+-":
+        return True
+    if own in "+-" and around in "*/%":
+        return False
+    return expr is parent.args[0]
+
+
+def _arithmetic(expr: OpExpr, out: Printer) -> str:
+    if len(expr.args) != 2:
+        return ""
+    name = operator_name(out, expr.op, expr.args[0].type, expr.args[1].type)
+    return name if name in ("+", "-", "*", "/", "%") else ""
+
+
+# --- names ------------------------------------------------------------------------------------------------------------------
+
+
+def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
+    """The symbol; with its schema when it alone would mean another operator (generate_operator_name)."""
+    found = builtin.operator_by_oid(oid)
+    assert found is not None
+    scope = Scope(out.session)
+    meant = find_operator_or_none(scope, (found.name,), left if found.kind == "b" else 0, right)
+    return found.name if meant is not None and meant.oid == oid else f"OPERATOR(pg_catalog.{found.name})"
+
+
+def collation_text(out: Printer, oid: int) -> str:
+    """As generate_collation_name does: every collation is PostgreSQL's own."""
+    return quote_identifier(collation_name(oid))
+
+
+@print_expr.register
+def _(expr: Var, out: Printer, implicit: bool) -> None:
+    print_var(expr, out)
+
+
+def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> str | None:
+    """A column by the name that is in force for it; gives the bare name (get_variable)."""
+    names = out.names[var.levelsup + levels]
+    varno, attnum = (var.varno_written, var.attnum_written) if var.varno_written else (var.varno, var.attnum)
+    rte = names.rtable[varno - 1]
+    relation = names.relations[varno - 1]
+    if rte.kind is RteKind.JOIN and rte.alias is None and attnum > 0:
+        stands_for = rte.join_vars[attnum - 1]
+        if isinstance(stands_for, Var):
+            return print_var(stands_for, out, top=top, levels=var.levelsup + levels)
+    if attnum == 0:
+        name = None
+    elif attnum > 0:
+        name = names.columns[varno - 1][attnum - 1] or "?dropped?column?"
+    else:
+        name = SYSTEM_COLUMN_NAMES[attnum]
+    if relation is not None and (out.prefix or name is None or _would_be_a_result(var, name, out)):
+        out.put(f"{quote_identifier(relation)}.")
+    if name is not None:
+        out.put(quote_identifier(name))
+    else:
+        out.put("*")
+        if top:
+            out.put(f"::{type_with_typmod(out.session, var.type, var.typmod)}")
+    return name
+
+
+def _would_be_a_result(var: Var, name: str, out: Printer) -> bool:
+    """In ORDER BY a bare name is a column of the result first."""
+    if not out.in_order_by or out.in_group_by:
+        return False
+    number = 0
+    for target in out.targets:
+        if target.junk:
+            continue
+        label = target.name
+        if out.result_names is not None and number < len(out.result_names):
+            label = out.result_names[number]
+        number += 1
+        if label == name and target.expr != var:
+            return True
+    return False
+
+
+# --- constants ----------------------------------------------------------------------------------------------------------------
+
+
+@print_expr.register
+def _(expr: Const, out: Printer, implicit: bool) -> None:
+    print_const(expr, out, 0)
+
+
+def simple_quote(text: str) -> str:
+    """As simple_quote_literal does, strings being standard-conforming: a backslash is nothing special."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def print_const(const: Const, out: Printer, show_type: int) -> None:
+    """show_type: -1 never, 0 where the text alone would not be of this type, 1 always (get_const_expr)."""
+    label = show_type >= 0
+    if const.value is None:
+        out.put("NULL")
+        if label:
+            out.put(f"::{type_with_typmod(out.session, const.type, const.typmod)}")
+            _const_collation(const, out)
+        return
+    text = lookup.write_value(out.session, const.value, const.type)
+    bare = False
+    if const.type == oids.INT4:
+        bare = not text.startswith("-")
+    elif const.type == oids.NUMERIC:
+        bare = text[:1].isdigit() and any(c in text for c in "eE.")
+    if const.type == oids.BOOL:
+        out.put("true" if const.value else "false")
+    else:
+        out.put(text if bare else simple_quote(text))
+    if not label:
+        return
+    if const.type in (oids.BOOL, oids.UNKNOWN):
+        needed = False
+    elif const.type == oids.INT4:
+        needed = not bare
+    elif const.type == oids.NUMERIC:
+        needed = not bare or const.typmod >= 0
+    else:
+        needed = True
+    if needed or show_type > 0:
+        out.put(f"::{type_with_typmod(out.session, const.type, const.typmod)}")
+    _const_collation(const, out)
+
+
+def _const_collation(const: Const, out: Printer) -> None:
+    if const.collation and const.collation != typefacts.collation(const.type):
+        out.put(f" COLLATE {collation_text(out, const.collation)}")
+
+
+@print_expr.register
+def _(expr: tree.Param, out: Printer, implicit: bool) -> None:
+    out.put(f"${expr.number}")
+
+
+@print_expr.register
+def _(expr: tree.SetToDefault, out: Printer, implicit: bool) -> None:
+    out.put("DEFAULT")
+
+
+@print_expr.register
+def _(expr: tree.SQLValueFunction, out: Printer, implicit: bool) -> None:
+    out.put(expr.name.upper() + (f"({expr.typmod})" if expr.typmod >= 0 else ""))
+
+
+@print_expr.register
+def _(expr: tree.NextValueExpr, out: Printer, implicit: bool) -> None:
+    relation = lookup.relation(out.session, expr.sequence)
+    name = simple_quote(lookup.display_name(out.session, relation))
+    out.put(f"nextval({name}::regclass)")
+
+
+# --- casts --------------------------------------------------------------------------------------------------------------------
+
+
+def print_cast(arg: Expr, out: Printer, typoid: int, typmod: int, parent: Expr) -> None:
+    """As get_coercion_expr does: a constant of the type itself needs no parentheses."""
+    if isinstance(arg, Const) and arg.type == typoid and arg.typmod == -1:
+        print_const(arg, out, -1)
+    else:
+        _open(out)
+        print_part(arg, out, False, parent)
+        _close(out)
+    out.put(f"::{type_with_typmod(out.session, typoid, typmod)}")
+
+
+@print_expr.register(tree.RelabelType)
+@print_expr.register(tree.CoerceViaIO)
+@print_expr.register(tree.ArrayCoerceExpr)
+@print_expr.register(tree.ConvertRowtypeExpr)
+@print_expr.register(tree.CoerceToDomain)
+def _(
+    expr: tree.RelabelType | tree.CoerceViaIO | tree.ArrayCoerceExpr | tree.ConvertRowtypeExpr | tree.CoerceToDomain,
+    out: Printer,
+    implicit: bool,
+) -> None:
+    assert expr.arg is not None
+    if expr.form is IMPLICIT and not implicit:
+        print_part(expr.arg, out, False, expr)
+        return
+    has_typmod = isinstance(expr, (tree.RelabelType, tree.ArrayCoerceExpr, tree.CoerceToDomain))
+    print_cast(expr.arg, out, expr.type, expr.typmod if has_typmod else -1, expr)
+
+
+@print_expr.register
+def _(expr: tree.CollateExpr, out: Printer, implicit: bool) -> None:
+    assert expr.arg is not None
+    _open(out)
+    print_part(expr.arg, out, implicit, expr)
+    out.put(f" COLLATE {collation_text(out, expr.collation)}")
+    _close(out)
+
+
+# --- operators ------------------------------------------------------------------------------------------------------------------
+
+
+@print_expr.register
+def _(expr: OpExpr, out: Printer, implicit: bool) -> None:
+    _open(out)
+    if len(expr.args) == 2:
+        left, right = expr.args
+        print_part(left, out, True, expr)
+        out.put(f" {operator_name(out, expr.op, left.type, right.type)} ")
+        print_part(right, out, True, expr)
+    else:
+        (arg,) = expr.args
+        out.put(f"{operator_name(out, expr.op, 0, arg.type)} ")
+        print_part(arg, out, True, expr)
+    _close(out)
+
+
+@print_expr.register
+def _(expr: tree.DistinctExpr, out: Printer, implicit: bool) -> None:
+    _open(out)
+    print_part(expr.args[0], out, True, expr)
+    out.put(" IS DISTINCT FROM ")
+    print_part(expr.args[1], out, True, expr)
+    _close(out)
+
+
+@print_expr.register
+def _(expr: tree.NullIfExpr, out: Printer, implicit: bool) -> None:
+    out.put("NULLIF(")
+    print_list(expr.args, out, True)
+    out.put(")")
+
+
+@print_expr.register
+def _(expr: tree.ScalarArrayOpExpr, out: Printer, implicit: bool) -> None:
+    left, right = expr.args
+    _open(out)
+    print_part(left, out, True, expr)
+    name = operator_name(out, expr.op, left.type, typefacts.base_element(right.type))
+    out.put(f" {name} {'ANY' if expr.use_or else 'ALL'} (")
+    print_part(right, out, True, expr)
+    if isinstance(right, tree.SubLink) and right.kind is SubLinkType.EXPR:
+        # without a cast it would be ANY (subquery)
+        out.put(f"::{type_with_typmod(out.session, right.type, right.typmod)}")
+    out.put(")")
+    _close(out)
+
+
+@print_expr.register
+def _(expr: tree.BoolExpr, out: Printer, implicit: bool) -> None:
+    _open(out)
+    if expr.op is BoolOp.NOT:
+        out.put("NOT ")
+        print_part(expr.args[0], out, False, expr)
+    else:
+        for number, arg in enumerate(expr.args):
+            if number:
+                out.put(f" {expr.op.name} ")
+            print_part(arg, out, False, expr)
+    _close(out)
+
+
+@print_expr.register
+def _(expr: tree.NullTest, out: Printer, implicit: bool) -> None:
+    assert expr.arg is not None
+    is_null = expr.kind is NullTestType.IS_NULL
+    _open(out)
+    print_part(expr.arg, out, True, expr)
+    if expr.argisrow or not typefacts.is_row(expr.arg.type):
+        out.put(" IS NULL" if is_null else " IS NOT NULL")
+    else:
+        out.put(" IS NOT DISTINCT FROM NULL" if is_null else " IS DISTINCT FROM NULL")
+    _close(out)
+
+
+@print_expr.register
+def _(expr: tree.BooleanTest, out: Printer, implicit: bool) -> None:
+    assert expr.arg is not None
+    _open(out)
+    print_part(expr.arg, out, False, expr)
+    out.put(f" {expr.kind.value}")
+    _close(out)
+
+
+# --- constructs -------------------------------------------------------------------------------------------------------------------
+
+
+@print_expr.register
+def _(expr: tree.CaseExpr, out: Printer, implicit: bool) -> None:
+    out.keyword("CASE", 0, VAR, 0)
+    if expr.arg is not None:
+        out.put(" ")
+        print_expr(expr.arg, out, True)
+    for condition, result in expr.whens:
+        if expr.arg is not None:
+            condition = _compared_with(condition)
+        _line(out, "WHEN ", 0)
+        print_expr(condition, out, False)
+        out.put(" THEN ")
+        print_expr(result, out, True)
+    assert expr.default is not None
+    _line(out, "ELSE ", 0)
+    print_expr(expr.default, out, True)
+    _line(out, "END", -VAR)
+
+
+def _line(out: Printer, word: str, before: int) -> None:
+    if not out.style.indent:
+        out.put(" ")
+    out.keyword(word, before, 0, 0)
+
+
+def _compared_with(condition: Expr) -> Expr:
+    """What stands behind WHEN: the right side of the comparison with the CASE's argument."""
+    if isinstance(condition, OpExpr) and len(condition.args) == 2:
+        left, right = condition.args
+        if isinstance(without_implicit_casts(left), tree.CaseTestExpr):
+            return right
+    return condition
+
+
+@print_expr.register
+def _(expr: tree.CaseTestExpr, out: Printer, implicit: bool) -> None:
+    out.put("CASE_TEST_EXPR")
+
+
+@print_expr.register
+def _(expr: tree.ArrayExpr, out: Printer, implicit: bool) -> None:
+    out.put("ARRAY[")
+    print_list(expr.elements, out, True)
+    out.put("]")
+    if not expr.elements:
+        out.put(f"::{type_with_typmod(out.session, expr.type, -1)}")
+
+
+@print_expr.register
+def _(expr: tree.RowExpr, out: Printer, implicit: bool) -> None:
+    columns = named_row_columns(Scope(out.session), expr.type) if expr.type != oids.RECORD else ()
+    out.put("ROW(")
+    separator = ""
+    for number, arg in enumerate(expr.args):
+        if number < len(columns) and columns[number].dropped:
+            continue
+        out.put(separator)
+        print_top(arg, out, True)
+        separator = ", "
+    for column in columns[len(expr.args) :]:
+        if not column.dropped:
+            out.put(f"{separator}NULL")
+            separator = ", "
+    out.put(")")
+    if expr.form is CoercionForm.EXPLICIT_CAST:
+        out.put(f"::{type_with_typmod(out.session, expr.type, -1)}")
+
+
+def print_list_top(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
+    for number, expr in enumerate(exprs):
+        if number:
+            out.put(", ")
+        print_top(expr, out, implicit)
+
+
+@print_expr.register
+def _(expr: tree.RowCompareExpr, out: Printer, implicit: bool) -> None:
+    out.put("(ROW(")
+    print_list_top(expr.left, out, True)
+    out.put(f") {operator_name(out, expr.ops[0], expr.left[0].type, expr.right[0].type)} ROW(")
+    print_list_top(expr.right, out, True)
+    out.put("))")
+
+
+@print_expr.register
+def _(expr: tree.CoalesceExpr, out: Printer, implicit: bool) -> None:
+    out.put("COALESCE(")
+    print_list(expr.args, out, True)
+    out.put(")")
+
+
+@print_expr.register
+def _(expr: tree.MinMaxExpr, out: Printer, implicit: bool) -> None:
+    out.put("GREATEST(" if expr.greatest else "LEAST(")
+    print_list(expr.args, out, True)
+    out.put(")")
+
+
+@print_expr.register
+def _(expr: tree.SubscriptingRef, out: Printer, implicit: bool) -> None:
+    assert expr.container is not None
+    parens = not isinstance(expr.container, (Var, tree.FieldSelect))
+    out.put("(" if parens else "")
+    print_expr(expr.container, out, implicit)
+    out.put(")" if parens else "")
+    for number, upper in enumerate(expr.upper):
+        out.put("[")
+        if expr.is_slice:
+            lower = expr.lower[number]
+            if lower is not None:
+                print_expr(lower, out, False)
+            out.put(":")
+        if upper is not None:
+            print_expr(upper, out, False)
+        out.put("]")
+
+
+@print_expr.register
+def _(expr: tree.FieldSelect, out: Printer, implicit: bool) -> None:
+    arg = expr.arg
+    assert arg is not None
+    parens = not isinstance(arg, (tree.SubscriptingRef, tree.FieldSelect))
+    out.put("(" if parens else "")
+    print_expr(arg, out, True)
+    out.put(")" if parens else "")
+    name = expr.name
+    if typefacts.is_complex(arg.type):
+        columns = named_row_columns(Scope(out.session), arg.type)
+        if expr.fieldnum <= len(columns):
+            name = columns[expr.fieldnum - 1].name
+    out.put(f".{quote_identifier(name)}")
+
+
+@print_expr.register
+def _(expr: tree.NamedArg, out: Printer, implicit: bool) -> None:
+    assert expr.arg is not None
+    out.put(f"{quote_identifier(expr.name)} => ")
+    print_expr(expr.arg, out, implicit)
+
+
+# the other nodes register themselves
+from pgrepl.expr import print_calls, print_query  # noqa: E402, F401

@@ -1,0 +1,117 @@
+"""The sheet that expressions and queries are printed on: text so far, indentation, and the names in force (deparse_context)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.tree import Cte, Rte, Target, Window
+from pgrepl.types.names import format_type
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+STEP = 8  # PRETTYINDENT_STD
+JOIN = 4  # PRETTYINDENT_JOIN
+VAR = 4  # PRETTYINDENT_VAR
+LIMIT = 40  # PRETTYINDENT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """paren: leave out parentheses that are not needed. indent: break lines. wrap: where target lists are broken, 0 is
+    after every item, -1 never (by width)."""
+
+    paren: bool = False
+    indent: bool = False
+    wrap: int = -1
+
+
+PLAIN = Style()
+INDENTED = Style(indent=True, wrap=0)
+PRETTY = Style(paren=True, indent=True, wrap=0)
+
+
+@dataclass(slots=True)
+class Names:
+    """What the relations of one query level and their columns are called in the text (deparse_namespace)."""
+
+    rtable: Sequence[Rte]
+    relations: list[str | None]
+    columns: list[list[str | None]]
+    ctes: Sequence[Cte] = ()
+    joins: dict[int, JoinNames] = field(default_factory=dict)
+    aliases: dict[int, tuple[list[str], bool]] = field(default_factory=dict)  # column aliases, whether to print them
+
+
+@dataclass(slots=True)
+class JoinNames:
+    """What a join's columns are called, and which columns of its sides they are."""
+
+    using: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Printer:
+    session: Session
+    style: Style
+    names: list[Names]  # innermost first
+    parts: list[str] = field(default_factory=list)
+    indent: int = 0
+    prefix: bool = False  # columns with their relation's name
+    windows: Sequence[Window] = ()
+    targets: Sequence[Target] = ()
+    result_names: Sequence[str] | None = None  # a view's own column names
+    in_group_by: bool = False
+    in_order_by: bool = False
+
+    def put(self, text: str) -> None:
+        self.parts.append(text)
+
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def keyword(self, text: str, before: int, after: int, plus: int) -> None:
+        """A word that begins a line when lines are broken (appendContextKeyword)."""
+        if not self.style.indent:
+            self.put(text)
+            return
+        self.indent += before
+        self.strip_spaces()
+        amount = max(self.indent, 0) + plus
+        if self.indent >= LIMIT:
+            amount = (LIMIT + (self.indent - LIMIT) // (STEP // 2)) % LIMIT + plus
+        self.put("\n" + " " * amount + text)
+        self.indent = max(self.indent + after, 0)
+
+    def strip_spaces(self) -> None:
+        """Spaces at the end of the text go (removeStringInfoSpaces)."""
+        while self.parts:
+            self.parts[-1] = self.parts[-1].rstrip(" ")
+            if self.parts[-1]:
+                return
+            self.parts.pop()
+
+    def apart(self) -> Printer:
+        """A sheet of its own with the same surroundings."""
+        return Printer(
+            self.session,
+            self.style,
+            self.names,
+            indent=self.indent,
+            prefix=self.prefix,
+            windows=self.windows,
+            targets=self.targets,
+            result_names=self.result_names,
+            in_group_by=self.in_group_by,
+            in_order_by=self.in_order_by,
+        )
+
+
+def type_with_typmod(session: Session, typoid: int, typmod: int) -> str:
+    """As format_type_with_typemod does: here -1 is a modifier, too, that of `bpchar`."""
+    if typefacts.is_user_type(typoid):
+        return lookup.rowtype_name(session, typoid) or "???"
+    return format_type(typoid, typmod)
