@@ -17,7 +17,7 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.text import TextStyle, writer
 
 
-@execute.register
+@execute.register(SelectStmt)
 def select(stmt: SelectStmt, session: Session) -> Result:
     if stmt.into is not None:
         raise unsupported("SELECT INTO")
