@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pgrepl.errors import PgError
 from pgrepl.sql.build import AtCurrentToken, build
@@ -16,7 +16,8 @@ from pgrepl.sql.nodes import Expr, TypeName, UnsupportedStmt
 @dataclass(frozen=True, slots=True)
 class _Argument:
     mode: str  # in, out, inout, variadic
-    type_name: TypeName  # without its place: two types are compared
+    type_name: TypeName  # without its place, so that two can be compared
+    location: int = field(compare=False)
 
 
 @build
@@ -46,27 +47,27 @@ def arg_variadic(location: int) -> str:
 
 @build
 def class_name_and_type(location: int, mode: str, name: str, type_name: TypeName) -> _Argument:
-    return _Argument(mode, replace(type_name, location=-1))
+    return _Argument(mode, replace(type_name, location=-1), type_name.location)
 
 
 @build
 def name_class_and_type(location: int, name: str, mode: str, type_name: TypeName) -> _Argument:
-    return _Argument(mode, replace(type_name, location=-1))
+    return _Argument(mode, replace(type_name, location=-1), type_name.location)
 
 
 @build
 def class_and_type(location: int, mode: str, type_name: TypeName) -> _Argument:
-    return _Argument(mode, replace(type_name, location=-1))
+    return _Argument(mode, replace(type_name, location=-1), type_name.location)
 
 
 @build
 def name_and_type(location: int, name: str, type_name: TypeName) -> _Argument:
-    return _Argument("in", replace(type_name, location=-1))
+    return _Argument("in", replace(type_name, location=-1), type_name.location)
 
 
 @build
 def only_type(location: int, type_name: TypeName) -> _Argument:
-    return _Argument("in", replace(type_name, location=-1))
+    return _Argument("in", replace(type_name, location=-1), type_name.location)
 
 
 @build
@@ -89,6 +90,7 @@ def ordered_set_args(location: int, direct: list[_Argument], ordered: list[_Argu
             "0A000",
             "an ordered-set aggregate with a VARIADIC direct argument must have one VARIADIC aggregated argument of the"
             " same data type",
+            location=ordered[0].location,
         )
 
 
