@@ -114,16 +114,8 @@ def acquire(session: Session, name: str) -> Row:
     return row
 
 
-def create_slot(
-    session: Session,
-    name: str,
-    *,
-    plugin: str = PLUGIN,
-    two_phase: bool = False,
-    failover: bool = False,
-    temporary: bool = False,
-) -> Row:
-    """A logical slot of the session's database, from here on (ReplicationSlotCreate, CreateInitDecodingContext)."""
+def check_new_slot(session: Session, name: str, *, failover: bool, temporary: bool) -> None:
+    """Can there be such a slot? (ReplicationSlotCreate)"""
     check_slot_name(name)
     if failover and temporary:
         raise PgError("0A000", "cannot enable failover for a temporary replication slot")
@@ -137,6 +129,19 @@ def create_slot(
             "all replication slots are in use",
             hint='Free one or increase "max_replication_slots".',
         )
+
+
+def create_slot(
+    session: Session,
+    name: str,
+    *,
+    plugin: str = PLUGIN,
+    two_phase: bool = False,
+    failover: bool = False,
+    temporary: bool = False,
+) -> Row:
+    """A logical slot of the session's database, from here on (CreateInitDecodingContext)."""
+    check_new_slot(session, name, failover=failover, temporary=temporary)
     if plugin != PLUGIN:
         raise PgError("58P01", f'could not access file "{plugin}": No such file or directory')
     start = current_lsn(session)

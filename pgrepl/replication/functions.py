@@ -1,0 +1,180 @@
+"""The SQL functions about slots, origins and publications: slotfuncs.c, origin.c, pg_publication.c and pgstatfuncs.c.
+
+Slots and the positions of origins are no part of the transaction that changes them. The replication origin of a
+session, which PostgreSQL gives to replication programs, cannot be set up here; what asks about it finds none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.publication import is_publishable, published_tables
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.store import update
+from pgrepl.catalog.transaction import Sql
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.functions import implements
+from pgrepl.replication import origins, slots
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray, vector_of
+
+if TYPE_CHECKING:
+    from pgrepl.expr.context import Call
+
+VOID = ""
+
+
+# --- slots ---
+
+
+@implements("pg_create_logical_replication_slot", context=True)
+def create_logical_slot(
+    call: Call, name: str, plugin: str, temporary: bool, two_phase: bool, failover: bool
+) -> tuple[str, int]:
+    session = call.session
+    slots.check_slot_permissions(session)
+    slots.check_decoding_requirements(session)
+    if session.transaction.sql is Sql.WRITE:
+        slots.check_new_slot(session, name, failover=failover, temporary=temporary)
+        raise PgError("25001", "cannot create logical replication slot in transaction that has performed writes")
+    with slots.at_once(session) as there:
+        made = slots.create_slot(
+            there, name, plugin=plugin, two_phase=two_phase, failover=failover, temporary=temporary
+        )
+    return name, made.confirmed_flush_lsn
+
+
+@implements("pg_create_physical_replication_slot", context=True)
+def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) -> NoReturn:
+    slots.check_slot_permissions(call.session)
+    raise unsupported("a physical replication slot")
+
+
+@implements("pg_drop_replication_slot", context=True)
+def drop_slot(call: Call, name: str) -> str:
+    slots.check_slot_permissions(call.session)
+    slots.check_slot_requirements(call.session)
+    with slots.at_once(call.session) as session:
+        slots.drop_slot(session, name)
+    return VOID
+
+
+@implements("pg_replication_slot_advance", context=True)
+def advance_slot(call: Call, name: str, lsn: int) -> tuple[str, int]:
+    slots.check_slot_permissions(call.session)
+    with slots.at_once(call.session) as session:
+        return name, slots.advance_slot(session, name, lsn)
+
+
+# --- origins ---
+
+
+@implements("pg_replication_origin_create", context=True)
+def create_origin(call: Call, name: str) -> int:
+    origins.check_origin_name(name)
+    return origins.create_origin(call.session, name)
+
+
+@implements("pg_replication_origin_drop", context=True)
+def drop_origin(call: Call, name: str) -> str:
+    origins.drop_origin(call.session, name)
+    return VOID
+
+
+@implements("pg_replication_origin_oid", context=True)
+def origin_oid(call: Call, name: str) -> int | None:
+    row = origins.origin_or_none(call.session, name)
+    return None if row is None else int(row.roident)
+
+
+@implements("pg_replication_origin_advance", context=True)
+def advance_origin(call: Call, name: str, lsn: int) -> str:
+    with slots.at_once(call.session) as session:
+        origins.advance_origin(session, name, lsn)
+    return VOID
+
+
+@implements("pg_replication_origin_progress", context=True)
+def origin_progress(call: Call, name: str, flush: bool) -> int | None:
+    return origins.origin_progress(call.session, name)
+
+
+@implements("pg_replication_origin_session_setup", context=True)
+def set_up_session_origin(call: Call, name: str) -> NoReturn:
+    origins.origin_by_name(call.session, name)
+    raise unsupported("the replication origin of a session")
+
+
+@implements("pg_replication_origin_session_is_setup")
+def session_origin_is_set_up() -> bool:
+    return False
+
+
+@implements("pg_replication_origin_session_reset")
+def reset_session_origin() -> NoReturn:
+    raise _no_session_origin()
+
+
+@implements("pg_replication_origin_session_progress")
+def session_origin_progress(flush: bool) -> NoReturn:
+    raise _no_session_origin()
+
+
+@implements("pg_replication_origin_xact_setup")
+def set_up_transaction_origin(lsn: int, moment: int) -> NoReturn:
+    raise _no_session_origin()
+
+
+@implements("pg_replication_origin_xact_reset")
+def reset_transaction_origin() -> str:
+    return VOID
+
+
+def _no_session_origin() -> PgError:
+    return PgError("55000", "no replication origin is configured")
+
+
+# --- publications and subscriptions ---
+
+
+@implements("pg_get_publication_tables", context=True)
+def get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[int, int, PgArray | None, str | None]]:
+    if None in names.items:
+        raise PgError("22004", "null array element not allowed in this context")
+    for table in published_tables(call.session, [str(name) for name in names]):
+        attrs = vector_of(oids.INT2, table.attrs) if table.attrs else None
+        yield table.publication, table.relid, attrs, _tree_text(table.qual)
+
+
+def _tree_text(stored: Any) -> str | None:
+    """A value of type pg_node_tree."""
+    return None if stored is None else json.dumps(stored, separators=(",", ":"))
+
+
+@implements("pg_relation_is_publishable", context=True)
+def relation_is_publishable(call: Call, relid: int) -> bool | None:
+    found = relation_or_none(call.session, relid)
+    return None if found is None else is_publishable(found)
+
+
+@implements("pg_stat_reset_subscription_stats", context=True)
+def reset_subscription_statistics(call: Call, subid: int | None) -> str:
+    """Of one subscription, or of all."""
+    if subid == 0:
+        raise PgError("22023", f"invalid subscription OID {subid}")
+    where = {} if subid is None else {"subid": subid}
+    now = datetime.now(timezone.utc).isoformat(sep=" ")
+    with slots.at_once(call.session) as session:
+        update(
+            session,
+            tables.pg_stat_subscription_stats,
+            where,
+            apply_error_count=0,
+            sync_error_count=0,
+            stats_reset=now,
+        )
+    return VOID
