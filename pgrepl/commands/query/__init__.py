@@ -7,5 +7,6 @@ stands: scans and joins (`joins`), grouping (`grouping`), windows (`windows`), s
 """
 
 from pgrepl.commands.query import run
+from pgrepl.commands.system import functions
 
-__all__ = ["run"]
+__all__ = ["functions", "run"]

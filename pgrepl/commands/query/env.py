@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgrepl.expr import evaluate, tree
+from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite, walk_deep
 
@@ -43,7 +44,7 @@ class Slot(tree.Typed):
 class Evaluator:
     """Compiles the expressions of `query`."""
 
-    context: evaluate.Context
+    context: Context
     query: Query
     subquery: Callable[[Query], Callable[[Env], list[tuple[Any, ...]]]]  # makes a nested query runnable
 

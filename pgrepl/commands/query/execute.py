@@ -19,8 +19,9 @@ from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.commands.query.windows import Windows
 from pgrepl.errors import PgError
-from pgrepl.expr import evaluate
+from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, RangeRef, SetOperation, SortGroup
+from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import returns_set
 from pgrepl.sql.nodes import SetOp
 
@@ -44,7 +45,7 @@ class Ctes:
         return scope.runs[name]
 
 
-def compile_query(query: Query, context: evaluate.Context, outer: Ctes | None = None) -> Run:
+def compile_query(query: Query, context: Context, outer: Ctes | None = None) -> Run:
     ctes = Ctes(outer)
     for cte in query.ctes:
         if cte.recursive and query.recursive:
@@ -86,11 +87,10 @@ def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
     windows = Windows(query, evaluator, after, grouping.slots if grouping else 0)
     shown = windows.after if windows.functions else after
     sets = {t.resno for t in query.targets if returns_set(t.expr)}
-    values = [(t, evaluate.compile_set if t.resno in sets else None, shown(t.expr)) for t in query.targets]
-    columns = [
-        (evaluator.compile_set(expr) if make is not None else evaluator.compile(expr), make is not None)
-        for _, make, expr in values
-    ]
+    columns = []
+    for target in query.targets:
+        many, expr = target.resno in sets, shown(target.expr)
+        columns.append((evaluator.compile_set(expr) if many else evaluator.compile(expr), many))
     finish = _finish(query, evaluator)
 
     def run(env: Env) -> list[Row]:
@@ -143,7 +143,7 @@ def _finish(query: Query, evaluator: Evaluator) -> Callable[[list[Row], Env], li
 
 def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[Key]:
     return [
-        Key(lambda row, i=place[g.resno]: row[i], g.sortop, g.descending, g.nulls_first)  # type: ignore[misc]
+        Key(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first)  # type: ignore[misc]
         for g in groups
     ]
 
@@ -157,7 +157,7 @@ def _distinct(query: Query, rows: list[Row], place: dict[int, int]) -> list[Row]
         rows = sort(rows, keys)  # as a sorted Unique does; ORDER BY may sort once more
     seen: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        seen.setdefault(tuple([evaluate.hashable(key.value(row)) for key in keys]), row)
+        seen.setdefault(tuple([hashable(key.value(row)) for key in keys]), row)
     return list(seen.values())
 
 
@@ -224,7 +224,7 @@ def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> lis
 
 
 def _row_key(row: Row) -> tuple[Any, ...]:
-    return tuple([evaluate.hashable(value) for value in row])
+    return tuple([hashable(value) for value in row])
 
 
 def _unique(rows: list[Row], operation: SetOperation) -> list[Row]:
@@ -232,7 +232,7 @@ def _unique(rows: list[Row], operation: SetOperation) -> list[Row]:
     for row in rows:
         seen.setdefault(_row_key(row), row)
     keys = [
-        Key(lambda row, i=i: row[i], op, False, False)  # type: ignore[misc]
+        Key(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]

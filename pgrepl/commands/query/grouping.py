@@ -10,6 +10,7 @@ from pgrepl.commands.query.sorting import Key, sort
 from pgrepl.errors import unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
+from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import query_exprs, rewrite, walk, walk_deep
 
 
@@ -79,7 +80,7 @@ class Grouping:
         groups: dict[tuple[Any, ...], tuple[Env, list[Any], list[Any]]] = {}
         for env in rows:
             values = [value(env) if use else None for use, value in zip(used, self._key_values, strict=True)]
-            key = tuple([evaluate.hashable(v) for v in values])
+            key = tuple([hashable(v) for v in values])
             group = groups.get(key)
             if group is None:
                 group = groups[key] = (env, values, [a.start() for a in self._accumulators])
@@ -138,14 +139,14 @@ class _Aggregate:
         members = state
         if self.order:
             keys = [
-                Key(lambda m, i=i: m[1][i], o.sortop, o.descending, o.nulls_first)  # type: ignore[misc]
+                Key(lambda m, i=i: m[1][i], o.sortop, o.nulls_first)  # type: ignore[misc]
                 for i, (_, o) in enumerate(self.order)
             ]
             members = sort(members, keys)
         if self.aggref.distinct:
             seen: dict[Any, Any] = {}
             for member in members:
-                seen.setdefault(tuple([evaluate.hashable(v) for v in member[0]]), member)
+                seen.setdefault(tuple([hashable(v) for v in member[0]]), member)
             members = list(seen.values())
             if not self.order:
                 members = evaluate.sorted_values(members, [a.type for a in self.aggref.args])

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan, hashable
+from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
+from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import walk_deep
 from pgrepl.sql.nodes import BoolOp, JoinType
 from pgrepl.types.builtin import operator_by_oid

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import subqueries, walk_deep
@@ -39,6 +38,4 @@ def _check_level(session: Session, query: Query) -> None:
             secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
             if not used & {secret, 0}:
                 continue
-        if not acl.has_relation_privilege(session, found, "SELECT"):
-            kind = "view" if found.kind == "v" else "table"
-            raise PgError("42501", f"permission denied for {kind} {found.name}")
+        acl.check_table_privilege(session, found, "SELECT")

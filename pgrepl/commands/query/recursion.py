@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.errors import unsupported
-from pgrepl.expr import evaluate
+from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Cte, SetOperation
+from pgrepl.expr.values import hashable
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes, Row, Run
 
 
-def compile_recursive(cte: Cte, context: evaluate.Context, ctes: Ctes) -> Run:
+def compile_recursive(cte: Cte, context: Context, ctes: Ctes) -> Run:
     from pgrepl.commands.query.execute import compile_query, compile_set_operation
 
     operation = cte.query.set_operation
@@ -39,7 +40,7 @@ def compile_recursive(cte: Cte, context: evaluate.Context, ctes: Ctes) -> Run:
                 return rows
             new = []
             for row in rows:
-                key = tuple([evaluate.hashable(v) for v in row])
+                key = tuple([hashable(v) for v in row])
                 if key not in seen:
                     seen.add(key)
                     new.append(row)

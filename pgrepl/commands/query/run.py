@@ -10,7 +10,7 @@ from pgrepl.commands.query import permissions
 from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
 from pgrepl.errors import unsupported
-from pgrepl.expr import evaluate
+from pgrepl.expr.context import Context
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import SelectStmt
@@ -30,7 +30,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
 
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of an analysed query."""
-    return compile_query(query, evaluate.Context(session))(Env([], None))
+    return compile_query(query, Context(session))(Env([], None))
 
 
 def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:

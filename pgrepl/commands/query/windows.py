@@ -9,7 +9,9 @@ from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import evaluate, tree
+from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, SortGroup, Window
+from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.types.builtin import proc_by_oid
 
@@ -51,21 +53,19 @@ class Windows:
         return rows
 
     def keys(self, groups: Sequence[SortGroup]) -> list[Key]:
-        return [
-            Key(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.descending, g.nulls_first) for g in groups
-        ]
+        return [Key(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.nulls_first) for g in groups]
 
     def compile(self, expr: Expr | None) -> Compiled:
         return (lambda env: None) if expr is None else self._evaluator.compile(self._after(expr))
 
-    def context(self) -> evaluate.Context:
+    def context(self) -> Context:
         return self._evaluator.context
 
     def _partitions(self, rows: list[Env], window: Window) -> list[list[Env]]:
         values = [key.value for key in self.keys(window.partition)]
         parts: dict[tuple[Any, ...], list[Env]] = {}
         for env in rows:
-            parts.setdefault(tuple([evaluate.hashable(v(env)) for v in values]), []).append(env)
+            parts.setdefault(tuple([hashable(v(env)) for v in values]), []).append(env)
         order = self.keys(window.order)
         return [sort(part, order) for part in parts.values()]
 
@@ -167,14 +167,14 @@ class _Calls:
             raise unsupported("RANGE with offset PRECEDING/FOLLOWING for this type")
         if by < 0:
             raise PgError("22013", "invalid preceding or following size in window function")
-        down = (bound == "PRECEDING") is not key.descending
+        down = (bound == "PRECEDING") is not key.downwards
         limit = here - by if down else here + by
         inside = []
         for index, env in enumerate(self.rows):
             value = key.value(env)
             if value is None:
                 continue
-            before = value <= limit if (is_end is not key.descending) else value >= limit
+            before = value <= limit if (is_end is not key.downwards) else value >= limit
             if before:
                 inside.append(index)
         if not inside:

@@ -1,0 +1,11 @@
+"""Functions that only the catalog can answer: pg_get_expr, obj_description, has_table_privilege, current_schemas …
+
+Each module registers implementations with `expr.functions.implements`, under the prosrc PostgreSQL has for them.
+"""
+
+from pgrepl.expr.functions import add_family
+
+FAMILIES = ("definitions", "names", "privileges", "state", "structure")
+
+for _name in FAMILIES:
+    add_family(f"{__name__}.{_name}")

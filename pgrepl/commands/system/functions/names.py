@@ -1,0 +1,127 @@
+"""Who and where: current_schemas, pg_get_userbyid, visibility, sequences and slots by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.catalog.namespace import current_schemas
+from pgrepl.catalog.relation import relation_is_visible, relation_or_none
+from pgrepl.catalog.roles import role_display, role_row
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.expr.lookup import read_value
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.names import format_type
+
+
+@implements("current_database", context=True)
+def current_database(call: Call) -> str:
+    return call.session.database.name
+
+
+@implements("current_user", context=True)
+def current_user(call: Call) -> str:
+    return role_display(call.session, call.session.role)
+
+
+@implements("session_user", context=True)
+def session_user(call: Call) -> str:
+    return role_display(call.session, call.session.user)
+
+
+@implements("current_schema", context=True)
+def current_schema(call: Call) -> str | None:
+    listed = current_schemas(call.session, False)
+    return listed[0] if listed else None
+
+
+@implements("current_schemas", context=True)
+def current_schemas_function(call: Call, implicit: bool) -> PgArray:
+    return array_of(oids.NAME, current_schemas(call.session, implicit))
+
+
+@implements("pg_get_userbyid", context=True)
+def pg_get_userbyid(call: Call, oid: int) -> str:
+    row = role_row(call.session, oid)
+    return f"unknown (OID={oid})" if row is None else str(row.rolname)
+
+
+@implements("format_type")
+def format_type_function(oid: int | None, typmod: int | None) -> str | None:
+    return None if oid is None else format_type(oid, typmod)
+
+
+@implements("pg_table_is_visible", context=True)
+def pg_table_is_visible(call: Call, oid: int) -> bool | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else relation_is_visible(call.session, found)
+
+
+@implements("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", context=True)
+def is_visible(call: Call, oid: int) -> bool | None:
+    """Types, functions and operators are PostgreSQL's own; those of pg_catalog are always found."""
+    found: Any = type_by_oid(oid) or proc_by_oid(oid) or operator_by_oid(oid)
+    return None if found is None else getattr(found, "schema", "pg_catalog") == "pg_catalog"
+
+
+@implements("pg_encoding_to_char")
+def pg_encoding_to_char(encoding: int) -> str:
+    return {0: "SQL_ASCII", 6: "UTF8"}.get(encoding, "")
+
+
+@implements("PG_char_to_encoding")
+def pg_char_to_encoding(name: str) -> int:
+    return {"utf8": 6, "unicode": 6, "sqlascii": 0}.get(name.lower().replace("-", "").replace("_", ""), -1)
+
+
+@implements("getdatabaseencoding", "pg_client_encoding")
+def database_encoding() -> str:
+    return "UTF8"
+
+
+@implements("pg_my_temp_schema")
+def pg_my_temp_schema() -> int:
+    return 0
+
+
+@implements("pg_is_other_temp_schema")
+def pg_is_other_temp_schema(oid: int) -> bool:
+    return False
+
+
+@implements("pg_collation_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible")
+def always_visible(oid: int) -> bool:
+    return True
+
+
+@implements("pg_collation_for", context=True)
+def pg_collation_for(call: Call, value: Any) -> str | None:
+    return '"default"' if call.collation else None
+
+
+# --- to_reg…: NULL instead of an error ----------------------------------------------------------------------------------
+
+
+def _to_reg(typoid: int) -> None:
+    name = {
+        oids.REGCLASS: "to_regclass", oids.REGTYPE: "to_regtype", oids.REGROLE: "to_regrole",
+        oids.REGNAMESPACE: "to_regnamespace", oids.REGPROC: "to_regproc", oids.REGPROCEDURE: "to_regprocedure",
+        oids.REGOPER: "to_regoper", oids.REGOPERATOR: "to_regoperator", oids.REGCOLLATION: "to_regcollation",
+    }[typoid]  # fmt: skip
+
+    @implements(name, context=True)
+    def find(call: Call, text: str) -> int | None:
+        try:
+            return int(read_value(call.session, text, typoid, -1))
+        except PgError:
+            return None
+
+
+for _typoid in (
+    oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE, oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER,
+    oids.REGOPERATOR, oids.REGCOLLATION,
+):  # fmt: skip
+    _to_reg(_typoid)
