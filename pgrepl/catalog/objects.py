@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import classes, tables
 from pgrepl.catalog.relation import Relation, display_name, relation_or_none
+from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 
@@ -53,6 +54,11 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_AUTHID:
         row = one(session, tables.pg_authid, oid=objid)
         return None if row is None else f"role {row.rolname}"
+    if classid == classes.PG_AUTH_MEMBERS:
+        row = one(session, tables.pg_auth_members, oid=objid)
+        if row is None:
+            return None
+        return f"membership of role {role_name(session, row.member)} in role {role_name(session, row.roleid)}"
     if classid == classes.PG_DATABASE:
         row = one(session, tables.pg_database, oid=objid)
         return None if row is None else f"database {row.datname}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -216,6 +217,17 @@ def _from_system(found: SystemRelation) -> Relation:
     )
 
 
+def range_var(parts: Sequence[str]) -> RangeVar:
+    """A name in its parts as a relation's (makeRangeVarFromNameList)."""
+    from pgrepl.sql.nodes import RangeVar
+
+    if len(parts) > 3:
+        raise PgError("42601", f"improper relation name (too many dotted names): {'.'.join(parts)}")
+    catalog, schema, name = (None, None, *parts)[-3:]
+    assert name is not None
+    return RangeVar(name, schema, catalog)
+
+
 # --- by name ------------------------------------------------------------------------------------------------------
 
 
@@ -249,28 +261,33 @@ def find_relation(session: Session, name: RangeVar, missing_ok: bool = False) ->
 
 
 def find_relation_oid(session: Session, name: RangeVar, missing_ok: bool = False) -> int | None:
+    try:
+        return _find_oid(session, name, missing_ok)
+    except PgError as problem:
+        raise problem.at(name.location) from None
+
+
+def _find_oid(session: Session, name: RangeVar, missing_ok: bool) -> int | None:
     if name.catalog is not None and name.catalog != session.database.name:
         raise PgError(
-            "0A000",
-            f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"',
-            location=name.location,
+            "0A000", f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"'
         )
     if name.schema is not None:
-        namespace = explicit_schema(session, name.schema, missing_ok=missing_ok, location=name.location)
+        namespace = explicit_schema(session, name.schema, missing_ok=missing_ok)
         if namespace:
             oid = oid_in_schema(session, namespace, name.name)
             if oid is not None:
                 return oid
         if missing_ok:
             return None
-        raise PgError("42P01", f'relation "{name.schema}.{name.name}" does not exist', location=name.location)
+        raise PgError("42P01", f'relation "{name.schema}.{name.name}" does not exist')
     for namespace in search_path(session):
         oid = oid_in_schema(session, namespace, name.name)
         if oid is not None:
             return oid
     if missing_ok:
         return None
-    raise PgError("42P01", f'relation "{name.name}" does not exist', location=name.location)
+    raise PgError("42P01", f'relation "{name.name}" does not exist')
 
 
 def relation_is_visible(session: Session, found: Relation) -> bool:

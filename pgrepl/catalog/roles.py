@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, ROLE_DATABASE_OWNER
+from pgrepl.catalog.classes import ROLE_DATABASE_OWNER
 from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 
@@ -64,32 +64,49 @@ def is_superuser(session: Session, role: int | None = None) -> bool:
     return row is not None and bool(row.rolsuper)
 
 
-def has_createrole(session: Session, role: int) -> bool:
+def has_attribute(session: Session, role: int, column: str) -> bool:
+    """An attribute such as rolcreaterole; a superuser has them all."""
     row = role_row(session, role)
-    return row is not None and bool(row.rolsuper or row.rolcreaterole)
+    return row is not None and bool(row.rolsuper or getattr(row, column))
+
+
+def _walk(session: Session, role: int, option: str | None, admin_of: int | None = None) -> tuple[list[int], int | None]:
+    """All roles `role` is in, itself first, over memberships that carry the option (roles_is_member_of).
+
+    With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
+    """
+    database = one(session, tables.pg_database, oid=session.database.oid)
+    found = [role]
+    admin: int | None = None
+    for member in found:
+        memberships = rows(session, tables.pg_auth_members, member=member)
+        memberships.sort(key=lambda m: (m.roleid, m.grantor))
+        for row in memberships:
+            if admin is None and row.roleid == admin_of and row.admin_option:
+                admin = member
+            if (option is None or getattr(row, option)) and row.roleid not in found:
+                found.append(row.roleid)
+        if database is not None and member == database.datdba and ROLE_DATABASE_OWNER not in found:
+            found.append(ROLE_DATABASE_OWNER)
+    return found, admin
 
 
 def _reachable(session: Session, role: int, option: str | None) -> frozenset[int]:
-    """All roles `role` is in, itself included, over memberships that carry the option (roles_is_member_of)."""
     key = ("roles", role, option)
-    known = session.derived.get(key)
-    if known is not None:
-        return known  # type: ignore[no-any-return]
-    database_owner = one(session, tables.pg_database, oid=session.database.oid)
-    found = [role]
-    for member in found:
-        for row in rows(session, tables.pg_auth_members, member=member):
-            if (option is None or getattr(row, option)) and row.roleid not in found:
-                found.append(row.roleid)
-        if database_owner is not None and member == database_owner.datdba and ROLE_DATABASE_OWNER not in found:
-            found.append(ROLE_DATABASE_OWNER)
-    answer = session.derived[key] = frozenset(found)
-    return answer
+    known: frozenset[int] | None = session.derived.get(key)
+    if known is None:
+        known = session.derived[key] = frozenset(_walk(session, role, option)[0])
+    return known
 
 
 def inherited_roles(session: Session, role: int) -> frozenset[int]:
     """The roles whose privileges `role` has without SET ROLE."""
     return _reachable(session, role, "inherit_option")
+
+
+def inherited_in_order(session: Session, role: int) -> list[int]:
+    """The same, the role itself first, then by distance."""
+    return _walk(session, role, "inherit_option")[0]
 
 
 def has_privs_of_role(session: Session, member: int, role: int) -> bool:
@@ -119,30 +136,20 @@ def is_admin_of_role(session: Session, member: int, role: int) -> bool:
         return True
     if member == role:
         return False
-    return _admin_through(session, member, role, None) is not None
+    return _walk(session, member, None, role)[1] is not None
+
+
+def has_admin_privs_of_role(session: Session, member: int, role: int) -> bool:
+    """The same without SET ROLE: only inherited ADMIN OPTION counts."""
+    return is_superuser(session, member) or select_best_admin(session, member, role) is not None
 
 
 def select_best_admin(session: Session, member: int, role: int) -> int | None:
     """The role among those whose privileges `member` has that holds ADMIN OPTION on `role`; nearest first."""
     if member == role:
         return None
-    return _admin_through(session, member, role, "inherit_option")
-
-
-def _admin_through(session: Session, member: int, role: int, option: str | None) -> int | None:
-    found = [member]
-    for current in found:
-        for row in rows(session, tables.pg_auth_members, member=current):
-            if row.roleid == role and row.admin_option:
-                return current
-            if (option is None or getattr(row, option)) and row.roleid not in found:
-                found.append(row.roleid)
-    return None
+    return _walk(session, member, "inherit_option", role)[1]
 
 
 def is_reserved_name(name: str) -> bool:
     return name.startswith("pg_")
-
-
-def is_bootstrap_superuser(role: int) -> bool:
-    return role == BOOTSTRAP_SUPERUSER

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 Row: TypeAlias = Any  # a named tuple with the table's columns
+NOT_NULL: Any = object()  # as a value of a condition: any but NULL
 _REMEMBERED = 4096  # answers a session keeps
 
 _row_types: dict[str, Any] = {}
@@ -170,12 +171,14 @@ def _statement(
 
 
 def _clause(action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]) -> ClauseElement:
-    """`where` holds each column with the number of its values: 1 for equality, 0 for IS NULL, more for IN."""
+    """`where`: each column with the number of its values, 1 for equality, more for IN; 0: IS NULL, -1: IS NOT NULL."""
     conditions: list[ColumnElement[bool]] = []
     for name, many in where:
         column = table.c[name]
         if many == 0:
             conditions.append(column.is_(None))
+        elif many < 0:
+            conditions.append(column.is_not(None))
         elif many == 1:
             conditions.append(column == bindparam(f"w_{name}", type_=column.type))
         else:
@@ -198,6 +201,8 @@ def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str
     for name, value in eq.items():
         if value is None:
             shape.append((name, 0))
+        elif value is NOT_NULL:
+            shape.append((name, -1))
         elif isinstance(value, (tuple, list, set, frozenset)):
             members = list(value)
             if not members:
@@ -261,4 +266,17 @@ def _write(session: Session, action: str, table: Table, values: Mapping[str, Any
     return session.link.changed_rows
 
 
-__all__ = ["Row", "count", "delete", "insert", "insert_many", "new_oid", "one", "row_type", "rows", "tables", "update"]
+__all__ = [
+    "NOT_NULL",
+    "Row",
+    "count",
+    "delete",
+    "insert",
+    "insert_many",
+    "new_oid",
+    "one",
+    "row_type",
+    "rows",
+    "tables",
+    "update",
+]

@@ -29,6 +29,7 @@ from sqlalchemy.types import TypeEngine
 metadata = MetaData()
 
 Oid = BigInteger  # unsigned 32 bits in PostgreSQL
+Json = JSON(none_as_null=True)
 Lsn = BigInteger  # a snapshot id; pgrepl.types.lsn prints it
 
 
@@ -94,18 +95,18 @@ pg_auth_members = _table(
 )  # fmt: skip
 pg_db_role_setting = _table(
     "pg_db_role_setting", ("setdatabase", "setrole"),
-    ("setdatabase", Oid), ("setrole", Oid), ("setconfig", JSON),
+    ("setdatabase", Oid), ("setrole", Oid), ("setconfig", Json),
 )  # fmt: skip
 pg_database = _table(
     "pg_database", ("oid",),
     ("oid", Oid), ("datname", String), ("datdba", Oid), ("encoding", Integer), ("datlocprovider", String),
     ("datistemplate", Boolean), ("datallowconn", Boolean), ("datconnlimit", Integer), ("datcollate", String),
-    ("datctype", String), ("datacl", JSON),
+    ("datctype", String), ("datacl", Json),
     indexes=(("datname",),),
 )  # fmt: skip
 pg_namespace = _table(
     "pg_namespace", ("datid", "oid"),
-    ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", JSON),
+    ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", Json),
     versioned=True, indexes=(("datid", "nspname"),),
 )  # fmt: skip
 
@@ -116,8 +117,8 @@ pg_class = _table(
     ("relam", Oid),
     ("relhasindex", Boolean), ("relpersistence", String(1)), ("relkind", String(1)), ("relnatts", SmallInteger),
     ("relchecks", SmallInteger), ("relhassubclass", Boolean), ("relrowsecurity", Boolean),
-    ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", JSON),
-    ("reloptions", JSON), ("relpartbound", JSON),
+    ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", Json),
+    ("reloptions", Json), ("relpartbound", Json),
     versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
 )  # fmt: skip
 pg_attribute = _table(
@@ -127,13 +128,24 @@ pg_attribute = _table(
     ("atthasdef", Boolean), ("atthasmissing", Boolean), ("attidentity", String(1)), ("attgenerated", String(1)),
     ("attisdropped", Boolean),
     ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
-    ("attacl", JSON), ("attoptions", JSON),
-    ("attmissingval", JSON),
+    ("attacl", Json), ("attoptions", Json),
+    ("attmissingval", Json),
     versioned=True,
+)  # fmt: skip
+# which columns have privileges of their own: DROP ROLE asks
+Index(
+    "pg_attribute_acl", pg_attribute.c.attrelid,
+    sqlite_where=text("attacl IS NOT NULL AND end_snapshot IS NULL"),
+    postgresql_where=text("attacl IS NOT NULL AND end_snapshot IS NULL"),
+)  # fmt: skip
+Index(
+    "pg_class_acl", pg_class.c.oid,
+    sqlite_where=text("relacl IS NOT NULL AND end_snapshot IS NULL"),
+    postgresql_where=text("relacl IS NOT NULL AND end_snapshot IS NULL"),
 )  # fmt: skip
 pg_attrdef = _table(
     "pg_attrdef", ("oid",),
-    ("oid", Oid), ("adrelid", Oid), ("adnum", SmallInteger), ("adbin", JSON),
+    ("oid", Oid), ("adrelid", Oid), ("adnum", SmallInteger), ("adbin", Json),
     versioned=True, indexes=(("adrelid", "adnum"),),
 )  # fmt: skip
 pg_constraint = _table(
@@ -142,8 +154,8 @@ pg_constraint = _table(
     ("condeferrable", Boolean),
     ("condeferred", Boolean), ("convalidated", Boolean), ("conrelid", Oid), ("conindid", Oid), ("conparentid", Oid),
     ("confrelid", Oid), ("confupdtype", String(1)), ("confdeltype", String(1)), ("confmatchtype", String(1)),
-    ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", JSON),
-    ("confkey", JSON), ("confdelsetcols", JSON), ("conbin", JSON),
+    ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", Json),
+    ("confkey", Json), ("confdelsetcols", Json), ("conbin", Json),
     versioned=True, indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",)),
 )  # fmt: skip
 pg_index = _table(
@@ -152,8 +164,8 @@ pg_index = _table(
     ("indisunique", Boolean), ("indnullsnotdistinct", Boolean), ("indisprimary", Boolean),
     ("indisexclusion", Boolean), ("indimmediate", Boolean),
     ("indisclustered", Boolean), ("indisvalid", Boolean), ("indisready", Boolean), ("indislive", Boolean),
-    ("indisreplident", Boolean), ("indkey", JSON), ("indcollation", JSON), ("indclass", JSON), ("indoption", JSON),
-    ("indexprs", JSON), ("indpred", JSON),
+    ("indisreplident", Boolean), ("indkey", Json), ("indcollation", Json), ("indclass", Json), ("indoption", Json),
+    ("indexprs", Json), ("indpred", Json),
     versioned=True, indexes=(("indrelid",),),
 )  # fmt: skip
 pg_inherits = _table(
@@ -163,13 +175,13 @@ pg_inherits = _table(
 )  # fmt: skip
 pg_partitioned_table = _table(
     "pg_partitioned_table", ("partrelid",),
-    ("partrelid", Oid), ("partstrat", String(1)), ("partnatts", SmallInteger), ("partdefid", Oid), ("partattrs", JSON),
-    ("partclass", JSON), ("partcollation", JSON), ("partexprs", JSON),
+    ("partrelid", Oid), ("partstrat", String(1)), ("partnatts", SmallInteger), ("partdefid", Oid), ("partattrs", Json),
+    ("partclass", Json), ("partcollation", Json), ("partexprs", Json),
     versioned=True,
 )  # fmt: skip
 pg_rewrite = _table(
     "pg_rewrite", ("oid",),
-    ("oid", Oid), ("rulename", String), ("ev_class", Oid), ("ev_action", JSON),
+    ("oid", Oid), ("rulename", String), ("ev_class", Oid), ("ev_action", Json),
     indexes=(("ev_class",),),
 )  # fmt: skip
 pg_sequence = _table(
@@ -201,11 +213,11 @@ pg_publication = _table(
     ("datid", Oid), ("oid", Oid), ("pubname", String), ("pubowner", Oid), ("puballtables", Boolean),
     ("pubinsert", Boolean),
     ("pubupdate", Boolean), ("pubdelete", Boolean), ("pubtruncate", Boolean), ("pubviaroot", Boolean),
-    versioned=True, indexes=(("datid", "pubname"),),
+    versioned=True, indexes=(("datid", "pubname"), ("pubowner",)),
 )  # fmt: skip
 pg_publication_rel = _table(
     "pg_publication_rel", ("oid",),
-    ("oid", Oid), ("prpubid", Oid), ("prrelid", Oid), ("prqual", JSON), ("prattrs", JSON),
+    ("oid", Oid), ("prpubid", Oid), ("prrelid", Oid), ("prqual", Json), ("prattrs", Json),
     versioned=True, indexes=(("prpubid",), ("prrelid",)),
 )  # fmt: skip
 pg_publication_namespace = _table(
@@ -219,7 +231,7 @@ pg_subscription = _table(
     ("subenabled", Boolean),
     ("subbinary", Boolean), ("substream", String(1)), ("subtwophasestate", String(1)), ("subdisableonerr", Boolean),
     ("subpasswordrequired", Boolean), ("subrunasowner", Boolean), ("subfailover", Boolean), ("subconninfo", Text),
-    ("subslotname", String), ("subsynccommit", String), ("subpublications", JSON), ("suborigin", String),
+    ("subslotname", String), ("subsynccommit", String), ("subpublications", Json), ("suborigin", String),
     indexes=(("subdbid", "subname"),),
 )  # fmt: skip
 pg_subscription_rel = _table(

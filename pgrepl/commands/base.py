@@ -5,7 +5,8 @@ Families load when the first of their statements comes. They register with
 * `@execute.register(CreateStmt)` for a node class of their own;
 * `@acts(DropStmt, ObjectType.TABLE, …)` for a statement about any kind of object (DROP, RENAME, OWNER TO, SET SCHEMA,
   COMMENT): a function of the statement and the session;
-* `@removes(PG_CLASS)` for taking away an object when DROP reaches it, by name or by CASCADE.
+* `@removes(PG_CLASS)` for taking away an object when DROP reaches it, by name or by CASCADE;
+* `@owners(PG_CLASS)` for giving an object a new owner in REASSIGN OWNED.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _MODULES = {
     "AlterRoleStmt": "role",
     "AlterSeqStmt": "sequence",
     "AlterSubscriptionStmt": "subscription",
-    "AlterTableStmt": "table",
+    "AlterTableStmt": "table.alter.run",
     "CommentStmt": "comment",
     "CopyStmt": "dml",
     "CreateDatabaseStmt": "database",
@@ -68,9 +69,9 @@ _MODULES = {
     "CreateRoleStmt": "role",
     "CreateSchemaStmt": "schema",
     "CreateSeqStmt": "sequence",
-    "CreateStmt": "table",
+    "CreateStmt": "table.create",
     "CreateSubscriptionStmt": "subscription",
-    "CreateTableAsStmt": "table",
+    "CreateTableAsStmt": "table.create_as",
     "DeleteStmt": "dml",
     "DiscardStmt": "settings",
     "DropDatabaseStmt": "database",
@@ -81,7 +82,7 @@ _MODULES = {
     "ExplainStmt": "query",
     "GrantRoleStmt": "membership",
     "GrantStmt": "grant",
-    "IndexStmt": "index",
+    "IndexStmt": "index.create",
     "InsertStmt": "dml",
     "MergeStmt": "dml",
     "ReassignOwnedStmt": "owned",
@@ -140,17 +141,17 @@ def _load(module: str) -> bool:
 # --- statements about any kind of object ----------------------------------------------------------------------------
 
 _KIND_MODULES = {
-    ObjectType.COLUMN: "table",
+    ObjectType.COLUMN: "table.objects",
     ObjectType.DATABASE: "database",
-    ObjectType.INDEX: "index",
+    ObjectType.INDEX: "table.objects",
     ObjectType.PUBLICATION: "publication",
     ObjectType.ROLE: "role",
     ObjectType.SCHEMA: "schema",
-    ObjectType.SEQUENCE: "sequence",
+    ObjectType.SEQUENCE: "table.objects",
     ObjectType.SUBSCRIPTION: "subscription",
-    ObjectType.TABCONSTRAINT: "table",
-    ObjectType.TABLE: "table",
-    ObjectType.VIEW: "view",
+    ObjectType.TABCONSTRAINT: "table.objects",
+    ObjectType.TABLE: "table.objects",
+    ObjectType.VIEW: "table.objects",
 }
 
 AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
@@ -180,15 +181,17 @@ def action_for(stmt: AboutObject, kind: ObjectType) -> Callable[[Any, Session], 
 # --- removing -------------------------------------------------------------------------------------------------------
 
 _CLASS_MODULES = {
-    classes.PG_CLASS: "table",
-    classes.PG_CONSTRAINT: "table",
-    classes.PG_ATTRDEF: "table",
-    classes.PG_REWRITE: "view",
+    classes.PG_CLASS: "table.remove",
+    classes.PG_CONSTRAINT: "table.remove",
+    classes.PG_ATTRDEF: "table.remove",
+    classes.PG_REWRITE: "table.remove",
     classes.PG_NAMESPACE: "schema",
     classes.PG_PUBLICATION: "publication",
     classes.PG_PUBLICATION_REL: "publication",
     classes.PG_PUBLICATION_NAMESPACE: "publication",
-    classes.PG_TYPE: "table",
+    classes.PG_TYPE: "table.remove",
+    classes.PG_SUBSCRIPTION: "subscription",
+    classes.PG_DATABASE: "database",
 }
 _removals: dict[int, Callable[[Session, ObjectAddress], None]] = {}
 
@@ -219,3 +222,28 @@ def drop_objects(session: Session, addresses: Sequence[ObjectAddress], *, cascad
     from pgrepl.catalog.depend import perform_deletion
 
     perform_deletion(session, addresses, cascade=cascade, remove=remove_object, quietly=quietly)
+
+
+# --- owning ---------------------------------------------------------------------------------------------------------
+
+_owner_changes: dict[int, Callable[[Session, int, int], None]] = {}
+
+
+def owners(*classids: int) -> Callable[[_Action], _Action]:
+    """Register the function of (session, oid, new owner) that ALTER … OWNER TO comes down to."""
+
+    def register(change: _Action) -> _Action:
+        for classid in classids:
+            _owner_changes[classid] = change
+        return change
+
+    return register
+
+
+def change_owner(session: Session, address: ObjectAddress, new_owner: int) -> None:
+    if address.classid not in _owner_changes and address.classid in _CLASS_MODULES:
+        _load(_CLASS_MODULES[address.classid])
+    change = _owner_changes.get(address.classid)
+    if change is None:
+        raise PgError("XX000", f"unexpected classid {address.classid}")
+    change(session, address.objid, new_owner)

@@ -65,6 +65,13 @@ def get_int64(option: DefElem) -> int:
     raise PgError("42601", f"{option.name} requires a numeric value")
 
 
+def get_int32(option: DefElem) -> int:
+    value = option.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise PgError("42601", f"{option.name} requires an integer value")
+
+
 def _int8(text: str) -> int:
     try:
         number = int(text)

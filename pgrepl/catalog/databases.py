@@ -1,0 +1,30 @@
+"""Databases of the instance: finding them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def database_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_database, datname=name)
+
+
+def database_by_name(session: Session, name: str) -> Row:
+    """As get_database_oid."""
+    row = database_or_none(session, name)
+    if row is None:
+        raise PgError("3D000", f'database "{name}" does not exist')
+    return row
+
+
+def current_database(session: Session) -> Row:
+    row = one(session, tables.pg_database, oid=session.database.oid)
+    assert row is not None
+    return row

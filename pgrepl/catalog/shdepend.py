@@ -1,0 +1,116 @@
+"""What depends on a role: the objects it owns, privileges it has or gave, memberships it granted (pg_shdepend.c).
+
+PostgreSQL keeps this in pg_shdepend; here it is read off the owners and lists themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgrepl.catalog import classes, tables
+from pgrepl.catalog.acl import parse_acl
+from pgrepl.catalog.classes import FIRST_NORMAL_OID, ObjectAddress
+from pgrepl.catalog.objects import describe_object
+from pgrepl.catalog.store import NOT_NULL, rows
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pgrepl.catalog.session import Session
+
+_MOST_REPORTED = 100
+OWNER, ACL = "o", "a"
+
+
+class RoleDependency(NamedTuple):
+    """A row of pg_shdepend that refers to a role; database 0 is an object of the whole instance."""
+
+    database: int
+    address: ObjectAddress
+    kind: str  # OWNER or ACL
+
+
+def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
+    """In the order of OIDs, as checkSharedDependencies sorts them."""
+    found = [*_owned(session, role), *_with_privileges(session, role)]
+    found.sort(key=lambda d: (d.address.objid, d.address.classid, d.address.subid & 0xFFFF_FFFF, d.kind))
+    return found
+
+
+def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
+    for row in rows(session, tables.pg_class, relowner=role):
+        if row.relkind not in "iI":  # an index has its table's owner
+            yield RoleDependency(row.datid, ObjectAddress(classes.PG_CLASS, row.oid), OWNER)
+    for row in rows(session, tables.pg_namespace, nspowner=role):
+        yield RoleDependency(row.datid, ObjectAddress(classes.PG_NAMESPACE, row.oid), OWNER)
+    for row in rows(session, tables.pg_publication, pubowner=role):
+        yield RoleDependency(row.datid, ObjectAddress(classes.PG_PUBLICATION, row.oid), OWNER)
+    for row in rows(session, tables.pg_subscription, subowner=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_SUBSCRIPTION, row.oid), OWNER)
+    for row in rows(session, tables.pg_database, datdba=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, row.oid), OWNER)
+
+
+def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
+    for row in rows(session, tables.pg_class, relacl=NOT_NULL):
+        if _mentions(row.relacl, role, row.relowner):
+            yield RoleDependency(row.datid, ObjectAddress(classes.PG_CLASS, row.oid), ACL)
+    columns = rows(session, tables.pg_attribute, attacl=NOT_NULL)
+    tables_of = {c.oid: c for c in rows(session, tables.pg_class, oid={c.attrelid for c in columns})}
+    for row in columns:
+        table = tables_of.get(row.attrelid)
+        if table is not None and _mentions(row.attacl, role, table.relowner):
+            yield RoleDependency(table.datid, ObjectAddress(classes.PG_CLASS, row.attrelid, row.attnum), ACL)
+    for row in rows(session, tables.pg_namespace, nspacl=NOT_NULL):
+        if _mentions(row.nspacl, role, row.nspowner):
+            yield RoleDependency(row.datid, ObjectAddress(classes.PG_NAMESPACE, row.oid), ACL)
+    for row in rows(session, tables.pg_database, datacl=NOT_NULL):
+        if _mentions(row.datacl, role, row.datdba):
+            yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, row.oid), ACL)
+    for row in rows(session, tables.pg_auth_members, grantor=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_AUTH_MEMBERS, row.oid), ACL)
+
+
+def _mentions(stored: Sequence[str], role: int, owner: int) -> bool:
+    """Is the role in the list as somebody other than the owner?"""
+    if role == owner:
+        return False
+    return any(role in (item.grantee, item.grantor) for item in parse_acl(stored) or ())
+
+
+def check_not_pinned(role: int, session: Session) -> None:
+    if role < FIRST_NORMAL_OID:
+        described = describe_object(session, ObjectAddress(classes.PG_AUTHID, role))
+        raise PgError("2BP01", f"cannot drop {described} because it is required by the database system")
+
+
+def describe_role_dependencies(session: Session, role: int) -> str | None:
+    """The DETAIL of a refused DROP ROLE, or None (checkSharedDependencies)."""
+    check_not_pinned(role, session)
+    here = session.database.oid
+    lines: list[str] = []
+    elsewhere: dict[int, int] = {}
+    more = more_databases = 0
+    for database, address, kind in role_dependencies(session, role):
+        if database not in (0, here):
+            elsewhere[database] = elsewhere.get(database, 0) + 1
+        elif len(lines) == _MOST_REPORTED:
+            more += 1
+        else:
+            word = "owner of" if kind == OWNER else "privileges for"
+            lines.append(f"{word} {describe_object(session, address)}")
+    for database, count in elsewhere.items():
+        if len(lines) == _MOST_REPORTED:
+            more_databases += 1
+            continue
+        described = describe_object(session, ObjectAddress(classes.PG_DATABASE, database))
+        lines.append(f"{count} object{'s' if count > 1 else ''} in {described}")
+    if not lines:
+        return None
+    if more:
+        lines.append(f"and {more} other object{'s' if more > 1 else ''} (see server log for list)")
+    if more_databases:
+        plural = "s" if more_databases > 1 else ""
+        lines.append(f"and objects in {more_databases} other database{plural} (see server log for list)")
+    return "\n".join(lines)
