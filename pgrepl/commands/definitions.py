@@ -92,7 +92,7 @@ def _binary_compatible(source: int, target: int) -> bool:
     return (target == any_array and kind.category == "A") or (target == any_enum and kind.typtype == "e")
 
 
-# --- indexes ------------------------------------------------------------------------------------------------------------
+# --- indexes --------------------------------------------------------------------------------------------------------
 
 
 def index_definition(session: Session, oid: int, column: int = 0, pretty: bool = False) -> str | None:
@@ -157,7 +157,7 @@ def _literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-# --- constraints ----------------------------------------------------------------------------------------------------------
+# --- constraints ----------------------------------------------------------------------------------------------------
 
 _ACTIONS = {"a": "", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
 
@@ -219,7 +219,7 @@ def _key_constraint(session: Session, row: Any, table: Relation) -> str:
     return text
 
 
-# --- partitions and views ---------------------------------------------------------------------------------------------------
+# --- partitions and views -------------------------------------------------------------------------------------------
 
 _STRATEGIES = {"l": "LIST", "r": "RANGE", "h": "HASH"}
 

@@ -51,6 +51,14 @@ class Evaluator:
     def compile(self, expr: Expr) -> Compiled:
         return evaluate.compile(self.flat(expr), self.context, self._special)
 
+    def compile_set(self, expr: Expr) -> Callable[[Env], Iterable[Any]]:
+        """The values of an expression with set-returning functions in it."""
+        return evaluate.compile_set(self.flat(expr), self.context, self._special)
+
+    def compile_rows(self, expr: Expr) -> Callable[[Env], Iterable[tuple[Any, ...] | None]]:
+        """The rows of a function in FROM."""
+        return evaluate.compile_rows(self.flat(expr), self.context, self._special)
+
     def compile_optional(self, expr: Expr | None) -> Compiled:
         return (lambda env: None) if expr is None else self.compile(expr)
 

@@ -177,7 +177,7 @@ def _limited(rows: list[Row], offset: Any, limit: Any, ties: list[Key] | None) -
     return rows[:end]
 
 
-# --- UNION, INTERSECT, EXCEPT -------------------------------------------------------------------------------------------
+# --- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------
 
 
 def _set_operation(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:

@@ -10,7 +10,7 @@ from pgrepl.commands.query.sorting import Key, sort
 from pgrepl.errors import unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.values import hashable
+from pgrepl.expr.values import hashable, order_key
 from pgrepl.expr.walk import query_exprs, rewrite, walk, walk_deep
 
 
@@ -149,7 +149,7 @@ class _Aggregate:
                 seen.setdefault(tuple([hashable(v) for v in member[0]]), member)
             members = list(seen.values())
             if not self.order:
-                members = evaluate.sorted_values(members, [a.type for a in self.aggref.args])
+                members = _in_value_order(members, [a.type for a in self.aggref.args])
         if self.aggref.kind != "n":
             direct = [value(members[0][2]) for value in self.direct] if members else []
             return evaluate.ordered_set(self.aggref, direct, [m[0] for m in members])
@@ -157,6 +157,19 @@ class _Aggregate:
         for values, _, _ in members:
             accumulator.add(*values)
         return accumulator.result()
+
+
+def _in_value_order(members: list[Any], types: list[int]) -> list[Any]:
+    """DISTINCT sorts its values."""
+    for position in reversed(range(len(types))):
+        order = order_key(types[position])
+
+        def key(member: Any, position: int = position, order: Any = order) -> Any:
+            value = member[0][position]
+            return (True, 0) if value is None else (False, value if order is None else order(value))
+
+        members = sorted(members, key=key)
+    return members
 
 
 def uses_groups(query: Query) -> bool:

@@ -114,7 +114,7 @@ class _Calls:
                 accumulator.add(*[arg(env) for arg in self.args])
         return accumulator.result()
 
-    # --- frames --------------------------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------------------------
 
     def frame(self, position: int) -> list[int]:
         start = self._bound(position, self.window.frame_start, self.start_offset, is_end=False)
@@ -181,7 +181,7 @@ class _Calls:
             return -1 if is_end else len(self.rows)
         return inside[-1] if is_end else inside[0]
 
-    # --- the functions that only look at places ---------------------------------------------------------------------------
+    # --- the functions that only look at places ---------------------------------------------------------------------
 
     def row_number(self, position: int) -> int:
         return position + 1

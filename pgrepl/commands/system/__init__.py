@@ -19,8 +19,9 @@ from pgrepl.errors import unsupported
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
 _PRIVATE = frozenset(
-    "pg_authid pg_shadow pg_statistic pg_largeobject pg_replication_origin_status pg_user_mapping pg_hba_file_rules "
-    "pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations pg_subscription pg_config".split()
+    "pg_authid pg_shadow pg_statistic pg_largeobject pg_replication_origin_status pg_user_mapping "
+    "pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations "
+    "pg_subscription pg_config".split()
 )
 
 

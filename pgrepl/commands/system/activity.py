@@ -57,7 +57,7 @@ def _slots(session: Session) -> Iterator[Values]:
 
 
 def _slot_statistics(session: Session) -> Iterator[Values]:
-    counters = ("spill_txns", "spill_count", "spill_bytes", "stream_txns", "stream_count", "stream_bytes", "total_txns", "total_bytes")  # fmt: skip
+    counters = "spill_txns spill_count spill_bytes stream_txns stream_count stream_bytes total_txns total_bytes".split()
     for row in rows(session, pg_replication_slot):
         yield {"slot_name": row.slot_name, **dict.fromkeys(counters, 0)}
 

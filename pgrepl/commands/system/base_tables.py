@@ -98,7 +98,9 @@ def _collation(typid: int) -> int:
     return 0 if found is None else found.collation
 
 
-_SYSTEM_COLUMNS = [("ctid", -1, 27), ("xmin", -2, 28), ("cmin", -3, 29), ("xmax", -4, 28), ("cmax", -5, 29), ("tableoid", -6, 26)]  # fmt: skip
+_SYSTEM_COLUMNS = [
+    ("ctid", -1, 27), ("xmin", -2, 28), ("cmin", -3, 29), ("xmax", -4, 28), ("cmax", -5, 29), ("tableoid", -6, 26),
+]  # fmt: skip
 
 
 def _attributes(session: Session) -> Iterator[Values]:
@@ -138,7 +140,7 @@ def _attributes(session: Session) -> Iterator[Values]:
 def _types(session: Session) -> Iterator[Values]:
     for t in builtin.types:
         yield {
-            "oid": t.oid, "typname": t.name, "typnamespace": CATALOG_NAMESPACE if t.schema == "pg_catalog" else INFORMATION_SCHEMA,
+            "oid": t.oid, "typname": t.name, "typnamespace": _namespace(t.schema),
             "typowner": BOOTSTRAP_SUPERUSER, "typlen": t.len, "typbyval": t.byval, "typtype": t.typtype,
             "typcategory": t.category, "typispreferred": t.preferred, "typisdefined": True, "typdelim": t.delim,
             "typrelid": t.relid, "typelem": t.elem, "typarray": t.array, "typalign": t.align, "typstorage": t.storage,
@@ -148,6 +150,10 @@ def _types(session: Session) -> Iterator[Values]:
             "typmodout": _proc_oid(t.modout), "typanalyze": _proc_oid(t.analyze),
             "typsubscript": _proc_oid(t.subscript),
         }  # fmt: skip
+
+
+def _namespace(schema: str) -> int:
+    return CATALOG_NAMESPACE if schema == "pg_catalog" else INFORMATION_SCHEMA
 
 
 def _proc_oid(name: str) -> int:
@@ -160,7 +166,7 @@ def _proc_oid(name: str) -> int:
 def _procs(session: Session) -> Iterator[Values]:
     for p in builtin.procs:
         yield {
-            "oid": p.oid, "proname": p.name, "pronamespace": CATALOG_NAMESPACE if p.schema == "pg_catalog" else INFORMATION_SCHEMA,
+            "oid": p.oid, "proname": p.name, "pronamespace": _namespace(p.schema),
             "proowner": BOOTSTRAP_SUPERUSER, "prolang": p.lang, "procost": p.cost, "prorows": p.rows,
             "provariadic": p.variadic, "prosupport": p.support, "prokind": p.kind, "prosecdef": False,
             "proleakproof": p.leakproof, "proisstrict": p.strict, "proretset": p.retset, "provolatile": p.volatile,

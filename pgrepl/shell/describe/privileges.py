@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
 KINDS = {
-    "r": "table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table", "p": "partitioned table",
+    "r": "table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table",
+    "p": "partitioned table",
 }  # fmt: skip
 
 

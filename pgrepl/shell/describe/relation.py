@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 EVERY_KIND = "rpviISmft"
 TITLES = {
-    "r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "i": "Index", "I": "Partitioned index",
-    "S": "Sequence", "f": "Foreign table",
+    "r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "i": "Index",
+    "I": "Partitioned index", "S": "Sequence", "f": "Foreign table",
 }  # fmt: skip
 STORAGE = {"p": "plain", "m": "main", "x": "extended", "e": "external"}
 COMPRESSION = {"": "", "p": "pglz", "l": "lz4"}

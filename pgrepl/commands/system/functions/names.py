@@ -102,7 +102,7 @@ def pg_collation_for(call: Call, value: Any) -> str | None:
     return '"default"' if call.collation else None
 
 
-# --- to_reg…: NULL instead of an error ----------------------------------------------------------------------------------
+# --- to_reg…: NULL instead of an error ------------------------------------------------------------------------------
 
 
 def _to_reg(typoid: int) -> None:

@@ -1,4 +1,4 @@
-"""has_table_privilege and its relatives: (role, object, privileges), (object, privileges) for the current role; names or OIDs.
+"""has_table_privilege and its relatives: of a role, or of the current one; roles and objects by name or by OID.
 
 The text of privileges is a list: true if the role has any of them, `WITH GRANT OPTION` included where it is asked for.
 """
@@ -166,7 +166,7 @@ def _column_forms() -> None:
 _column_forms()
 
 
-# --- roles ------------------------------------------------------------------------------------------------------------
+# --- roles ----------------------------------------------------------------------------------------------------------
 
 
 def _on_role(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -212,7 +212,7 @@ def _is_row_security_active(session: Session, found: Relation) -> bool:
     return found.force_row_security or not acl.is_owner(session, found.owner)
 
 
-# --- access lists --------------------------------------------------------------------------------------------------------
+# --- access lists ---------------------------------------------------------------------------------------------------
 
 
 @implements("aclexplode")

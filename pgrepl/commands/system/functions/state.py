@@ -96,7 +96,7 @@ def pg_control_system(call: Call) -> list[tuple[object, ...]]:
     return [(1300, 202307071, row.system_identifier, current_usecs(call.style))]
 
 
-# --- sizes: what pgrepl keeps of tables has no pages ----------------------------------------------------------------------
+# --- sizes: what pgrepl keeps of tables has no pages ----------------------------------------------------------------
 
 
 @implements(
@@ -112,7 +112,7 @@ def pg_relation_size(oid: int, fork: str = "main") -> int:
     return 0
 
 
-# --- sequences --------------------------------------------------------------------------------------------------------------
+# --- sequences ------------------------------------------------------------------------------------------------------
 
 
 @implements("pg_sequence_last_value", context=True)
