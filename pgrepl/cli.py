@@ -54,7 +54,10 @@ _OTHER_NAMES = {"set": "--variable"}
 _HELP = {"-?": "options", "--help": "options"}
 
 # word: the module and the function of (arguments) → exit code that it starts
-_SUBCOMMANDS: dict[str, tuple[str, str]] = {}
+_SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "describe": ("pgrepl.shell.subcommands", "describe"),
+    "dump": ("pgrepl.shell.subcommands", "dump"),
+}
 
 
 class _Shell(click.Command):

@@ -154,13 +154,13 @@ class Connection:
     def check_password(self, password: str) -> None:
         """ConnectFailure if the role has a password, and it is another."""
         from pgrepl.catalog import tables
-        from pgrepl.catalog.password import verify
+        from pgrepl.catalog.passwords import verify_password
         from pgrepl.catalog.store import one
         from pgrepl.catalog.transaction import reading
 
         with reading(self.session):
             role = one(self.session, tables.pg_authid, oid=self.session.authenticated_user)
-        if role is not None and role.rolpassword and not verify(password, role.rolpassword, self.user):
+        if role is not None and role.rolpassword and not verify_password(self.user, role.rolpassword, password):
             report = Report("FATAL", "28P01", f'password authentication failed for user "{self.user}"')
             raise ConnectFailure(_connect_message(self.target.catalog, report))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -191,6 +191,14 @@ class Lexer:
     def restore(self, saved: LexerState) -> None:
         self.paren_depth, self.begin_depth, self.copies = saved.paren_depth, saved.begin_depth, saved.copies
         self._words, self._new_statement = list(saved.words), saved.new_statement
+
+    def copy(self) -> Lexer:
+        """Another in the same state, to try out what a text would do; variables stay as they are written."""
+        twin = replace(self, lookup=lambda name, quoting: None, query=QueryBuffer(), sources=[])
+        twin._words = list(self._words)
+        if self.query:
+            twin.query.text = " "
+        return twin
 
     @property
     def in_quotes(self) -> bool:

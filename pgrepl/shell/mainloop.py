@@ -15,6 +15,7 @@ from pgrepl.shell.conditional import Conditionals
 from pgrepl.shell.execute import send_query
 from pgrepl.shell.input import LineReader, ReadFailure, standard_input
 from pgrepl.shell.lexer import Lexer, Prompt, QueryBuffer, Stop
+from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import FAILURE, NO_CONNECTION, SCRIPT_ERROR, SUCCESS, Shell
 
 
@@ -34,12 +35,6 @@ class Person(Protocol):
 
     def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
         """The next line, None at the end of input. KeyboardInterrupt if the line was abandoned."""
-
-    def remember(self, line: str) -> None:
-        """A line that belongs into the history."""
-
-    def flush_history(self) -> None:
-        """What was remembered since the last call is one entry."""
 
     def history(self) -> list[str] | None:
         """All entries, None if none are kept."""
@@ -196,7 +191,7 @@ class MainLoop:
             added_newline = len(self.query)
         lexer.standard_strings = shell.standard_strings
         lexer.begin(line)
-        ok, in_history = True, False
+        ok = True
         while ok or not stop_on_error:
             before = len(self.query)
             stop, self.prompt = lexer.scan()
@@ -205,10 +200,6 @@ class MainLoop:
             if stop is Stop.END_OF_LINE:
                 shell.statement_line += 1
             if stop is Stop.SEMICOLON or (stop is Stop.END_OF_LINE and shell.variables.on("SINGLELINE")):
-                if self.person is not None and not in_history:
-                    self.person.remember(line)
-                    self.person.flush_history()
-                    in_history = True
                 ok, outcome = self._send(counted=True), Outcome.SEND
                 if shell.conditionals.active:
                     added_newline = -1
@@ -216,30 +207,18 @@ class MainLoop:
                 if len(self.query) == added_newline:
                     # Only the backslash command stands on the line: it leaves the query as it was.
                     self.query.text = self.query.text[:-1]
-                    if self.person is not None:
-                        self.person.flush_history()
                 added_newline = -1
-                if self.person is not None and not in_history:
-                    self.person.remember(line)
-                    self.person.flush_history()
-                    in_history = True
                 outcome = handle_slash(shell, lexer, self)
                 ok = outcome is not Outcome.FAILED
                 shell.statement_line = 1
                 if outcome is Outcome.SEND:
                     ok = self._send(counted=False)
                 elif outcome is Outcome.EDITED:
-                    line = self._rescan()
-                    in_history = False
+                    self._rescan()
                 elif outcome is Outcome.QUIT:
                     break
             if stop in (Stop.INCOMPLETE, Stop.END_OF_LINE):
                 break
-        if self.person is not None:
-            if not in_history:
-                self.person.remember(line)
-            if not self.query:
-                self.person.flush_history()
         lexer.finish()
         return ok, outcome
 
@@ -258,7 +237,7 @@ class MainLoop:
         self.lexer.reset()
         return ok
 
-    def _rescan(self) -> str:
+    def _rescan(self) -> None:
         r"""After `\e`: what came back from the editor is the line now."""
         text = self.query.text
         if text and not text.endswith("\n"):
@@ -268,7 +247,8 @@ class MainLoop:
         self.lexer.reset()
         self.lexer.begin(text)
         self.prompt = Prompt.READY
-        return text
+        if self.person is not None and text:
+            self.shell.stdout.write(prompt_text(self.shell, Prompt.READY) + text)
 
     def _end(self, status: int, stop_on_error: bool, outcome: Outcome) -> int:
         """The end of input: a script's last query needs no semicolon, but its `\\if` blocks need their ends."""

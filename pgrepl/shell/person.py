@@ -23,11 +23,5 @@ class PlainPerson:
             self.shell.say("")
             raise
 
-    def remember(self, line: str) -> None:
-        """Nothing is kept."""
-
-    def flush_history(self) -> None:
-        """Nothing is kept."""
-
     def history(self) -> list[str] | None:
         return None

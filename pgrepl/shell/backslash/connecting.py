@@ -122,7 +122,7 @@ def encoding(c: Command) -> bool:
 
 @command("password")
 def password(c: Command) -> bool:
-    from pgrepl.catalog.password import make_verifier
+    from pgrepl.catalog.passwords import encrypt_password
 
     shell = c.shell
     user = c.word(Argument.SQL_IDENTIFIER, semicolon=True)
@@ -139,8 +139,9 @@ def password(c: Command) -> bool:
     if first != second:
         shell.error("Passwords didn't match.")
         return False
+    method = shell.connection.setting("password_encryption") if shell.connection is not None else "scram-sha-256"
     name = user.replace('"', '""')
-    statement = f"ALTER USER \"{name}\" PASSWORD '{make_verifier(first)}'"
+    statement = f"ALTER USER \"{name}\" PASSWORD '{encrypt_password(method, user, first)}'"
     return run_hidden(shell, statement) is not None
 
 

@@ -1,0 +1,264 @@
+r"""What may follow what: the table behind Tab.
+
+A rule is a pattern of the words before the cursor, and after `->` what may come next, separated by `|`. In a pattern
+`^` anchors it to the beginning of the statement (else it is about the last words), `*` is any word, `**` any words,
+`A|B` one of several. What comes next is a phrase of key words, or in angle brackets a kind of name: `completion.NAMES`.
+The first rule that fits decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+# --- after a backslash command: its word, then what its argument is
+SLASH_ARGUMENTS = {
+    "<database>": ("c", "connect", "l", "list", "l+", "list+"),
+    "<file>": ("e", "edit", "g", "gx", "i", "include", "include_relative", "ir", "o", "out", "s", "w", "write", "cd"),
+    "<pset>": ("pset",),
+    "<variable>": ("set", "unset", "echo", "qecho", "warn", "if", "elif"),
+    "<help>": ("h", "help"),
+    "on|off": ("t", "timing"),
+    "on|off|auto": ("x",),
+    "commands|options|variables": ("?",),
+    "UTF8": ("encoding",),
+    "<role>": ("password", "du", "dg", "drg", "drds", "du+", "dg+", "duS", "dgS", "drgS", "duS+", "dgS+"),
+    "<publication>": ("dRp", "dRp+"),
+    "<subscription>": ("dRs", "dRs+"),
+    "<schema>": ("dn", "dn+", "dnS", "dnS+"),
+    "<setting>": ("dconfig", "dconfig+"),
+    "<view>": ("dv", "dv+", "dvS", "dvS+"),
+    "<index>": ("di", "di+", "diS", "diS+"),
+    "<sequence>": ("ds", "ds+", "dsS", "dsS+"),
+    "<table>": ("dt", "dt+", "dtS", "dtS+"),
+    "<relation>": ("d", "d+", "dS", "dS+", "dp", "z"),
+}
+
+_PUBLICATION_OBJECTS = "TABLE | TABLES IN SCHEMA"
+_SUBSCRIPTION_OPTIONS = (
+    "binary | connect | copy_data | create_slot | disable_on_error | enabled | failover | origin | password_required"
+    " | run_as_owner | slot_name | streaming | synchronous_commit | two_phase"
+)
+_KINDS = "DATABASE | GROUP | INDEX | PUBLICATION | ROLE | SCHEMA | SEQUENCE | SUBSCRIPTION | TABLE | USER | VIEW"
+_ROLE_OPTIONS = (
+    "ADMIN | BYPASSRLS | CONNECTION LIMIT | CREATEDB | CREATEROLE | ENCRYPTED PASSWORD | IN | INHERIT | LOGIN"
+    " | NOBYPASSRLS | NOCREATEDB | NOCREATEROLE | NOINHERIT | NOLOGIN | NOREPLICATION | NOSUPERUSER"
+    " | PASSWORD | REPLICATION | ROLE"
+    " | SUPERUSER | VALID UNTIL | WITH"
+)
+_PRIVILEGES = (
+    "ALL | CONNECT ON | CREATE ON | DELETE ON | INSERT ON | REFERENCES ON | SELECT ON | TEMPORARY ON | TRIGGER ON"
+    " | TRUNCATE ON | UPDATE ON | USAGE ON | <role>"
+)
+_ISOLATION = "ISOLATION LEVEL | READ ONLY | READ WRITE"
+
+_RULES = f"""
+^ALTER PUBLICATION -> <publication>
+^ALTER PUBLICATION * -> ADD | DROP | OWNER TO | RENAME TO | SET
+^ALTER PUBLICATION * ADD|DROP -> {_PUBLICATION_OBJECTS}
+^ALTER PUBLICATION * SET -> ( | {_PUBLICATION_OBJECTS}
+^ALTER PUBLICATION * SET ( ** publish = -> 'insert, update, delete, truncate'
+^ALTER PUBLICATION * SET (|, -> publish | publish_via_partition_root
+^ALTER PUBLICATION * ADD|SET|DROP TABLES IN SCHEMA -> <schema> | CURRENT_SCHEMA
+^ALTER PUBLICATION ** TABLE * ( -> <column>
+^ALTER PUBLICATION ** TABLE * WHERE ( -> <column>
+^ALTER PUBLICATION ** TABLE -> <table> | ONLY
+^ALTER PUBLICATION ** TABLE * -> ( | WHERE (
+^CREATE PUBLICATION * -> FOR ALL TABLES | FOR TABLE | FOR TABLES IN SCHEMA | WITH (
+^CREATE PUBLICATION * FOR -> ALL TABLES | TABLE | TABLES IN SCHEMA
+^CREATE PUBLICATION * FOR ALL -> TABLES
+^CREATE PUBLICATION * FOR ALL TABLES -> WITH (
+^CREATE PUBLICATION * FOR TABLES -> IN SCHEMA
+^CREATE PUBLICATION * FOR TABLES IN SCHEMA -> <schema> | CURRENT_SCHEMA
+^CREATE PUBLICATION * FOR TABLES IN SCHEMA * -> WITH (
+^CREATE PUBLICATION ** WITH ( ** publish = -> 'insert, update, delete, truncate'
+^CREATE PUBLICATION ** WITH ( ** publish_via_partition_root = -> true | false
+^CREATE PUBLICATION ** WITH ( -> publish | publish_via_partition_root
+^CREATE PUBLICATION ** WITH ( ** , -> publish | publish_via_partition_root
+^CREATE PUBLICATION ** TABLE -> <table> | ONLY
+^CREATE PUBLICATION ** TABLE * ( -> <column>
+^CREATE PUBLICATION ** TABLE * ( ** , -> <column>
+^CREATE PUBLICATION ** WHERE ( -> <column>
+^CREATE PUBLICATION ** WHERE ( ** AND|OR|NOT -> <column>
+^CREATE PUBLICATION ** TABLE * -> ( | WHERE ( | WITH (
+^CREATE PUBLICATION ** , -> <table> | TABLE | TABLES IN SCHEMA
+^DROP PUBLICATION -> <publication> | IF EXISTS
+^DROP PUBLICATION IF EXISTS -> <publication>
+
+^ALTER SUBSCRIPTION -> <subscription>
+^ALTER SUBSCRIPTION * -> ADD PUBLICATION | CONNECTION | DISABLE | DROP PUBLICATION | ENABLE | OWNER TO \
+| REFRESH PUBLICATION | RENAME TO | SET | SKIP (
+^ALTER SUBSCRIPTION * ADD|DROP -> PUBLICATION
+^ALTER SUBSCRIPTION * REFRESH -> PUBLICATION
+^ALTER SUBSCRIPTION * REFRESH PUBLICATION -> WITH (
+^ALTER SUBSCRIPTION * REFRESH PUBLICATION WITH ( -> copy_data
+^ALTER SUBSCRIPTION * SET -> ( | PUBLICATION
+^ALTER SUBSCRIPTION * SKIP -> (
+^ALTER SUBSCRIPTION * SKIP ( -> lsn
+^ALTER SUBSCRIPTION * SKIP ( lsn = -> NONE
+^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION -> <publication>
+^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * -> WITH (
+^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * WITH (|, -> copy_data | refresh
+^ALTER SUBSCRIPTION * SET (|, -> {_SUBSCRIPTION_OPTIONS}
+^ALTER SUBSCRIPTION * SET ( ** , -> {_SUBSCRIPTION_OPTIONS}
+^CREATE SUBSCRIPTION * -> CONNECTION
+^CREATE SUBSCRIPTION * CONNECTION * -> PUBLICATION
+^CREATE SUBSCRIPTION ** PUBLICATION -> <publication>
+^CREATE SUBSCRIPTION ** PUBLICATION ** WITH ( -> {_SUBSCRIPTION_OPTIONS}
+^CREATE SUBSCRIPTION ** WITH ( ** origin = -> any | none
+^CREATE SUBSCRIPTION ** WITH ( ** streaming = -> on | off | parallel
+^CREATE SUBSCRIPTION ** WITH ( ** slot_name = -> NONE
+^CREATE SUBSCRIPTION ** WITH ( ** = -> true | false
+^CREATE SUBSCRIPTION ** WITH ( ** , -> {_SUBSCRIPTION_OPTIONS}
+^CREATE SUBSCRIPTION ** PUBLICATION ** , -> <publication>
+^CREATE SUBSCRIPTION ** PUBLICATION ** -> WITH (
+^DROP SUBSCRIPTION -> <subscription> | IF EXISTS
+^DROP SUBSCRIPTION IF EXISTS -> <subscription>
+
+^ALTER -> {_KINDS}
+^CREATE -> {_KINDS} | OR REPLACE VIEW | TEMPORARY | UNIQUE INDEX | UNLOGGED TABLE
+^CREATE TEMP|TEMPORARY -> SEQUENCE | TABLE | VIEW
+^CREATE OR -> REPLACE VIEW
+^CREATE UNIQUE -> INDEX
+^CREATE UNLOGGED -> TABLE
+^DROP -> {_KINDS} | OWNED BY
+^ALTER|DROP TABLE -> <table> | IF EXISTS
+^ALTER|DROP TABLE IF EXISTS -> <table>
+^ALTER|DROP VIEW -> <view> | IF EXISTS
+^ALTER|DROP INDEX -> <index> | IF EXISTS
+^ALTER|DROP SEQUENCE -> <sequence> | IF EXISTS
+^ALTER|DROP SCHEMA -> <schema> | IF EXISTS
+^ALTER|DROP DATABASE -> <database> | IF EXISTS
+^ALTER|DROP ROLE|USER|GROUP -> <role> | IF EXISTS
+^DROP OWNED BY -> <role>
+^DROP ** -> CASCADE | RESTRICT
+^ALTER DATABASE|SCHEMA|SEQUENCE|VIEW|TABLE * OWNER TO -> <role> | CURRENT_ROLE | CURRENT_USER | SESSION_USER
+^ALTER PUBLICATION|SUBSCRIPTION * OWNER TO -> <role> | CURRENT_ROLE | CURRENT_USER | SESSION_USER
+^ALTER TABLE * -> ADD | ALTER | ATTACH PARTITION | DETACH PARTITION | DROP | INHERIT | NO INHERIT | OWNER TO | RENAME \
+| REPLICA IDENTITY | SET SCHEMA | VALIDATE CONSTRAINT
+^ALTER TABLE * ADD -> CHECK | COLUMN | CONSTRAINT | FOREIGN KEY | PRIMARY KEY | UNIQUE
+^ALTER TABLE * ALTER|DROP|RENAME -> COLUMN | CONSTRAINT | <column>
+^ALTER TABLE * ALTER|DROP|RENAME COLUMN -> <column>
+^ALTER TABLE * ALTER * -> DROP DEFAULT | DROP NOT NULL | SET DEFAULT | SET NOT NULL | TYPE
+^ALTER TABLE * ALTER COLUMN * -> DROP DEFAULT | DROP NOT NULL | SET DEFAULT | SET NOT NULL | TYPE
+^ALTER TABLE * REPLICA -> IDENTITY
+^ALTER TABLE * REPLICA IDENTITY -> DEFAULT | FULL | NOTHING | USING INDEX
+^ALTER TABLE * REPLICA IDENTITY USING INDEX -> <index>
+^ALTER TABLE * ATTACH PARTITION -> <table>
+^ALTER TABLE * ATTACH PARTITION * -> DEFAULT | FOR VALUES
+^ALTER TABLE * DETACH PARTITION -> <table>
+^ALTER TABLE * SET SCHEMA -> <schema>
+^ALTER|CREATE ROLE|USER * -> {_ROLE_OPTIONS}
+^ALTER DATABASE * -> CONNECTION LIMIT | OWNER TO | RENAME TO | RESET | SET
+^ALTER SCHEMA * -> OWNER TO | RENAME TO
+^ALTER VIEW|SEQUENCE|INDEX * -> OWNER TO | RENAME TO | SET SCHEMA
+^CREATE INDEX|UNIQUE ** ON -> <table>
+^CREATE INDEX|UNIQUE ** ON * -> ( | USING
+^CREATE INDEX|UNIQUE ** ON * ( -> <column>
+^CREATE SCHEMA ** AUTHORIZATION -> <role>
+^CREATE TABLE * -> ( | PARTITION OF
+^CREATE TABLE * PARTITION OF -> <table>
+^CREATE TABLE * PARTITION OF * -> DEFAULT | FOR VALUES
+^CREATE TABLE * PARTITION OF * FOR VALUES -> FROM ( | IN ( | WITH (
+^CREATE TABLE ** REFERENCES -> <table>
+^CREATE TABLE ** ) -> INHERITS ( | PARTITION BY
+^CREATE TABLE ** PARTITION BY -> HASH ( | LIST ( | RANGE (
+^CREATE TABLE ** INHERITS ( -> <table>
+^CREATE VIEW * -> AS
+
+^COMMENT -> ON
+^COMMENT ON -> COLUMN | CONSTRAINT | DATABASE | INDEX | PUBLICATION | ROLE | SCHEMA | SEQUENCE | SUBSCRIPTION | TABLE \
+| VIEW
+^COMMENT ON TABLE -> <table>
+^COMMENT ON PUBLICATION -> <publication>
+^COMMENT ON SUBSCRIPTION -> <subscription>
+^COMMENT ON SCHEMA -> <schema>
+^COMMENT ON ROLE -> <role>
+^COMMENT ON DATABASE -> <database>
+^COMMENT ON INDEX -> <index>
+^COMMENT ON VIEW -> <view>
+^COMMENT ON SEQUENCE -> <sequence>
+^COMMENT ON * * -> IS
+^GRANT|REVOKE -> {_PRIVILEGES}
+^GRANT|REVOKE ** ON -> <relation> | ALL TABLES IN SCHEMA | DATABASE | SCHEMA | TABLE
+^GRANT|REVOKE ** ON SCHEMA -> <schema>
+^GRANT|REVOKE ** IN SCHEMA -> <schema>
+^GRANT|REVOKE ** ON DATABASE -> <database>
+^GRANT|REVOKE ** ON TABLE -> <relation>
+^GRANT ** TO -> <role> | CURRENT_USER | PUBLIC
+^REVOKE ** FROM -> <role> | CURRENT_USER | PUBLIC
+^GRANT ** ON * -> TO
+^GRANT ** ON * * -> TO
+^REVOKE ** ON * -> FROM
+^REVOKE ** ON * * -> FROM
+^REASSIGN -> OWNED BY
+^REASSIGN OWNED BY -> <role>
+^REASSIGN OWNED BY * -> TO
+^REASSIGN OWNED BY * TO -> <role>
+^SET -> <setting> | LOCAL | ROLE | SESSION | SESSION AUTHORIZATION | TIME ZONE | TRANSACTION
+^SET ROLE -> <role> | NONE
+^SET SESSION AUTHORIZATION -> <role> | DEFAULT
+^SET SESSION|LOCAL -> <setting> | AUTHORIZATION | CHARACTERISTICS AS TRANSACTION
+^SET TRANSACTION -> {_ISOLATION}
+^SET * -> TO
+^SET * TO|= -> DEFAULT
+^RESET|SHOW -> <setting> | ALL
+^BEGIN|START -> TRANSACTION | {_ISOLATION}
+^BEGIN|START TRANSACTION -> {_ISOLATION}
+^BEGIN|START|SET ** ISOLATION LEVEL -> READ COMMITTED | REPEATABLE READ | SERIALIZABLE
+^ROLLBACK -> AND CHAIN | TO SAVEPOINT
+^COMMIT -> AND CHAIN
+^RELEASE -> SAVEPOINT
+^DISCARD -> ALL | PLANS | SEQUENCES | TEMP
+
+INSERT -> INTO
+INSERT INTO -> <table>
+INSERT INTO * -> ( | DEFAULT VALUES | SELECT | TABLE | VALUES (
+INSERT INTO * ( -> <column>
+UPDATE -> <table>
+UPDATE * -> SET
+UPDATE * SET -> <column>
+DELETE -> FROM
+FROM|JOIN -> <relation>
+^TABLE -> <relation>
+WHERE|AND|OR|ON|BY|HAVING|NOT -> <column>
+"""
+
+STATEMENTS = (
+    "ABORT", "ALTER", "BEGIN", "COMMENT", "COMMIT", "CREATE", "DELETE FROM", "DISCARD", "DROP", "END", "GRANT",
+    "INSERT INTO", "REASSIGN", "RELEASE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "START",
+    "TABLE", "UPDATE", "VALUES", "WITH",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
+    rules = []
+    for line in _RULES.splitlines():
+        if line:
+            pattern, _, following = line.partition(" -> ")
+            rules.append((_pattern(pattern), tuple(part.strip() for part in following.split(" | "))))
+    return rules
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    r"""The pattern as a regular expression over words that each end in a line feed."""
+    anchored = pattern.startswith("^")
+    out = []
+    for word in pattern.removeprefix("^").split(" "):
+        if word == "**":
+            out.append(r"(?:[^\n]+\n)*")
+        else:
+            choices = "|".join(r"[^\n]+" if choice == "*" else re.escape(choice) for choice in word.split("|"))
+            out.append(rf"(?:{choices})\n")
+    return re.compile(("^" if anchored else r"(?:^|\n)") + "".join(out) + r"\Z", re.IGNORECASE)
+
+
+def following(words: Sequence[str]) -> tuple[str, ...] | None:
+    """What may come after these words of a statement; None if no rule knows."""
+    text = "".join(word + "\n" for word in words)
+    for pattern, candidates in _compiled():
+        if pattern.search(text):
+            return candidates
+    return None

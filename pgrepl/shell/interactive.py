@@ -1,0 +1,154 @@
+"""The prompt with line editing: whole statements are edited, over as many lines as they have, recalled and completed.
+
+Enter sends what is complete (a semicolon, a backslash command, `quit`) and else begins another line. The lines then go
+to the main loop one by one, as a script's would.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from pgrepl.shell.completion import completions
+from pgrepl.shell.highlight import STYLE, StatementLexer
+from pgrepl.shell.history import StatementHistory
+from pgrepl.shell.lexer import Lexer, Prompt, Stop
+from pgrepl.shell.mainloop import MainLoop
+from pgrepl.shell.prompt import prompt_text
+from pgrepl.shell.shell import Shell
+
+_ASSISTANCE = frozenset({"help", "quit", "exit"})
+
+
+def prompts_of(lexer: Lexer, text: str) -> tuple[list[Prompt], bool]:
+    """The prompt after each line of a text, and whether all of it can be sent now."""
+    trial = lexer.copy()
+    prompts: list[Prompt] = []
+    complete = False
+    for line in text.split("\n"):
+        if trial.query:
+            trial.query.append("\n")
+        trial.begin(line)
+        complete = False
+        while True:
+            stop, prompt = trial.scan()
+            if stop is Stop.SEMICOLON:
+                trial.query.text = ""
+                trial.reset()
+                continue
+            complete = stop is Stop.BACKSLASH or (not trial.query and not trial.in_quotes)
+            break
+        if stop is Stop.BACKSLASH:
+            prompt = Prompt.CONTINUE if trial.query.text.strip() else Prompt.READY
+        trial.finish()
+        if line.strip().removesuffix(";").rstrip().lower() in _ASSISTANCE:
+            complete = True
+        prompts.append(prompt)
+    return prompts, complete
+
+
+class _Completer(Completer):
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        loop = self.terminal.loop
+        query = loop.query.text if loop is not None else ""
+        word, candidates = completions(self.terminal.shell, document.text_before_cursor, query)
+        for candidate in candidates:
+            # A name that is to be followed by more text gets no space after it.
+            open_ended = candidate.endswith(("(", "/", ".", "'", "=")) or candidate.startswith(":")
+            shown = candidate.rpartition("/")[2] or candidate
+            yield Completion(candidate if open_ended else candidate + " ", -len(word), display=shown)
+
+
+class Terminal:
+    """A person at a terminal."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.loop: MainLoop | None = None
+        self._waiting: list[str] = []  # lines entered together, not yet taken
+        self._status = Prompt.READY
+        self._history = StatementHistory(shell)
+        self._session: PromptSession[str] = PromptSession(
+            history=self._history,
+            completer=_Completer(self),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            lexer=None if "NO_COLOR" in os.environ else StatementLexer(),
+            style=STYLE,
+            include_default_pygments_style=False,
+            multiline=True,
+            prompt_continuation=self._continuation,
+            key_bindings=self._bindings(),
+            enable_open_in_editor=False,
+            enable_system_prompt=False,
+            enable_suspend=True,
+        )
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._history.save()
+
+    def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
+        if self._waiting:
+            return self._waiting.pop(0)
+        self.loop, self._status = loop, prompt
+        try:
+            text = self._session.prompt(ANSI(prompt_text(self.shell, prompt)), in_thread=False)
+        except EOFError:
+            return None
+        self._waiting = text.split("\n")
+        return self._waiting.pop(0)
+
+    def history(self) -> list[str] | None:
+        return list(self._history.get_strings())
+
+    def _continuation(self, width: int, line_number: int, wrap_count: int) -> ANSI:
+        """PROMPT2 before every further line, saying what the lines above have left open."""
+        if wrap_count or self.loop is None:
+            return ANSI(" " * width)
+        lines = self._session.default_buffer.text.split("\n")
+        prompts, _ = prompts_of(self.loop.lexer, "\n".join(lines[:line_number]))
+        status = prompts[-1] if prompts[-1] is not Prompt.READY else Prompt.CONTINUE
+        first, self.shell.statement_line = self.shell.statement_line, self.shell.statement_line + line_number
+        try:
+            return ANSI(prompt_text(self.shell, status))
+        finally:
+            self.shell.statement_line = first
+
+    def _bindings(self) -> KeyBindings:
+        bindings = KeyBindings()
+
+        @bindings.add("enter")
+        def enter(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            single_line = self.shell.variables.on("SINGLELINE")
+            if self.loop is None or single_line or prompts_of(self.loop.lexer, buffer.text)[1]:
+                buffer.cursor_position = len(buffer.text)
+                buffer.validate_and_handle()
+            else:
+                buffer.newline(copy_margin=False)
+
+        @bindings.add("c-d")
+        def end_of_file(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.cursor_position < len(buffer.text):
+                buffer.delete()
+            elif not buffer.document.current_line:
+                event.app.exit(exception=EOFError)
+
+        return bindings
