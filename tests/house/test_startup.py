@@ -1,0 +1,46 @@
+"""Definitions and descriptions start fast: nothing of the lake and nothing heavy is imported for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {
+    "pyspark",
+    "pyarrow",
+    "sqlglot",
+    "pandas",
+    "numpy",
+    "lark",
+    "prompt_toolkit",
+    "rich",
+    "psycopg",
+    "sqlalchemy.orm",
+}
+
+PROBE = """
+import atexit, json, sys
+atexit.register(lambda: open("modules.json", "w").write(json.dumps(sorted(sys.modules))))
+from pgrepl.cli import main
+main(sys.argv[1:])
+"""
+
+SCRIPT = "CREATE TABLE t (a int PRIMARY KEY);\nCREATE PUBLICATION p FOR TABLE t WHERE (a > 1);\n"
+
+
+@pytest.mark.parametrize("command", [r"\dRp+", r"\d t", r"\dRs+", "SELECT 1", "SELECT pubname FROM pg_publication"])
+def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)}
+    setup = [sys.executable, "-m", "pgrepl", "-X", "-q"]
+    subprocess.run(setup, input=SCRIPT, text=True, cwd=tmp_path, env=environment, check=True)
+    probe = [sys.executable, "-c", PROBE, "-X", "-c", command]
+    subprocess.run(probe, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    imported = set(json.loads((tmp_path / "modules.json").read_text()))
+    assert imported & HEAVY == set()
+    assert not any(name.startswith("pgrepl.lake") for name in imported)
