@@ -30,11 +30,6 @@ def subscription_by_name(session: Session, name: str) -> Row:
     return row
 
 
-def count_subscriptions(session: Session, database: int) -> int:
-    """As CountDBSubscriptions: a database with subscriptions cannot be dropped."""
-    return len(rows(session, tables.pg_subscription, subdbid=database))
-
-
 def origin_name(subid: int, relid: int = 0) -> str:
     """As ReplicationOriginNameForLogicalRep: of the subscription, or of one table's synchronization."""
     return f"pg_{subid}_{relid}" if relid else f"pg_{subid}"

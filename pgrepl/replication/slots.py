@@ -175,11 +175,6 @@ def drop_slot(session: Session, name: str) -> None:
     delete(session, tables.pg_replication_slot, slot_name=name)
 
 
-def drop_database_slots(session: Session, database: int) -> None:
-    """The slots of a database go with it (ReplicationSlotsDropDBSlots)."""
-    delete(session, tables.pg_replication_slot, datoid=database)
-
-
 def alter_slot(session: Session, name: str, *, failover: bool) -> None:
     """As ReplicationSlotAlter."""
     acquire(session, name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register
+@execute.register(AlterPublicationStmt)
 def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
     """As AlterPublication."""
     publication = publication_by_name(session, stmt.name)

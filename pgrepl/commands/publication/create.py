@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register
+@execute.register(CreatePublicationStmt)
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     """As CreatePublication."""
     check_create_on_database(session)

@@ -113,8 +113,6 @@ def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[Me
 
 def analyse_filters(session: Session, members: Sequence[Member], via_root: bool) -> list[Member]:
     """Give the WHERE clauses their meaning; without publish_via_partition_root a partitioned table cannot have one."""
-    from pgrepl.expr.rowfilter import check_row_filter
-
     out = []
     for member in members:
         if member.where is None:
@@ -126,6 +124,8 @@ def analyse_filters(session: Session, members: Sequence[Member], via_root: bool)
                 f'cannot use publication WHERE clause for relation "{member.relation.name}"',
                 detail="WHERE clause cannot be used for a partitioned table when publish_via_partition_root is false.",
             )
+        from pgrepl.expr.rowfilter import check_row_filter
+
         out.append(replace(member, filter=check_row_filter(session, member.where, member.relation)))
     return out
 

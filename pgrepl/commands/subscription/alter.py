@@ -51,7 +51,7 @@ _COLUMNS = {
 }
 
 
-@execute.register
+@execute.register(AlterSubscriptionStmt)
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
     """As AlterSubscription."""
     subscription = catalog.subscription_by_name(session, stmt.name)

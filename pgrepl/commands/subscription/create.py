@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register
+@execute.register(CreateSubscriptionStmt)
 def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
     """As CreateSubscription."""
     options = parse_subscription_options(session, stmt.options, CREATE)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register
+@execute.register(DropSubscriptionStmt)
 def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     """As DropSubscription."""
     subscription = catalog.subscription_or_none(session, stmt.name)
