@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.login import admit_to_database, admit_user
 from pgrepl.catalog.passwords import verify_password
-from pgrepl.catalog.roles import role_or_none
+from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
 from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.publisher import Publisher, server_text
-from pgrepl.replication.slots import may_replicate
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -170,7 +169,7 @@ def _admit(session: Session, wish: _Wish) -> tuple[int, int]:
     if wish.password is not None:
         _check_password(session, wish.user, wish.password)
     role = admit_user(session, wish.user)
-    if not may_replicate(session, role.oid):
+    if not has_attribute(session, role.oid, "rolreplication"):
         raise PgError(
             "42501",
             "permission denied to start WAL sender",

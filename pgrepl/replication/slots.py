@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.roles import role_row
+from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
@@ -42,14 +42,8 @@ def check_slot_name(name: str) -> None:
         )
 
 
-def may_replicate(session: Session, role: int) -> bool:
-    """As has_rolreplication: a superuser may."""
-    row = role_row(session, role)
-    return row is not None and bool(row.rolsuper or row.rolreplication)
-
-
 def check_slot_permissions(session: Session) -> None:
-    if not may_replicate(session, session.role):
+    if not has_attribute(session, session.role, "rolreplication"):
         raise PgError(
             "42501",
             "permission denied to use replication slots",
