@@ -1,0 +1,5 @@
+"""`python -m pgrepl` is `pgrepl`."""
+
+from pgrepl.cli import main
+
+main()
