@@ -1,4 +1,4 @@
-r"""Random publication DDL over random schemas, on a real server and on pgrepl: messages, `\dRp+` and `\d` are the same."""
+r"""Random publication DDL over random schemas, on a server and on pgrepl: messages, `\dRp+` and `\d` are the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.postgres.play import Pair, play_pgrepl
 from tests.postgres.test_scripts import difference
