@@ -62,10 +62,10 @@ def constant_text(session: Session, constant: Const) -> str:
 def query_text(
     session: Session, query: Query, pretty: bool | None = None, result_names: Sequence[str] | None = None
 ) -> str:
-    """As pg_get_viewdef(view [, pretty]) does, with its semicolon; result_names are the view's columns."""
+    """As pg_get_viewdef(view [, pretty]) does, without the semicolon; result_names are the view's columns today."""
     out = Printer(session, _style(pretty), [])
     print_whole_query(query, out, result_names=result_names)
-    return out.text() + ";"
+    return out.text()
 
 
 def expression_list_text(session: Session, exprs: Sequence[Expr], relation: Relation | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgrepl.expr import lookup, typefacts
-from pgrepl.expr.scope import Scope
+from pgrepl.expr.scope import Scope, WithItem
 from pgrepl.expr.tree import Column, Expr, FuncExpr, OpExpr, Query, Rte, RteKind, RowExpr, Var
 from pgrepl.types import builtin, oids
 
@@ -93,12 +93,13 @@ def _target(query: Query, attnum: int) -> Expr | None:
 def _cte_query(scope: Scope, rte: Rte) -> tuple[Query, Scope] | None:
     home = scope.up(rte.cte_levelsup)
     cte = next((c for c in home.ctes if c.name == rte.cte), None)
-    return (cte.query, home) if cte is not None else None
+    return (cte.query, home) if cte is not None and cte.query is not None else None
 
 
 def query_scope(parent: Scope, query: Query) -> Scope:
     """A scope as it stood when the query had been analysed."""
-    return Scope(parent.session, parent, rtable=list(query.rtable), ctes=list(query.ctes))
+    ctes = [WithItem(c.name, c.columns, query=c.query) for c in query.ctes]
+    return Scope(parent.session, parent, rtable=list(query.rtable), ctes=ctes)
 
 
 def renamed(columns: tuple[Column, ...], names: tuple[str, ...]) -> tuple[Column, ...]:

@@ -13,7 +13,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.tree import Column, Cte, Expr, Query, Rte, RteKind, Var
+from pgrepl.expr.tree import Column, Cte, CteCycle, CteSearch, Expr, Query, Rte, RteKind, Var
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -64,6 +64,26 @@ class NsItem:
     whole: bool = True  # False: the alias of JOIN … USING (…) AS alias, which has the merged columns only
 
 
+@dataclass(slots=True, eq=False)
+class WithItem:
+    """A WITH query that names can refer to. query None: it is being analysed, so the reference is a recursive one."""
+
+    name: str
+    alias_columns: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    query: Query | None = None
+    recursive: bool = False
+    materialized: bool | None = None
+    search: CteSearch | None = None
+    cycle: CteCycle | None = None
+
+    def finished(self) -> Cte:
+        assert self.query is not None
+        return Cte(
+            self.name, self.alias_columns, self.query, self.recursive, self.materialized, self.search, self.cycle
+        )
+
+
 @dataclass(eq=False)
 class Scope:
     session: Session
@@ -71,9 +91,9 @@ class Scope:
     kind: ExprKind = ExprKind.OTHER
     rtable: list[Rte] = field(default_factory=list)
     namespace: list[NsItem] = field(default_factory=list)
-    ctes: list[Cte] = field(default_factory=list)
-    future_ctes: tuple[nodes.CommonTableExpr, ...] = ()
-    parent_cte: Cte | None = None
+    ctes: list[WithItem] = field(default_factory=list)
+    future_ctes: tuple[str, ...] = ()  # WITH queries that come later
+    parent_cte: WithItem | None = None  # the WITH query that this level is
     window_defs: list[nodes.WindowDef] = field(default_factory=list)
     locking: tuple[nodes.LockingClause, ...] = ()
     target_item: NsItem | None = None  # of UPDATE, DELETE
@@ -331,7 +351,7 @@ def item_vars(item: NsItem, levels: int, location: int) -> list[tuple[str, Var]]
     ]
 
 
-def find_cte(scope: Scope, name: str) -> tuple[Cte, int] | None:
+def find_cte(scope: Scope, name: str) -> tuple[WithItem, int] | None:
     """As scanNameSpaceForCTE does."""
     levels = 0
     level: Scope | None = scope
@@ -347,7 +367,7 @@ def find_cte(scope: Scope, name: str) -> tuple[Cte, int] | None:
 def is_future_cte(scope: Scope, name: str) -> bool:
     level: Scope | None = scope
     while level is not None:
-        if any(cte.name == name for cte in level.future_ctes):
+        if name in level.future_ctes:
             return True
         level = level.parent
     return False

@@ -526,6 +526,7 @@ class Query:
     has_sublinks: bool = False
     has_target_srfs: bool = False
     row_marks: tuple[RowMark, ...] = ()
+    constraint_deps: tuple[int, ...] = ()  # primary keys that make GROUP BY right
 
     @property
     def columns(self) -> tuple[Column, ...]:

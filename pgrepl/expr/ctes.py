@@ -1,0 +1,176 @@
+"""WITH: its queries in order, recursive ones checked for their form (parse_cte.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import transform
+from pgrepl.expr.collate import assign_collations, common_collation
+from pgrepl.expr.common import coerce_to_common, common_type
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.printer import type_with_typmod
+from pgrepl.expr.recursion import check_recursion, in_order, references
+from pgrepl.expr.scope import Scope, WithItem
+from pgrepl.expr.sorting import equality_operators
+from pgrepl.expr.tree import Column, CteCycle, CteSearch, Expr, Query, RangeRef
+from pgrepl.expr.typenames import collation_name
+from pgrepl.expr.walk import location_of
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AConst, AConstKind, CommonTableExpr, SelectStmt, WithClause
+from pgrepl.types import builtin, oids
+
+
+def transform_with(scope: Scope, clause: WithClause) -> None:
+    """Analyse the queries; they become the scope's `ctes` (transformWithClause)."""
+    for number, cte in enumerate(clause.ctes):
+        for other in clause.ctes[number + 1 :]:
+            if other.name == cte.name:
+                message = f'WITH query name "{other.name}" specified more than once'
+                raise PgError("42712", message, location=other.location)
+    if not clause.recursive:
+        names = [cte.name for cte in clause.ctes]
+        for number, cte in enumerate(clause.ctes):
+            scope.future_ctes = tuple(names[number:])
+            item = _item(cte)
+            _analyze(scope, cte, item)
+            scope.ctes.append(item)
+        scope.future_ctes = ()
+        return
+    uses = [references(cte, clause.ctes) for cte in clause.ctes]
+    recursive = {cte.name for cte, used in zip(clause.ctes, uses, strict=True) if cte.name in used}
+    ordered = in_order(clause.ctes, uses)
+    check_recursion(ordered, recursive)
+    items = [_item(cte) for cte in ordered]
+    scope.ctes += items
+    for cte, item in zip(ordered, items, strict=True):
+        item.recursive = cte.name in recursive
+        _analyze(scope, cte, item)
+
+
+def _item(cte: CommonTableExpr) -> WithItem:
+    return WithItem(cte.name, cte.columns, materialized=cte.materialized)
+
+
+def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
+    """As analyzeCTE does."""
+    from pgrepl.expr.query import analyze_subquery
+
+    cycle = _cycle(scope, cte.cycle) if cte.cycle is not None else None
+    if cte.search is not None:
+        item.search = CteSearch(cte.search.columns, cte.search.breadth_first, cte.search.sequence_column)
+    item.cycle = cycle
+    if not isinstance(cte.query, SelectStmt):
+        raise unsupported("a data-modifying statement in WITH", location=cte.location)
+    query = analyze_subquery(cte.query, scope, parent_cte=item)
+    if item.recursive:
+        _check_columns(scope, item, query)
+    else:
+        set_columns(item, query.columns, cte.location)
+    item.query = query
+    if cte.search is not None or cte.cycle is not None:
+        _check_search_and_cycle(cte, item, query)
+
+
+def set_columns(item: WithItem, columns: Sequence[Column], location: int = -1) -> None:
+    """The columns under their names; a recursive query's unknown literals are text (analyzeCTETargetList)."""
+    names = item.alias_columns
+    if len(names) > len(columns):
+        message = f'WITH query "{item.name}" has {len(columns)} columns available but {len(names)} columns specified'
+        raise PgError("42P10", message, location=location)
+    result: list[Column] = []
+    for number, column in enumerate(columns):
+        name = names[number] if number < len(names) else column.name
+        typoid, typmod, collation = column.type, column.typmod, column.collation
+        if item.recursive and typoid == oids.UNKNOWN:
+            typoid, typmod, collation = oids.TEXT, -1, collation or oids.DEFAULT_COLLATION
+        result.append(Column(name, typoid, typmod, collation))
+    item.columns = tuple(result)
+
+
+def _check_columns(scope: Scope, item: WithItem, query: Query) -> None:
+    """What the recursive term adds must not change the types that the other term has set."""
+    shown = [t for t in query.targets if not t.junk]
+    for number, (target, column) in enumerate(zip(shown, item.columns, strict=True), 1):
+        expr = target.expr
+        if (expr.type, expr.typmod) != (column.type, column.typmod):
+            one = type_with_typmod(scope.session, column.type, column.typmod)
+            other = type_with_typmod(scope.session, expr.type, expr.typmod)
+            raise PgError(
+                "42804",
+                f'recursive query "{item.name}" column {number} has type {one} in non-recursive term '
+                f"but type {other} overall",
+                hint="Cast the output of the non-recursive term to the correct type.",
+                location=location_of(expr),
+            )
+        if expr.collation != column.collation:
+            raise PgError(
+                "42P21",
+                f'recursive query "{item.name}" column {number} has collation "{collation_name(column.collation)}" '
+                f'in non-recursive term but collation "{collation_name(expr.collation)}" overall',
+                hint="Use the COLLATE clause to set the collation of the non-recursive term.",
+                location=location_of(expr),
+            )
+
+
+def _cycle(scope: Scope, clause: nodes.CTECycleClause) -> CteCycle:
+    """The marks of CYCLE must have a common type with = and <>."""
+    marks: list[Expr] = []
+    for raw, default in ((clause.mark_value, True), (clause.mark_default, False)):
+        node = raw if raw is not None else AConst(AConstKind.BOOLEAN, default)
+        marks.append(transform(scope, node, ExprKind.CYCLE_MARK))
+    typoid = common_type(scope, marks, "CYCLE")
+    value = assign_collations(coerce_to_common(scope, marks[0], typoid, "CYCLE/SET/TO"))
+    default_value = assign_collations(coerce_to_common(scope, marks[1], typoid, "CYCLE/SET/DEFAULT"))
+    common_collation((value, default_value), none_ok=True)
+    found = builtin.operator_by_oid(equality_operators(scope, typoid, -1).eq)
+    if found is None or not found.negator:
+        text = typefacts.type_text(scope.session, typoid)
+        raise PgError("42883", f"could not identify an inequality operator for type {text}")
+    return CteCycle(clause.columns, clause.mark_column, typoid, value, default_value, clause.path_column)
+
+
+def _check_search_and_cycle(cte: CommonTableExpr, item: WithItem, query: Query) -> None:
+    if not item.recursive:
+        raise PgError("42601", "WITH query is not recursive", location=cte.location)
+    operation = query.set_operation
+    assert operation is not None
+    if not isinstance(operation.left, RangeRef):
+        message = "with a SEARCH or CYCLE clause, the left side of the UNION must be a SELECT"
+        raise PgError("0A000", message)
+    if not isinstance(operation.right, RangeRef):
+        message = "with a SEARCH or CYCLE clause, the right side of the UNION must be a SELECT"
+        raise PgError("42601", message)
+    names = [c.name for c in item.columns]
+    search, cycle = cte.search, cte.cycle
+    if search is not None:
+        _check_listed("search", search.columns, names, search.location)
+        _check_new("search sequence", search.sequence_column, names, search.location)
+    if cycle is not None:
+        _check_listed("cycle", cycle.columns, names, cycle.location)
+        _check_new("cycle mark", cycle.mark_column, names, cycle.location)
+        _check_new("cycle path", cycle.path_column, names, cycle.location)
+        if cycle.mark_column == cycle.path_column:
+            message = "cycle mark column name and cycle path column name are the same"
+            raise PgError("42601", message, location=cycle.location)
+    if search is not None and cycle is not None:
+        for what, name in (("mark", cycle.mark_column), ("path", cycle.path_column)):
+            if search.sequence_column == name:
+                message = f"search sequence column name and cycle {what} column name are the same"
+                raise PgError("42601", message, location=search.location)
+
+
+def _check_listed(what: str, columns: Sequence[str], names: Sequence[str], location: int) -> None:
+    for number, name in enumerate(columns):
+        if name not in names:
+            message = f'{what} column "{name}" not in WITH query column list'
+            raise PgError("42601", message, location=location)
+        if name in columns[:number]:
+            raise PgError("42701", f'{what} column "{name}" specified more than once', location=location)
+
+
+def _check_new(what: str, name: str, names: Sequence[str], location: int) -> None:
+    if name in names:
+        message = f'{what} column name "{name}" already used in WITH query column list'
+        raise PgError("42601", message, location=location)

@@ -1,0 +1,202 @@
+"""Functions in FROM: ROWS FROM, several arguments of unnest, column definition lists (transformRangeFunction)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import transform
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.rows import function_columns
+from pgrepl.expr.scope import NsItem, Scope
+from pgrepl.expr.targets import column_name
+from pgrepl.expr.tree import Column, Expr, FuncExpr, RowExpr, Rte, RteKind
+from pgrepl.expr.typenames import column_collation, type_of_name
+from pgrepl.expr.walk import has_vars, location_of
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import ColumnDefinition, FuncCall, RangeFunction
+from pgrepl.types import builtin, oids
+
+MAX_COLUMNS = 1600  # MaxHeapAttributeNumber
+
+
+def transform_functions(scope: Scope, item: RangeFunction) -> NsItem:
+    scope.lateral_active = True
+    calls: list[tuple[Expr, str, Sequence[ColumnDefinition]]] = []
+    for raw, coldefs in item.functions:
+        for part in _unnested(raw, coldefs):
+            calls.append((_function(scope, part), column_name(part, scope), coldefs))
+        if coldefs and item.coldefs:
+            message = "multiple column definition lists are not allowed for the same function"
+            raise PgError("42601", message, location=item.coldefs[0].location)
+    scope.lateral_active = False
+    calls = [(assign_collations(call), name, coldefs) for call, name, coldefs in calls]
+    if item.coldefs:
+        _check_coldefs(item, len(calls))
+        call, name, _ = calls[0]
+        calls = [(call, name, item.coldefs)]
+    lateral = item.lateral or any(has_vars(call) for call, _, _ in calls)
+    return scope.add_rte(_function_rte(scope, item, calls, lateral))
+
+
+def _unnested(raw: nodes.Expr, coldefs: Sequence[ColumnDefinition]) -> list[nodes.Expr]:
+    """unnest(a, b) is unnest(a) and unnest(b) side by side."""
+    if (
+        not isinstance(raw, FuncCall)
+        or raw.name != ("unnest",)
+        or len(raw.args) < 2
+        or raw.agg_order
+        or raw.agg_filter is not None
+        or raw.over is not None
+        or raw.star
+        or raw.distinct
+        or raw.variadic
+        or coldefs
+    ):
+        return [raw]
+    return [FuncCall(("pg_catalog", "unnest"), (arg,), location=raw.location) for arg in raw.args]
+
+
+def _function(scope: Scope, raw: nodes.Expr) -> Expr:
+    last_srf = scope.last_srf
+    call = transform(scope, raw, ExprKind.FROM_FUNCTION)
+    if scope.last_srf is not last_srf and scope.last_srf is not call:
+        message = "set-returning functions must appear at top level of FROM"
+        raise PgError("0A000", message, location=location_of(scope.last_srf))
+    return call
+
+
+def _check_coldefs(item: RangeFunction, count: int) -> None:
+    location = item.coldefs[0].location
+    if count != 1 and item.rows_from:
+        raise PgError(
+            "42601",
+            "ROWS FROM() with multiple functions cannot have a column definition list",
+            hint="Put a separate column definition list for each function inside ROWS FROM().",
+            location=location,
+        )
+    if count != 1:
+        raise PgError(
+            "42601",
+            "UNNEST() with multiple arguments cannot have a column definition list",
+            hint="Use separate UNNEST() calls inside ROWS FROM(), and attach a column definition list to each one.",
+            location=location,
+        )
+    if item.ordinality:
+        raise PgError(
+            "42601",
+            "WITH ORDINALITY cannot be used with a column definition list",
+            hint="Put the column definition list inside ROWS FROM().",
+            location=location,
+        )
+
+
+def _function_rte(
+    scope: Scope,
+    item: RangeFunction,
+    calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]],
+    lateral: bool,
+) -> Rte:
+    """As addRangeTableEntryForFunction does."""
+    alias = item.alias
+    name = alias.name if alias is not None else calls[0][1]
+    columns: list[Column] = []
+    counts: list[int] = []
+    for call, function, coldefs in calls:
+        own = _columns(scope, call, function, coldefs, alias, len(calls))
+        columns += own
+        counts.append(len(own))
+    if item.ordinality:
+        columns.append(Column("ordinality", oids.INT8))
+    names = alias.columns if alias is not None else ()
+    if len(names) > len(columns):
+        raise PgError(
+            "42P10", f'table "{name}" has {len(columns)} columns available but {len(names)} columns specified'
+        )
+    columns = [replace(c, name=names[n]) if n < len(names) else c for n, c in enumerate(columns)]
+    return Rte(
+        RteKind.FUNCTION,
+        name,
+        tuple(columns),
+        alias=alias.name if alias is not None else None,
+        alias_columns=names,
+        functions=tuple(call for call, _, _ in calls),
+        function_columns=tuple(counts),
+        function_coldefs=tuple(bool(coldefs) for _, _, coldefs in calls),
+        ordinality=item.ordinality,
+        lateral=lateral,
+    )
+
+
+def _columns(
+    scope: Scope,
+    call: Expr,
+    function: str,
+    coldefs: Sequence[ColumnDefinition],
+    alias: nodes.Alias | None,
+    count: int,
+) -> list[Column]:
+    """The columns that one function gives."""
+    known = function_columns(scope, call)
+    if known is None and isinstance(call, RowExpr):
+        known = tuple(Column(n, a.type, a.typmod, a.collation) for n, a in zip(call.names, call.args, strict=True))
+    if coldefs:
+        _check_coldefs_wanted(call, known, coldefs[0].location)
+        return _defined(scope, coldefs)
+    if known is not None:
+        return [c for c in known if not c.dropped]
+    if call.type == oids.RECORD:
+        message = 'a column definition list is required for functions returning "record"'
+        raise PgError("42601", message, location=location_of(call))
+    found = builtin.type_by_oid(call.type)
+    if found is not None and found.typtype == "p" and call.type not in (oids.VOID, oids.CSTRING):
+        text = typefacts.type_text(scope.session, call.type)
+        message = f'function "{function}" in FROM has unsupported return type {text}'
+        raise PgError("42804", message, location=location_of(call))
+    name = _result_name(call)
+    if name is None:
+        name = alias.name if count == 1 and alias is not None else function
+    return [Column(name, call.type, call.typmod, call.collation)]
+
+
+def _check_coldefs_wanted(call: Expr, known: Sequence[Column] | None, location: int) -> None:
+    if known is None and call.type == oids.RECORD:
+        return
+    if known is not None and call.type == oids.RECORD:
+        problem = "a column definition list is redundant for a function with OUT parameters"
+    elif known is not None:
+        problem = "a column definition list is redundant for a function returning a named composite type"
+    else:
+        problem = 'a column definition list is only allowed for functions returning "record"'
+    raise PgError("42601", problem, location=location)
+
+
+def _defined(scope: Scope, coldefs: Sequence[ColumnDefinition]) -> list[Column]:
+    if len(coldefs) > MAX_COLUMNS:
+        message = f"column definition lists can have at most {MAX_COLUMNS} entries"
+        raise PgError("54011", message, location=coldefs[0].location)
+    columns: list[Column] = []
+    for coldef in coldefs:
+        if coldef.type_name.setof:
+            message = f'column "{coldef.name}" cannot be declared SETOF'
+            raise PgError("42P16", message, location=coldef.location)
+        typoid, typmod = type_of_name(scope.session, coldef.type_name)
+        collation = column_collation(scope.session, coldef.collation, coldef.location, typoid)
+        if any(c.name == coldef.name for c in columns):
+            raise PgError("42701", f'column name "{coldef.name}" specified more than once')
+        columns.append(Column(coldef.name, typoid, typmod, collation))
+    return columns
+
+
+def _result_name(call: Expr) -> str | None:
+    """The name of a function's only OUT parameter (get_func_result_name)."""
+    if not isinstance(call, FuncExpr):
+        return None
+    proc = builtin.proc_by_oid(call.func)
+    if proc is None or proc.argmodes is None or proc.argnames is None:
+        return None
+    outs = [n for n, mode in enumerate(proc.argmodes) if mode in ("o", "b", "t")]
+    return proc.argnames[outs[0]] or None if len(outs) == 1 else None

@@ -1,0 +1,196 @@
+"""JOIN: which columns it has, what USING and NATURAL merge, which names stay visible (transformFromClauseItem)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_where
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_boolean, coerce_type
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.common import common_type, common_typmod
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.operators import make_operator
+from pgrepl.expr.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var
+from pgrepl.expr.tree import BoolExpr, CoalesceExpr, Column, Expr, Join, RelabelType, Rte, RteKind, Var
+from pgrepl.sql.nodes import BoolOp, JoinExpr, JoinType
+from pgrepl.types import oids
+
+_UNNAMED = "unnamed_join"
+_INNER = (JoinType.INNER, JoinType.CROSS)
+
+
+def transform_join(scope: Scope, item: JoinExpr) -> tuple[Join, NsItem, list[NsItem]]:
+    from pgrepl.expr.from_clause import set_lateral, transform_item
+
+    left, left_item, left_names = transform_item(scope, item.left)
+    set_lateral(left_names, True, item.kind in (*_INNER, JoinType.LEFT))
+    known = len(scope.namespace)
+    scope.namespace += left_names
+    right, right_item, right_names = transform_item(scope, item.right)
+    del scope.namespace[known:]
+    check_name_conflicts(left_names, right_names)
+    namespace = left_names + right_names
+    using = _natural(left_item, right_item) if item.natural else item.using
+    pairs = _using_pairs(using, left_item, right_item)
+    quals = None
+    if using:
+        quals = _using_condition(scope, pairs, left_item, right_item)
+    elif item.quals is not None:
+        set_lateral(namespace, False, True)
+        saved, scope.namespace = scope.namespace, namespace
+        quals = analyze_where(scope, item.quals, ExprKind.JOIN_ON, "JOIN/ON")
+        scope.namespace = saved
+    added = _join_item(scope, item, using, pairs, left_item, right_item)
+    namespace = _visible_names(item, using, added, namespace)
+    node = Join(item.kind, left, right, quals, added.varno, item.natural, tuple(using))
+    return node, added, namespace
+
+
+def _natural(left: NsItem, right: NsItem) -> tuple[str, ...]:
+    return tuple(name for name in left.names if name and name in right.names)
+
+
+def _using_pairs(using: Sequence[str], left: NsItem, right: NsItem) -> list[tuple[int, int]]:
+    """The attnums of the columns that USING merges."""
+    pairs: list[tuple[int, int]] = []
+    for number, name in enumerate(using):
+        if name in using[:number]:
+            raise PgError("42701", f'column name "{name}" appears more than once in USING clause')
+        pairs.append((_using_column(name, left, "left"), _using_column(name, right, "right")))
+    return pairs
+
+
+def _using_column(name: str, item: NsItem, side: str) -> int:
+    found = [attnum for attnum, own in enumerate(item.names, 1) if own == name]
+    if len(found) > 1:
+        raise PgError("42702", f'common column name "{name}" appears more than once in {side} table')
+    if not found:
+        raise PgError("42703", f'column "{name}" specified in USING clause does not exist in {side} table')
+    return found[0]
+
+
+def _var(item: NsItem, attnum: int) -> Var:
+    return column_var(item.columns[attnum - 1], 0, -1)
+
+
+def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsItem, right: NsItem) -> Expr:
+    """As transformJoinUsingClause does."""
+    saved, scope.kind = scope.kind, ExprKind.JOIN_USING
+    tests = tuple(make_operator(scope, ("=",), _var(left, a), _var(right, b), -1) for a, b in pairs)
+    if len(tests) == 1:
+        condition = coerce_to_boolean(scope, tests[0], "JOIN/USING")
+    else:
+        args = tuple(coerce_to_boolean(scope, test, "AND") for test in tests)
+        condition = BoolExpr(oids.BOOL, op=BoolOp.AND, args=args)
+    scope.kind = saved
+    return condition
+
+
+def _merged(scope: Scope, kind: JoinType, left: Var, right: Var) -> Expr:
+    """What a merged column is: the side that cannot be NULL-extended, or the first that is not NULL
+    (buildMergedJoinVar)."""
+    typoid = common_type(scope, [left, right], "JOIN/USING")
+    typmod = common_typmod([left, right], typoid)
+    one, other = (_as_merged(scope, var, typoid, typmod) for var in (left, right))
+    result: Expr
+    if kind in _INNER:
+        result = one if isinstance(one, Var) or not isinstance(other, Var) else other
+    elif kind is JoinType.LEFT:
+        result = one
+    elif kind is JoinType.RIGHT:
+        result = other
+    else:
+        result = CoalesceExpr(typoid, typmod=typmod, args=(one, other))
+    return assign_collations(result)
+
+
+def _as_merged(scope: Scope, var: Var, typoid: int, typmod: int) -> Expr:
+    if var.type != typoid:
+        return coerce_type(scope, var, var.type, typoid, typmod, Context.IMPLICIT, IMPLICIT_CAST, -1)
+    if var.typmod != typmod:
+        return RelabelType(typoid, typmod=typmod, arg=var)
+    return var
+
+
+def _join_item(
+    scope: Scope,
+    item: JoinExpr,
+    using: Sequence[str],
+    pairs: Sequence[tuple[int, int]],
+    left: NsItem,
+    right: NsItem,
+) -> NsItem:
+    varno = len(scope.rtable) + 1
+    names: list[str] = list(using)
+    values: list[Expr] = []
+    columns: list[NsColumn] = []
+    left_attnums = [a for a, _ in pairs]
+    right_attnums = [b for _, b in pairs]
+    for number, (a, b) in enumerate(pairs, 1):
+        one, other = _var(left, a), _var(right, b)
+        merged = _merged(scope, item.kind, one, other)
+        values.append(merged)
+        if merged == one:
+            columns.append(left.columns[a - 1])
+        elif merged == other:
+            columns.append(right.columns[b - 1])
+        else:
+            columns.append(NsColumn(varno, number, merged.type, merged.typmod, merged.collation, varno, number))
+    for side, attnums, others in (
+        (left, left_attnums, right_attnums),
+        (right, right_attnums, left_attnums),
+    ):
+        taken = set(attnums[: len(pairs)])
+        for attnum, name in enumerate(side.names, 1):
+            if name and attnum not in taken:
+                names.append(name)
+                values.append(_var(side, attnum))
+                columns.append(side.columns[attnum - 1])
+                attnums.append(attnum)
+                others.append(0)
+    alias = item.alias
+    if alias is not None:
+        columns = [replace(c, varno_written=varno, attnum_written=n) for n, c in enumerate(columns, 1)]
+    refname = alias.name if alias is not None else _UNNAMED
+    given = alias.columns if alias is not None else ()
+    if len(given) > len(names):
+        raise PgError(
+            "42P10",
+            f'join expression "{refname}" has {len(names)} columns available but {len(given)} columns specified',
+        )
+    names[: len(given)] = given
+    rte = Rte(
+        RteKind.JOIN,
+        refname,
+        tuple(
+            Column(name, value.type, value.typmod, value.collation) for name, value in zip(names, values, strict=True)
+        ),
+        alias=alias.name if alias is not None else None,
+        alias_columns=given,
+        join_kind=item.kind,
+        join_using=tuple(using),
+        join_using_alias=item.using_alias.name if item.using_alias is not None else None,
+        join_vars=tuple(values),
+        join_left=tuple(left_attnums),
+        join_right=tuple(right_attnums),
+    )
+    scope.rtable.append(rte)
+    return NsItem(refname, tuple(names), rte, varno, tuple(columns))
+
+
+def _visible_names(item: JoinExpr, using: Sequence[str], added: NsItem, namespace: list[NsItem]) -> list[NsItem]:
+    """An alias hides what it covers; without one, the tables stay referable by name, their columns only through it."""
+    if item.using_alias is not None:
+        merged = NsItem(item.using_alias.name, tuple(using), added.rte, added.varno, added.columns, whole=False)
+        check_name_conflicts([merged], namespace)
+        namespace = [*namespace, merged]
+    if item.alias is not None:
+        namespace = []
+    else:
+        for name in namespace:
+            name.cols_visible = False
+    added.rel_visible = item.alias is not None
+    return [*namespace, added]

@@ -1,0 +1,233 @@
+"""Queries: what a SELECT, a VALUES list or a set operation means (analyze.c).
+
+The clauses are read in PostgreSQL's order, so that of several mistakes the same one is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.expr.aggregates import locate_var
+from pgrepl.expr.analyze import analyze_where, transform
+from pgrepl.expr.coerce import coerce_to_specific
+from pgrepl.expr.collate import assign_collations, assign_target_collations, common_collation
+from pgrepl.expr.common import coerce_to_common, common_type, common_typmod
+from pgrepl.expr.ctes import transform_with
+from pgrepl.expr.from_clause import transform_from
+from pgrepl.expr.grouping import check_aggregates
+from pgrepl.expr.grouping_sets import transform_group
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.locking import transform_locking
+from pgrepl.expr.scope import Scope, WithItem, item_vars
+from pgrepl.expr.sorting import TargetList, transform_distinct, transform_distinct_on, transform_sort
+from pgrepl.expr.targets import expand_expressions, mark_origins, resolve_unknowns, transform_targets
+from pgrepl.expr.tree import Column, Expr, Join, Query, RangeRef, Rte, RteKind, SortGroup, Target
+from pgrepl.expr.walk import first_location, has_vars
+from pgrepl.expr.windows import transform_windows
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AConst, AConstKind, SelectStmt
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def analyze_query(session: Session, stmt: SelectStmt) -> Query:
+    """The meaning of a query that stands alone."""
+    return analyze_select(stmt, Scope(session))
+
+
+def analyze_subquery(
+    stmt: SelectStmt,
+    parent: Scope,
+    *,
+    parent_cte: WithItem | None = None,
+    locked: bool = False,
+    resolve_unknown: bool = True,
+) -> Query:
+    """A query inside another (parse_sub_analyze)."""
+    scope = Scope(parent.session, parent, parent_cte=parent_cte, resolve_unknowns=resolve_unknown)
+    scope.locked_from_parent = locked
+    return analyze_select(stmt, scope)
+
+
+def analyze_select(stmt: SelectStmt, scope: Scope) -> Query:
+    from pgrepl.expr.setops import analyze_set_operation
+
+    if stmt.values is not None:
+        return _values(stmt, scope)
+    if stmt.op is not None:
+        return analyze_set_operation(stmt, scope)
+    return _select(stmt, scope)
+
+
+def read_with(stmt: SelectStmt, scope: Scope) -> bool:
+    """The WITH list; whether it is recursive."""
+    if stmt.with_ is None:
+        return False
+    transform_with(scope, stmt.with_)
+    return stmt.with_.recursive
+
+
+def refuse_into(stmt: SelectStmt) -> None:
+    if stmt.into is not None:
+        raise PgError("42601", "SELECT ... INTO is not allowed here", location=stmt.into.location)
+
+
+def _select(stmt: SelectStmt, scope: Scope) -> Query:
+    recursive = read_with(stmt, scope)
+    refuse_into(stmt)
+    scope.locking = stmt.locking
+    scope.window_defs = list(stmt.windows)
+    from_ = transform_from(scope, stmt.from_)
+    targets = TargetList(mark_origins(scope, transform_targets(scope, stmt.targets, ExprKind.SELECT_TARGET)))
+    where = having = None
+    if stmt.where is not None:
+        where = analyze_where(scope, stmt.where, ExprKind.WHERE, "WHERE")
+    if stmt.having is not None:
+        having = analyze_where(scope, stmt.having, ExprKind.HAVING, "HAVING")
+    sort = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
+    group, group_sets = transform_group(scope, stmt.group_by, targets, sort, ExprKind.GROUP_BY)
+    distinct: list[SortGroup] | None = None
+    if stmt.distinct is not None:
+        if stmt.distinct:
+            distinct = transform_distinct_on(scope, stmt.distinct, targets, sort)
+        else:
+            distinct = transform_distinct(scope, targets, sort)
+    offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
+    limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
+    windows = transform_windows(scope, scope.window_defs, targets)
+    if scope.resolve_unknowns:
+        targets.items = resolve_unknowns(scope, targets.items)
+    query = Query(
+        tuple(targets.items),
+        rtable=tuple(scope.rtable),
+        from_=from_,
+        where=where,
+        group=tuple(group),
+        group_distinct=stmt.group_distinct,
+        having=having,
+        windows=tuple(windows),
+        distinct=tuple(distinct) if distinct is not None else None,
+        distinct_on=bool(stmt.distinct),
+        sort=tuple(sort),
+        limit=limit,
+        offset=offset,
+        with_ties=stmt.with_ties,
+        ctes=tuple(item.finished() for item in scope.ctes),
+        recursive=recursive,
+        has_aggregates=scope.has_aggregates,
+        has_sublinks=scope.has_sublinks,
+        has_target_srfs=scope.has_target_srfs,
+    )
+    for clause in stmt.locking:
+        query = transform_locking(query, clause, grouping=group_sets is not None, windows=scope.has_window_functions)
+    query = settle_collations(query)
+    if scope.has_aggregates or group or group_sets is not None or having is not None:
+        query = check_aggregates(scope, query, group_sets)
+    return query
+
+
+def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: SelectStmt) -> Expr | None:
+    """LIMIT or OFFSET: a bigint that depends on no column (transformLimitClause)."""
+    if node is None:
+        return None
+    expr = coerce_to_specific(scope, transform(scope, node, kind), oids.INT8, kind.title)
+    check_no_columns(expr, kind.title)
+    if kind is ExprKind.LIMIT and stmt.with_ties and isinstance(node, AConst) and node.kind is AConstKind.NULL:
+        raise PgError("2201W", "row count cannot be null in FETCH FIRST ... WITH TIES clause")
+    return expr
+
+
+def check_no_columns(expr: Expr, construct: str) -> None:
+    if has_vars(expr):
+        message = f"argument of {construct} must not contain variables"
+        raise PgError("42P10", message, location=locate_var((expr,), 0))
+
+
+def settle_collations(query: Query) -> Query:
+    """As assign_query_collations does; what stands in FROM has settled its own, but for join conditions."""
+    keys = {key.resno for keys in _key_lists(query) for key in keys}
+
+    def settled(expr: Expr | None) -> Expr | None:
+        return assign_collations(expr) if expr is not None else None
+
+    return replace(
+        query,
+        targets=tuple(replace(t, expr=assign_target_collations(t.expr, is_key=t.resno in keys)) for t in query.targets),
+        from_=tuple(_settled_join(item) for item in query.from_),
+        where=settled(query.where),
+        having=settled(query.having),
+        limit=settled(query.limit),
+        offset=settled(query.offset),
+        windows=tuple(
+            replace(w, start_offset=settled(w.start_offset), end_offset=settled(w.end_offset)) for w in query.windows
+        ),
+    )
+
+
+def _key_lists(query: Query) -> list[tuple[SortGroup, ...]]:
+    lists = [query.sort, query.group, query.distinct or ()]
+    for window in query.windows:
+        lists += [window.partition, window.order]
+    return lists
+
+
+def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
+    if isinstance(item, RangeRef):
+        return item
+    return replace(
+        item,
+        left=_settled_join(item.left),
+        right=_settled_join(item.right),
+        quals=assign_collations(item.quals) if item.quals is not None else None,
+    )
+
+
+def _values(stmt: SelectStmt, scope: Scope) -> Query:
+    """A VALUES list as a query: SELECT * FROM (VALUES …) (transformValuesClause)."""
+    recursive = read_with(stmt, scope)
+    assert stmt.values is not None
+    rows = [expand_expressions(scope, stmt.values[0], ExprKind.VALUES)]
+    for raw in stmt.values[1:]:
+        row = expand_expressions(scope, raw, ExprKind.VALUES)
+        if len(row) != len(rows[0]):
+            message = "VALUES lists must all be the same length"
+            raise PgError("42601", message, location=first_location(row))
+        rows.append(row)
+    columns: list[Column] = []
+    lists: list[list[Expr]] = []
+    for number, exprs in enumerate(zip(*rows, strict=True), 1):
+        typoid = common_type(scope, exprs, "VALUES")
+        cast = [coerce_to_common(scope, expr, typoid, "VALUES") for expr in exprs]
+        typmod = common_typmod(cast, typoid)
+        cast = [assign_collations(expr) for expr in cast]
+        columns.append(Column(f"column{number}", typoid, typmod, common_collation(tuple(cast), none_ok=True)))
+        lists.append(cast)
+    values = tuple(zip(*lists, strict=True)) if lists else tuple(() for _ in rows)
+    lateral = bool(scope.rtable) and any(has_vars(expr) for row in values for expr in row)
+    item = scope.add_rte(Rte(RteKind.VALUES, "*VALUES*", tuple(columns), values=values, lateral=lateral))
+    scope.show(item)
+    targets = TargetList([Target(var, name, n) for n, (name, var) in enumerate(item_vars(item, 0, -1), 1)])
+    scope.next_resno = len(targets.items) + 1
+    sort = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
+    offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
+    limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
+    if stmt.locking:
+        raise PgError("0A000", f"FOR {stmt.locking[0].strength} cannot be applied to VALUES")
+    return settle_collations(
+        Query(
+            tuple(targets.items),
+            rtable=tuple(scope.rtable),
+            from_=(RangeRef(item.varno),),
+            sort=tuple(sort),
+            limit=limit,
+            offset=offset,
+            with_ties=stmt.with_ties,
+            ctes=tuple(item.finished() for item in scope.ctes),
+            recursive=recursive,
+            has_sublinks=scope.has_sublinks,
+        )
+    )

@@ -1,0 +1,230 @@
+"""UNION, INTERSECT and EXCEPT: each pair of columns gets a common type (transformSetOperationStmt)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pgrepl.errors import PgError
+from pgrepl.expr.aggregates import locate_var
+from pgrepl.expr.collate import common_collation
+from pgrepl.expr.common import coerce_to_common, common_type_and_expr, common_typmod
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.locking import lock_text
+from pgrepl.expr.query import analyze_limit, analyze_subquery, read_with, refuse_into, settle_collations
+from pgrepl.expr.scope import NsColumn, NsItem, Scope
+from pgrepl.expr.sorting import TargetList, equality_operators, transform_sort
+from pgrepl.expr.tree import (
+    Column,
+    Const,
+    Expr,
+    Query,
+    RangeRef,
+    Rte,
+    RteKind,
+    SetOperation,
+    SetToDefault,
+    SortGroup,
+    Target,
+    Var,
+)
+from pgrepl.expr.walk import location_of, walk_deep
+from pgrepl.sql.nodes import JoinType, SelectStmt, SetOp
+from pgrepl.types import oids
+
+
+@dataclass(slots=True)
+class _Result:
+    """A column of one side. leaf: the target of a member query that it is, to give its literal a type."""
+
+    expr: Expr
+    leaf: tuple[int, int] | None = None
+
+
+def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
+    leftmost = stmt
+    while leftmost.left is not None:
+        leftmost = leftmost.left
+    refuse_into(leftmost)
+    if stmt.locking:
+        message = f"{lock_text(stmt.locking[0])} is not allowed with UNION/INTERSECT/EXCEPT"
+        raise PgError("0A000", message)
+    recursive = read_with(stmt, scope)
+    bare = replace(stmt, order_by=(), limit=None, offset=None, with_=None)
+    node, _ = _tree(scope, bare, top=True)
+    assert isinstance(node, SetOperation)
+    first = node
+    while isinstance(first.left, SetOperation):
+        first = first.left
+    assert isinstance(first.left, RangeRef)
+    varno = first.left.varno
+    query = scope.rtable[varno - 1].subquery
+    assert query is not None
+    targets: list[Target] = []
+    for target, column in zip((t for t in query.targets if not t.junk), node.columns, strict=True):
+        var = Var(
+            column.type,
+            typmod=column.typmod,
+            collation=column.collation,
+            location=location_of(target.expr),
+            varno=varno,
+            attnum=target.resno,
+            varno_written=varno,
+            attnum_written=target.resno,
+        )
+        targets.append(Target(var, target.name, scope.next_resno))
+        scope.next_resno += 1
+    target_list = TargetList(targets)
+    sort = _sort(scope, stmt, target_list)
+    offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
+    limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
+    return settle_collations(
+        Query(
+            tuple(target_list.items),
+            rtable=tuple(scope.rtable),
+            sort=tuple(sort),
+            limit=limit,
+            offset=offset,
+            with_ties=stmt.with_ties,
+            set_operation=node,
+            ctes=tuple(item.finished() for item in scope.ctes),
+            recursive=recursive,
+            has_sublinks=scope.has_sublinks,
+        )
+    )
+
+
+def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup]:
+    """ORDER BY may name the result's columns, and nothing else."""
+    columns = []
+    for target in targets.items:
+        var = target.expr
+        assert isinstance(var, Var)
+        columns.append(NsColumn(var.varno, var.attnum, var.type, var.typmod, var.collation, var.varno, var.attnum))
+    rte = Rte(
+        RteKind.JOIN,
+        "unnamed_join",
+        tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in targets.items),
+        join_kind=JoinType.INNER,
+        join_vars=tuple(t.expr for t in targets.items),
+        in_from=False,
+    )
+    count = len(targets.items)
+    known = len(scope.rtable)
+    scope.rtable.append(rte)
+    item = NsItem(rte.name, tuple(t.name for t in targets.items), rte, known + 1, tuple(columns), rel_visible=False)
+    saved, scope.namespace = scope.namespace, [item]
+    keys = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
+    scope.namespace = saved
+    del scope.rtable[known:]
+    if len(targets.items) != count:
+        raise PgError(
+            "0A000",
+            "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+            detail="Only result column names can be used, not expressions or functions.",
+            hint="Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+            location=location_of(targets.items[count].expr),
+        )
+    return keys
+
+
+def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOperation | RangeRef, list[_Result]]:
+    """As transformSetOperationTree does."""
+    if stmt.into is not None:
+        message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT"
+        raise PgError("42601", message, location=stmt.into.location)
+    if stmt.locking:
+        message = f"{lock_text(stmt.locking[0])} is not allowed with UNION/INTERSECT/EXCEPT"
+        raise PgError("0A000", message)
+    if stmt.op is None or stmt.order_by or stmt.offset is not None or stmt.limit is not None or stmt.with_ is not None:
+        return _leaf(scope, stmt)
+    assert stmt.left is not None and stmt.right is not None
+    name = stmt.op.name
+    left, left_columns = _tree(scope, stmt.left)
+    cte = scope.parent_cte
+    if top and cte is not None and cte.recursive:
+        _set_recursive_columns(scope, left, left_columns)
+    right, right_columns = _tree(scope, stmt.right)
+    if len(left_columns) != len(right_columns):
+        message = f"each {name} query must have the same number of columns"
+        raise PgError("42601", message, location=_first(right_columns))
+    columns: list[Column] = []
+    results: list[_Result] = []
+    eqops: list[int] = []
+    sortops: list[int] = []
+    keyed = stmt.op is not SetOp.UNION or not stmt.all
+    for one, other in zip(left_columns, right_columns, strict=True):
+        typoid, best = common_type_and_expr(scope, [one.expr, other.expr], name)
+        location = location_of(best)
+        pair = [_as_common(scope, part, typoid, name) for part in (one, other)]
+        typmod = common_typmod(pair, typoid)
+        collation = common_collation(tuple(pair), none_ok=not keyed)
+        columns.append(Column("", typoid, typmod, collation))
+        if keyed:
+            found = equality_operators(scope, typoid, location)
+            eqops.append(found.eq)
+            sortops.append(found.lt)
+        results.append(_Result(SetToDefault(typoid, typmod=typmod, collation=collation, location=location)))
+    node = SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(eqops), tuple(sortops))
+    return node, results
+
+
+def _first(columns: list[_Result]) -> int:
+    return next((loc for loc in (location_of(c.expr) for c in columns) if loc >= 0), -1)
+
+
+def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
+    """A literal of a member query is given the type in place; other columns are cast when the query runs."""
+    if part.expr.type != oids.UNKNOWN:
+        return coerce_to_common(scope, part.expr, typoid, name)
+    if isinstance(part.expr, Const):
+        cast = coerce_to_common(scope, part.expr, typoid, name)
+        if part.leaf is not None:
+            _set_target(scope, *part.leaf, cast)
+        return cast
+    return part.expr
+
+
+def _set_target(scope: Scope, varno: int, resno: int, expr: Expr) -> None:
+    rte = scope.rtable[varno - 1]
+    query = rte.subquery
+    assert query is not None
+    query = replace(query, targets=tuple(replace(t, expr=expr) if t.resno == resno else t for t in query.targets))
+    columns = tuple(
+        replace(own, type=column.type, typmod=column.typmod, collation=column.collation)
+        for own, column in zip(rte.columns, query.columns, strict=True)
+    )
+    scope.rtable[varno - 1] = replace(rte, subquery=query, columns=columns)
+
+
+def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
+    query = analyze_subquery(stmt, scope, resolve_unknown=False)
+    if scope.namespace:
+        _check_independent(query)
+    name = f"*SELECT* {len(scope.rtable) + 1}"
+    item = scope.add_rte(Rte(RteKind.SUBQUERY, name, query.columns, alias=name, subquery=query, in_from=False))
+    results = [_Result(t.expr, (item.varno, t.resno)) for t in query.targets if not t.junk]
+    return RangeRef(item.varno), results
+
+
+def _check_independent(query: Query) -> None:
+    """A member query cannot refer to relations beside the set operation, as in a rule's action."""
+    used = tuple(node for node, level in walk_deep(query) if isinstance(node, Var) and node.levelsup == level + 1)
+    if used:
+        message = "UNION/INTERSECT/EXCEPT member statement cannot refer to other relations of same query level"
+        raise PgError("42P10", message, location=locate_var(used, 1))
+
+
+def _set_recursive_columns(scope: Scope, left: SetOperation | RangeRef, results: list[_Result]) -> None:
+    """The non-recursive term says what columns the recursive query has (determineRecursiveColTypes)."""
+    from pgrepl.expr.ctes import set_columns
+
+    first = left
+    while isinstance(first, SetOperation):
+        first = first.left
+    query = scope.rtable[first.varno - 1].subquery
+    assert query is not None and scope.parent_cte is not None
+    names = [t.name for t in query.targets if not t.junk]
+    columns = [
+        Column(name, r.expr.type, r.expr.typmod, r.expr.collation) for name, r in zip(names, results, strict=True)
+    ]
+    set_columns(scope.parent_cte, columns)
