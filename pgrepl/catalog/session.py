@@ -73,12 +73,15 @@ class Session:
         login.apply_settings(self, role, row, settings)
         self.transaction.end_statement()
 
-    def elsewhere(self, database: int, role: int, *, apart: bool = False) -> Session:
-        """The same instance seen from another database or by another role, without connecting there: in the running
-        transaction, or `apart` from it on a connection of its own, which the caller closes."""
+    def elsewhere(
+        self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None
+    ) -> Session:
+        """What another database or role sees, without connecting there: in the running transaction, or `apart` from it
+        on a connection of its own, which the caller closes; with `catalog` in another instance."""
+        apart = apart or catalog is not None
         other = Session.__new__(Session)
-        other.catalog = self.catalog
-        other.link = self.catalog.connect() if apart else self.link
+        other.catalog = catalog or self.catalog
+        other.link = other.catalog.connect() if apart else self.link
         other.on_report = self.on_report
         other.memory = {} if apart else self.memory
         other.derived = {}

@@ -2,7 +2,7 @@
 
 Nothing listens on a port here: `localhost`, or no host at all, is this instance, and a folder that holds a
 `catalog.db` is another. There the role must be one that PostgreSQL would let start a WAL sender. A password in the
-string is asked for and checked against the role's; without one the role is trusted, as is everybody who can read the
+string is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the
 files.
 """
 
@@ -15,9 +15,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.login import admit_to_database, admit_user
 from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
+from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication.conninfo import check_conninfo
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 DEFAULT_USER = "postgres"
+_UNFIT = {"read-only": "session is not read-only", "standby": "server is not in hot standby mode"}
 _NO_SOCKET = "No such file or directory\n\tIs the server running locally and accepting connections on that socket?"
 
 
 class _NotHere(ConnectionFailure):
     """This host did not answer; the next may."""
+
+
+class _ClientRefuses(Exception):
+    """libpq itself gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +89,18 @@ def _first_reachable(
 def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]) -> Publisher:
     check_port(endpoint)
     foreign = None if endpoint.is_local else _catalog_file(session, endpoint)
-    _check_encryption(endpoint, options)
-    _check_authentication(endpoint, wish, options)
-    publisher = _enter_here(session, endpoint, wish) if foreign is None else _enter(foreign, endpoint, wish)
-    refusal = {"read-only": "session is not read-only", "standby": "server is not in hot standby mode"}.get(
-        options.get("target_session_attrs", "any")
-    )
-    if refusal is not None:
+    if not endpoint.is_folder and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
+        raise ConnectionFailure(endpoint.name + "server does not support SSL, but SSL was required")
+    try:
+        publisher = _enter_own(session, wish, options) if foreign is None else _enter(session, foreign, wish, options)
+    except PgError as error:
+        raise ConnectionFailure(endpoint.name + server_text(error)) from None
+    except _ClientRefuses as refusal:
+        raise ConnectionFailure(f"{endpoint.name}{refusal}") from None
+    mode = _UNFIT.get(options.get("target_session_attrs", "any"))
+    if mode is not None:
         publisher.close()
-        raise _NotHere(endpoint.name + refusal)
+        raise _NotHere(endpoint.name + mode)
     return publisher
 
 
@@ -112,62 +122,36 @@ def _server() -> ConnectionFailure:
     return ConnectionFailure("a PostgreSQL server as publisher is not supported", "0A000")
 
 
-def _check_encryption(endpoint: Endpoint, options: Mapping[str, str]) -> None:
-    if not endpoint.is_folder and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
-        raise ConnectionFailure(endpoint.name + "server does not support SSL, but SSL was required")
+def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str]) -> Publisher:
+    role, database, used_password = _admit(session, wish, options)
+    return LakePublisher(session.elsewhere(database, role), used_password=used_password, own_instance=True)
 
 
-def _check_authentication(endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]) -> None:
-    """Is the way the role proves itself one that the string allows?"""
-    method = "none" if wish.password is None else "scram-sha-256"
-    listed = options.get("require_auth", "")
-    names = [name.removeprefix("!") for name in listed.split(",")]
-    if listed and (method in names) == listed.startswith("!"):
-        reason = "server did not complete authentication"
-        if wish.password is not None:
-            reason = "server requested SASL authentication"
-        raise ConnectionFailure(f'{endpoint.name}authentication method requirement "{listed}" failed: {reason}')
-    if options.get("channel_binding") == "require":
-        reason = "server authenticated client without channel binding"
-        if wish.password is not None:
-            raise ConnectionFailure(endpoint.name + "channel binding required, but SSL not in use")
-        raise ConnectionFailure(f"{endpoint.name}channel binding required, but {reason}")
-
-
-def _enter_here(session: Session, endpoint: Endpoint, wish: _Wish) -> Publisher:
-    try:
-        role, database = _admit(session, wish)
-    except PgError as error:
-        raise ConnectionFailure(endpoint.name + server_text(error)) from None
-    there = session.elsewhere(database, role)
-    return LakePublisher(there, used_password=wish.password is not None, own_instance=True)
-
-
-def _enter(file: Path, endpoint: Endpoint, wish: _Wish) -> Publisher:
+def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
     from pgrepl.catalog.engine import open_catalog
-    from pgrepl.catalog.session import Session
 
-    try:
-        catalog = open_catalog(file)
-    except PgError as error:
-        raise ConnectionFailure(endpoint.name + server_text(error)) from None
-    door = Session(catalog)
+    catalog = open_catalog(file)
+    door = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
     try:
         with reading(door):
-            role, database = _admit(door, wish)
-    except PgError as error:
-        door.close()
+            role, database, used_password = _admit(door, wish, options)
+        there = door.elsewhere(database, role, apart=True)
+    except BaseException:
         catalog.close()
-        raise ConnectionFailure(endpoint.name + server_text(error)) from None
-    there = door.elsewhere(database, role, apart=True)
-    door.close()
-    return LakePublisher(there, used_password=wish.password is not None, own_instance=False)
+        raise
+    finally:
+        door.close()
+    return LakePublisher(there, used_password=used_password, own_instance=False)
 
 
-def _admit(session: Session, wish: _Wish) -> tuple[int, int]:
-    """The OIDs of role and database, or a FATAL error, in the order in which a server checks (InitPostgres)."""
-    if wish.password is not None:
-        _check_password(session, wish.user, wish.password)
+def _admit(session: Session, wish: _Wish, options: Mapping[str, str]) -> tuple[int, int, bool]:
+    """The OIDs of role and database and whether the password was asked for, or a FATAL error, in the order in which
+    a server checks (InitPostgres). A role that has no password is not asked for one."""
+    known = role_or_none(session, wish.user)
+    asked = wish.password is not None and (known is None or known.rolpassword is not None)
+    _check_authentication(asked, options)
+    if asked:
+        _check_password(known, wish)
     role = admit_user(session, wish.user)
     if not has_attribute(session, role.oid, "rolreplication"):
         raise PgError(
@@ -176,14 +160,26 @@ def _admit(session: Session, wish: _Wish) -> tuple[int, int]:
             detail="Only roles with the REPLICATION attribute may start a WAL sender process.",
             severity="FATAL",
         )
-    return int(role.oid), int(admit_to_database(session, role, wish.database).oid)
+    return int(role.oid), int(admit_to_database(session, role, wish.database).oid), asked
 
 
-def _check_password(session: Session, user: str, password: str) -> None:
-    role = role_or_none(session, user)
+def _check_authentication(asked: bool, options: Mapping[str, str]) -> None:
+    """Does the string allow a role to prove itself in this way? (check_expected_areq)"""
+    method = "scram-sha-256" if asked else "none"
+    listed = options.get("require_auth", "")
+    names = [name.removeprefix("!") for name in listed.split(",")]
+    if listed and (method in names) == listed.startswith("!"):
+        reason = "server requested SASL authentication" if asked else "server did not complete authentication"
+        raise _ClientRefuses(f'authentication method requirement "{listed}" failed: {reason}')
+    if options.get("channel_binding") == "require":
+        without = "server authenticated client without channel binding"
+        raise _ClientRefuses(f"channel binding required, but {'SSL not in use' if asked else without}")
+
+
+def _check_password(role: Row | None, wish: _Wish) -> None:
     secret = None if role is None or _expired(role.rolvaliduntil) else role.rolpassword
-    if not secret or not verify_password(user, secret, password):
-        raise PgError("28P01", f'password authentication failed for user "{user}"', severity="FATAL")
+    if secret is None or wish.password is None or not verify_password(wish.user, secret, wish.password):
+        raise PgError("28P01", f'password authentication failed for user "{wish.user}"', severity="FATAL")
 
 
 def _expired(valid_until: str | None) -> bool:

@@ -41,7 +41,7 @@ CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=x' PUBLICATION p WITH (b
 CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=x' PUBLICATION p WITH (two_phase = perhaps, connect = false);
 CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=x' PUBLICATION p WITH (lsn = '0/1');
 CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=x' PUBLICATION p WITH (refresh = false);
-CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=x password=y' PUBLICATION p WITH (connect = false, password_required = false, streaming = parallel, origin = NONE, synchronous_commit = 'remote_apply', disable_on_error, binary, run_as_owner = on, two_phase, failover);
+CREATE SUBSCRIPTION s CONNECTION 'host=/nosuch dbname=x password=y' PUBLICATION p WITH (connect = false, password_required = false, streaming = parallel, origin = NONE, synchronous_commit = 'remote_apply', disable_on_error, binary, run_as_owner = on, two_phase, failover);
 \dRs+
 ALTER SUBSCRIPTION s ENABLE;
 ALTER SUBSCRIPTION s SET (two_phase = false);
