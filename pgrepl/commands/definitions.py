@@ -13,10 +13,10 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_class, pg_constraint, pg_index, pg_rewrite
 from pgrepl.expr import stored, tree
 from pgrepl.expr.deparse import expression_text, query_text
+from pgrepl.expr.opclasses import default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types import builtin
 from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid, type_by_oid
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
@@ -60,36 +60,10 @@ def _collation(session: Session, collation: int, typid: int) -> str:
 def _opclass(oid: int, typid: int) -> str:
     """` text_pattern_ops` where it is not the type's default."""
     found = opclass_by_oid(oid)
-    if found is None or oid == default_opclass(found.method, typid):
+    usual = default_opclass(typid, found.method) if found is not None else None
+    if found is None or (usual is not None and usual.oid == oid):
         return ""
     return f" {quote_identifier(found.name)}"
-
-
-def default_opclass(method: int, typid: int) -> int:
-    """The operator class an index of this kind uses for the type (GetDefaultOpClass)."""
-    exact, compatible, preferred = 0, 0, 0
-    for candidate in builtin.opclasses:
-        if candidate.method != method or not candidate.default:
-            continue
-        if candidate.intype == typid:
-            exact = candidate.oid
-        elif _binary_compatible(typid, candidate.intype):
-            kind = type_by_oid(candidate.intype)
-            if kind is not None and kind.preferred:
-                preferred = candidate.oid
-            compatible = compatible or candidate.oid
-    return exact or preferred or compatible
-
-
-def _binary_compatible(source: int, target: int) -> bool:
-    found = builtin.cast(source, target)
-    if found is not None and found.method == "b":
-        return found.context == "i"
-    kind = type_by_oid(source)
-    any_array, any_enum = 2277, 3500
-    if kind is None:
-        return False
-    return (target == any_array and kind.category == "A") or (target == any_enum and kind.typtype == "e")
 
 
 # --- indexes --------------------------------------------------------------------------------------------------------

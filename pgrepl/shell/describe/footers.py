@@ -23,7 +23,7 @@ from pgrepl.commands.definitions import (
     stored_expression_text,
     view_definition,
 )
-from pgrepl.expr.partition import partition_constraint_text
+from pgrepl.expr.partition_constraint import partition_constraint_text
 from pgrepl.shell.describe.publications import member_clauses
 from pgrepl.shell.describe.relations import access_method_name
 

@@ -15,7 +15,8 @@ from pgrepl.commands import definitions
 from pgrepl.commands.system.names import system_table
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.partition import bound_from_json, bound_text, partition_constraint_text
+from pgrepl.expr.partition import bound_from_json, bound_text
+from pgrepl.expr.partition_constraint import partition_constraint_text
 
 
 @implements("pg_get_expr", "pg_get_expr_ext", context=True)

@@ -1,0 +1,253 @@
+r"""What a partition's bound says of its rows: the constraint that `\d+` shows, as get_partition_qual builds it.
+
+A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`: equal
+leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what its siblings
+say. The constraint of a partition below another has those of its ancestors before its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cmp_to_key
+
+from pgrepl.catalog import store
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_class, pg_inherits
+from pgrepl.expr.deparse import expression_text
+from pgrepl.expr.opclasses import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, opclass_operator
+from pgrepl.expr.partition import (
+    MAXVALUE,
+    MINVALUE,
+    VALUE,
+    KeyColumn,
+    PartitionBound,
+    PartitionKey,
+    RangeDatum,
+    bound_from_json,
+    comparisons,
+    partition_desc,
+    partition_key,
+)
+from pgrepl.expr.tree import (
+    ArrayExpr,
+    BoolExpr,
+    Const,
+    Expr,
+    FuncExpr,
+    NullTest,
+    OpExpr,
+    RelabelType,
+    ScalarArrayOpExpr,
+    Var,
+)
+from pgrepl.expr.walk import map_attnums
+from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType
+from pgrepl.types import oids
+from pgrepl.types.builtin import opclass_by_oid, procs_by_name, type_by_oid
+
+
+def partition_constraint_text(session: Session, relid: int) -> str | None:
+    """pg_get_partition_constraintdef; None if the bound says nothing."""
+    parts = partition_constraint(session, relid)
+    if not parts:
+        return None
+    return expression_text(session, _all(parts), relation(session, relid))
+
+
+def partition_constraint(session: Session, relid: int) -> list[Expr]:
+    """Over the columns of the partition itself; the outermost ancestor's part comes first."""
+    parent_row = store.one(session, pg_inherits, inhrelid=relid)
+    row = store.one(session, pg_class, oid=relid)
+    if parent_row is None or row is None or row.relpartbound is None:
+        return []
+    parent = parent_row.inhparent
+    key = partition_key(session, parent)
+    assert key is not None
+    parts = partition_constraint(session, parent) + bound_constraint(
+        session, parent, key, bound_from_json(row.relpartbound)
+    )
+    numbers = _numbers(session, parent, relid)
+    return [map_attnums(part, numbers) for part in parts]
+
+
+def _numbers(session: Session, parent: int, child: int) -> dict[int, int]:
+    """The parent's columns by their numbers in the child, where they may stand in another order."""
+    own = relation(session, child)
+    numbers = {}
+    for column in relation(session, parent).columns:
+        found = own.attribute(column.name)
+        numbers[column.num] = found.num if found is not None else column.num
+    return numbers
+
+
+def bound_constraint(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+    """Over the columns of the parent."""
+    if bound.strategy == "h":
+        return _hash(parent, key, bound)
+    if bound.strategy == "l":
+        return _list(session, parent, key, bound)
+    if bound.default:
+        return _range_default(session, parent, key)
+    return [*_not_null(key), *_range(key, bound)] or [_true()]
+
+
+# --- pieces ---------------------------------------------------------------------------------------------------------
+
+
+def _true() -> Const:
+    return Const(oids.BOOL, value=True)
+
+
+def _bool(op: BoolOp, args: list[Expr]) -> Expr:
+    return args[0] if len(args) == 1 and op is not BoolOp.NOT else BoolExpr(oids.BOOL, op=op, args=tuple(args))
+
+
+def _all(args: list[Expr]) -> Expr:
+    return _bool(BoolOp.AND, args)
+
+
+def _column(column: KeyColumn) -> Expr:
+    if column.expr is not None:
+        return column.expr
+    return Var(column.type, typmod=column.typmod, collation=_type_collation(column.type), varno=1, attnum=column.attnum)
+
+
+def _type_collation(typid: int) -> int:
+    kind = type_by_oid(typid)
+    return kind.collation if kind is not None else 0
+
+
+def _comparable(column: KeyColumn, arg: Expr) -> Expr:
+    """As the operator class takes it: a varchar column is compared as text."""
+    opclass = opclass_by_oid(column.opclass)
+    intype = opclass.intype if opclass is not None else column.type
+    kind = type_by_oid(intype)
+    if intype == column.type or kind is None or kind.typtype == "p":
+        return arg
+    return RelabelType(intype, collation=column.collation, arg=arg, form=CoercionForm.EXPLICIT_CAST)
+
+
+def _compare(column: KeyColumn, strategy: int, value: Const) -> Expr:
+    operator = opclass_operator(column.opclass, strategy)
+    args = (_comparable(column, _column(column)), value)
+    return OpExpr(oids.BOOL, op=operator, args=args, input_collation=column.collation)
+
+
+def _null_test(column: KeyColumn, kind: NullTestType) -> Expr:
+    return NullTest(oids.BOOL, arg=_column(column), kind=kind)
+
+
+def _not_null(key: PartitionKey) -> list[Expr]:
+    return [_null_test(column, NullTestType.IS_NOT_NULL) for column in key.columns]
+
+
+# --- list and hash ----------------------------------------------------------------------------------------------------
+
+
+def _list(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+    (column,) = key.columns
+    values = list(bound.values)
+    if bound.default:
+        bounds = partition_desc(session, parent).bounds
+        values = [value for sibling in bounds if not sibling.default for value in sibling.values]
+        if not values:
+            return []
+        values = _sorted(key, values)
+    present: list[Const] = [value for value in values if value.value is not None]
+    with_null = len(present) < len(values)
+    equal = [_one_of(column, present)] if present else []
+    if not with_null:
+        parts = [_null_test(column, NullTestType.IS_NOT_NULL), *equal]
+    else:
+        parts = [_bool(BoolOp.OR, [_null_test(column, NullTestType.IS_NULL), *equal])]
+    return [BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(_all(parts),))] if bound.default else parts
+
+
+def _sorted(key: PartitionKey, values: list[Const]) -> list[Const]:
+    order = cmp_to_key(comparisons(key)[0])
+    present = sorted((v for v in values if v.value is not None), key=lambda v: order(v.value))
+    return present + [v for v in values if v.value is None]
+
+
+def _one_of(column: KeyColumn, values: list[Const]) -> Expr:
+    if len(values) == 1:
+        return _compare(column, EQUAL, values[0])
+    kind = type_by_oid(column.type)
+    assert kind is not None
+    if kind.category == "A":
+        return _bool(BoolOp.OR, [_compare(column, EQUAL, value) for value in values])
+    array = ArrayExpr(kind.array, element_type=column.type, elements=tuple(replace(v, typmod=-1) for v in values))
+    args = (_comparable(column, _column(column)), array)
+    operator = opclass_operator(column.opclass, EQUAL)
+    return ScalarArrayOpExpr(oids.BOOL, op=operator, use_or=True, args=args, input_collation=column.collation)
+
+
+def _hash(parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+    (proc,) = procs_by_name("satisfies_hash_partition")
+    numbers = (
+        Const(oids.OID, value=parent),
+        Const(oids.INT4, value=bound.modulus),
+        Const(oids.INT4, value=bound.remainder),
+    )
+    return [FuncExpr(oids.BOOL, func=proc.oid, args=(*numbers, *(_column(column) for column in key.columns)))]
+
+
+# --- range ------------------------------------------------------------------------------------------------------------
+
+
+def _range_default(session: Session, parent: int, key: PartitionKey) -> list[Expr]:
+    siblings = [
+        _all(_range(key, sibling) or [_true()])
+        for sibling in partition_desc(session, parent).bounds
+        if not sibling.default
+    ]
+    if not siblings:
+        return []
+    others = _all([*_not_null(key), _bool(BoolOp.OR, siblings)])
+    return [BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(others,))]
+
+
+def _range(key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+    """As get_qual_for_range, without the tests for NULL."""
+    parts: list[Expr] = []
+    compare = comparisons(key)
+    first = 0
+    for lower, upper in zip(bound.lower, bound.upper, strict=True):
+        if lower.value is None or upper.value is None or compare[first](lower.value.value, upper.value.value):
+            break
+        parts.append(_compare(key.columns[first], EQUAL, lower.value))
+        first += 1
+    for datums, last, edge, inside, limit in (
+        (bound.lower, GREATER_EQUAL, MINVALUE, GREATER, GREATER_EQUAL),
+        (bound.upper, LESS, MAXVALUE, LESS, LESS_EQUAL),
+    ):
+        arms = _arms(key, datums, first, last, edge, inside, limit)
+        if arms:
+            parts.append(_bool(BoolOp.OR, arms))
+    return parts
+
+
+def _arms(
+    key: PartitionKey, datums: tuple[RangeDatum, ...], first: int, last: int, edge: int, inside: int, limit: int
+) -> list[Expr]:
+    """`a > 1`, `a = 1 AND b > 2`, `a = 1 AND b = 2 AND c >= 3`: an arm more for each column that has a value."""
+    arms: list[Expr] = []
+    for end in range(first, len(datums)):
+        value = datums[end].value
+        if value is None:
+            break
+        following = datums[end + 1].kind if end + 1 < len(datums) else None
+        if following is None:
+            strategy = last
+        else:
+            strategy = limit if following == edge else inside
+        arm: list[Expr] = []
+        for position in range(first, end):
+            known = datums[position].value
+            assert known is not None
+            arm.append(_compare(key.columns[position], EQUAL, known))
+        arms.append(_all([*arm, _compare(key.columns[end], strategy, value)]))
+        if following != VALUE:
+            break
+    return arms
