@@ -136,7 +136,7 @@ def _offset_seconds(name: str, text: str) -> int | None:
             raise invalid_value(name, text, detail="Cannot specify months in time zone interval.")
         if interval.days:
             raise invalid_value(name, text, detail="Cannot specify days in time zone interval.")
-        return int(interval.micros / 1_000_000)
+        return int(interval.usecs / 1_000_000)
     if _NUMBER.match(text):
         return int(float(text) * 3600)
     return None
@@ -311,6 +311,45 @@ def check_transaction_deferrable(session: Session, name: str, value: Value) -> t
     return value, None
 
 
+def check_max_stack_depth(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    """No more than the platform allows, less a margin (check_max_stack_depth)."""
+    import resource
+
+    soft, _hard = resource.getrlimit(resource.RLIMIT_STACK)
+    most = (soft - _STACK_MARGIN) // 1024
+    if soft != resource.RLIM_INFINITY and isinstance(value, int) and value > most:
+        raise PgError(
+            "22023",
+            f'invalid value for parameter "{name}": {value}',
+            detail=f'"max_stack_depth" must not exceed {most}kB.',
+            hint='Increase the platform\'s stack depth limit via "ulimit -s" or local equivalent.',
+        )
+    return value, None
+
+
+_STACK_MARGIN = 512 * 1024
+
+
+_MAY_COME = {
+    "role": "role",
+    "session_authorization": "role",
+    "default_tablespace": "tablespace",
+    "temp_tablespaces": "tablespace",
+    "default_table_access_method": "table access method",
+    "default_text_search_config": "text search configuration",
+}
+
+
+def foretold(key: str, text: str, problem: PgError) -> str | None:
+    """What to say of a value that is not good now but may be when a session begins with it; None: it never is."""
+    what = _MAY_COME.get(key)
+    if what is None:
+        return None
+    if problem.sqlstate == "42501":
+        return problem.message.replace("permission denied", "permission will be denied")
+    return f'{what} "{text}" does not exist'
+
+
 CHECKS: dict[str, Check] = {
     "application_name": check_name,
     "client_encoding": check_client_encoding,
@@ -324,12 +363,16 @@ CHECKS: dict[str, Check] = {
     "lc_monetary": check_locale,
     "lc_numeric": check_locale,
     "lc_time": check_locale,
+    "max_stack_depth": check_max_stack_depth,
     "restrict_nonsystem_relation_kind": _words_check("view", "foreign-table"),
     "role": check_role,
     "search_path": check_search_path,
     "session_authorization": check_session_authorization,
     "temp_tablespaces": check_temp_tablespaces,
     "timezone": check_timezone,
+    "wal_consistency_checking": _words_check(
+        "all", "xlog", "heap", "heap2", "btree", "hash", "gin", "gist", "sequence", "spgist", "brin", "generic"
+    ),
     "transaction_deferrable": check_transaction_deferrable,
     "transaction_isolation": check_transaction_isolation,
     "transaction_read_only": check_transaction_read_only,

@@ -55,7 +55,7 @@ _ENUM_ALIASES: dict[str, dict[str, str]] = {
     "client_min_messages": {"debug": "debug2", "info": "info"},
     "log_min_messages": {"debug": "debug2"},
     "log_min_error_statement": {"debug": "debug2"},
-    "wal_compression": {**dict.fromkeys(_ON[1:], "pglz"), **dict.fromkeys(_OFF[1:], "off")},
+    "wal_compression": {**dict.fromkeys(_ON, "pglz"), **dict.fromkeys(_OFF[1:], "off")},
     "wal_level": {"archive": "replica", "hot_standby": "replica"},
 }
 _ENUMS_WITH_BOOLEANS = frozenset(
@@ -194,12 +194,12 @@ def parse_bool(text: str) -> bool | None:
 def _parse_enum(parameter: Parameter, text: str, shown: str) -> str:
     word = _ascii_lower(text)
     options = parameter.options or ()
-    for option in options:
-        if option.lower() == word:
-            return option
     alias = _ENUM_ALIASES.get(parameter.key, {}).get(word)
     if alias is not None:
         return alias
+    for option in options:
+        if option.lower() == word:
+            return option
     if parameter.key in _ENUMS_WITH_BOOLEANS and word in _ON + _OFF:
         return "on" if word in _ON else "off"
     raise invalid_value(shown, text, hint=f"Available values: {', '.join(options)}.")

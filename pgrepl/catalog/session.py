@@ -73,9 +73,7 @@ class Session:
         login.apply_settings(self, role, row, settings)
         self.transaction.end_statement()
 
-    def elsewhere(
-        self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None
-    ) -> Session:
+    def elsewhere(self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None) -> Session:
         """What another database or role sees, without connecting there: in the running transaction, or `apart` from it
         on a connection of its own, which the caller closes; with `catalog` in another instance."""
         apart = apart or catalog is not None

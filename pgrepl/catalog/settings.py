@@ -57,6 +57,8 @@ class Settings:
             return str(setting.value)
         if key == "is_superuser":
             return "on" if self._is_superuser() else "off"
+        if key == "seed":
+            return "unavailable"
         value = setting.value if setting is not None else parameter.default
         return value if isinstance(value, str) else parameters.show(parameter, value)
 
@@ -167,9 +169,18 @@ class Settings:
             raise PgError("42501", f'permission denied to set parameter "{name}"')
         return parameter
 
-    def check_value(self, name: str, text: str) -> Value:
-        """Is this a value for it? What ALTER ROLE … SET asks before it stores one."""
-        return self._checked(name, self.check_may_set(name), text).value
+    def check_value(self, name: str, text: str) -> None:
+        """Is this a value for it? ALTER ROLE … SET asks; what may yet come to exist is only a notice (PGC_S_TEST)."""
+        from pgrepl.catalog.parameter_checks import foretold
+
+        parameter = self.check_may_set(name)
+        try:
+            self._checked(name, parameter, text)
+        except PgError as problem:
+            notice = foretold(name.lower(), text, problem)
+            if notice is None:
+                raise
+            self._session.notice("NOTICE", notice, sqlstate="42501" if problem.sqlstate == "42501" else "42704")
 
     def _checked(self, name: str, parameter: Parameter | None, text: str) -> Setting:
         if parameter is None:

@@ -30,6 +30,7 @@ from pgrepl.sql.nodes import (
     UnsupportedStmt,
 )
 from pgrepl.sql.nodes.utility import ObjectType
+from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -105,20 +106,7 @@ def execute(stmt: Statement, session: Session) -> Result:
     module = _MODULES.get(name)
     if module is not None and _load(module) and execute.dispatch(type(stmt)) is not execute.dispatch(object):
         return execute(stmt, session)
-    raise unsupported(_WORDS.get(name, name.removesuffix("Stmt").upper()))
-
-
-_WORDS = {
-    "InsertStmt": "INSERT",
-    "UpdateStmt": "UPDATE",
-    "DeleteStmt": "DELETE",
-    "MergeStmt": "MERGE",
-    "CopyStmt": "COPY",
-    "TruncateStmt": "TRUNCATE TABLE",
-    "VacuumStmt": "VACUUM",
-    "ExplainStmt": "EXPLAIN",
-    "SelectStmt": "SELECT",
-}
+    raise unsupported(command_tag(stmt))
 
 
 @execute.register(UnsupportedStmt)

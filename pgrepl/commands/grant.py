@@ -41,6 +41,8 @@ _KINDS = {
     ObjectType.DATABASE: Kind.DATABASE,
 }
 _SELECT = BIT["SELECT"]
+# a REVOKE on the whole relation goes through these too
+_SYSTEM_COLUMNS = {-6: "tableoid", -5: "cmax", -4: "xmax", -3: "cmin", -2: "xmin", -1: "ctid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,9 @@ def grant_on_relation(session: Session, found: Relation, change: Change, kind: K
     old_acl = relation_acl(found)
     per_column: dict[int, int] = {}
     if not change.is_grant:
-        for attribute in found.columns:
-            per_column[attribute.num] = privileges & ALL_RIGHTS[Kind.COLUMN]
+        system = () if found.kind == "v" else _SYSTEM_COLUMNS
+        for number in (*system, *(attribute.num for attribute in found.columns)):
+            per_column[number] = privileges & ALL_RIGHTS[Kind.COLUMN]
     if privileges:
         actual = Kind.SEQUENCE if found.kind == "S" else Kind.TABLE
         grantor, options = best_grantor(session, session.role, privileges, old_acl, found.owner)
@@ -163,8 +166,10 @@ def grant_on_relation(session: Session, found: Relation, change: Change, kind: K
     for privilege in change.columns:
         _add_column_privileges(session, found, privilege, per_column)
     for number in sorted(per_column):
-        attribute = found.attributes[number - 1]
         if per_column[number]:
+            attribute = (
+                found.attributes[number - 1] if number > 0 else Attribute(number, _SYSTEM_COLUMNS[number], 0, -1)
+            )
             _grant_on_column(session, found, attribute, per_column[number], old_acl, change)
 
 
@@ -206,6 +211,8 @@ def _add_column_privileges(
         mask &= _SELECT
     for name in privilege.columns:
         attribute = found.attribute(name)
+        if attribute is None and name in _SYSTEM_COLUMNS.values() and found.kind != "v":
+            raise unsupported("GRANT on a system column")
         if attribute is None:
             raise PgError("42703", f'column "{name}" of relation "{found.name}" does not exist')
         per_column[attribute.num] = per_column.get(attribute.num, 0) | mask

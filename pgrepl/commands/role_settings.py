@@ -72,6 +72,8 @@ def alter_setting(session: Session, database: int, role: int, stmt: VariableSetS
     before: list[str] = [] if row is None else list(row.setconfig)
     if stmt.kind is VariableSetKind.RESET_ALL:
         after = [item for item in before if not _may_reset(session, item.partition("=")[0])]
+    elif row is None and text is None:
+        return
     else:
         assert stmt.name is not None
         name = _checked_name(session, stmt.name, text)

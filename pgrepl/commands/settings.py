@@ -90,11 +90,10 @@ def _warn_outside_block(session: Session, what: str) -> None:
 
 def setting_text(session: Session, stmt: VariableSetStmt) -> str | None:
     """The value a SET clause gives, as text; None if it resets (ExtractSetVariableArgs)."""
-    assert stmt.name is not None
+    if stmt.name is None or stmt.kind not in (VariableSetKind.CURRENT, VariableSetKind.VALUE):
+        return None
     if stmt.kind is VariableSetKind.CURRENT:
         return session.settings.get(stmt.name)
-    if stmt.kind is not VariableSetKind.VALUE or not stmt.args:
-        return None
     key = stmt.name.lower()
     if len(stmt.args) != 1 and key not in parameters.LIST_INPUT:
         raise PgError("22023", f"SET {stmt.name} takes only one argument")

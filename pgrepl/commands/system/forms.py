@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from pgrepl.catalog.acl import acl_text
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.system import SystemRelation
 from pgrepl.types import oids
@@ -43,7 +44,14 @@ def as_rows(
     session: Session, relation: SystemRelation, values: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[Any, ...]]:
     """Values by column name as tuples in the relation's column order."""
-    columns = [(column.name, _reader(column.type)) for column in relation.columns]
+
+    def privileges(stored: Any) -> Any:
+        return array_of(oids.ACLITEM, acl_text(session, stored) or [])
+
+    columns = [
+        (column.name, privileges if column.type == oids.ACLITEM_ARRAY else _reader(column.type))
+        for column in relation.columns
+    ]
     for value in values:
         found = []
         for name, read in columns:
