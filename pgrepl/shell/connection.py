@@ -169,16 +169,23 @@ class Connection:
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def run(self, text: str) -> Iterator[Result]:
-        """A simple query: the results of its statements, one after the other; PgError where one fails."""
+    def run(self, text: str, *, single: bool = False) -> Iterator[Result]:
+        """A simple query: the results of its statements, one after the other; PgError where one fails.
+
+        `single` is the extended protocol, which takes one statement only.
+        """
         from pgrepl.commands.run import run
 
-        invalid = invalid_utf8(text)
+        invalid = invalid_utf8(text) or (_several(text) if single else None)
         if invalid is not None:
             self.session.transaction.fail_statement()
             raise invalid
         try:
             yield from run(self.session, text)
+        except PgError:
+            raise
+        except Exception as problem:
+            raise internal_error(problem) from problem
         except GeneratorExit:
             # The rest of the string is not wanted: what it has done so far must not wait in a transaction.
             if self.session.transaction.block.name == "IMPLICIT":
@@ -205,6 +212,35 @@ def _without_password(catalog: str) -> str:
     if not separator or not at or ":" not in credentials:
         return catalog
     return f"{scheme}://{credentials.partition(':')[0]}:***@{place}"
+
+
+def _several(text: str) -> PgError | None:
+    from pgrepl.sql.parser import parse
+
+    if len(parse(text, lambda report: None)) > 1:
+        return PgError("42601", "cannot insert multiple commands into a prepared statement")
+    return None
+
+
+def internal_error(problem: Exception) -> PgError:
+    """What no statement should meet, in PostgreSQL's form: a defect names its place instead of showing a traceback."""
+    if isinstance(problem, RecursionError):
+        return PgError(
+            "54001",
+            "stack depth limit exceeded",
+            hint='Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+            " platform's stack depth limit is adequate.",
+        )
+    if isinstance(problem, MemoryError):
+        return PgError("53200", "out of memory")
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = None
+    if trace is not None:
+        code = trace.tb_frame.f_code
+        place = f"{code.co_name}, {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
+    return PgError("XX000", f"internal error: {type(problem).__name__}: {problem}", context=place)
 
 
 def invalid_utf8(text: str) -> PgError | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.shell import interrupt, output, streams
 from pgrepl.shell.input import standard_input
 from pgrepl.shell.lexer import Lexer, Stop
@@ -179,11 +179,9 @@ class _Run:
     def execute(self, copies: int | None, min_rows: int = 0) -> int:
         """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
         shell = self.shell
-        if shell.next.bind is not None:
-            problem = _extended_query_problem(shell.next.bind, self.query)
-            if problem is not None:
-                self._fail(problem)
-                return -1
+        if shell.next.bind:
+            self._fail(unsupported("\\bind with parameters"))
+            return -1
         if copies is None:
             copies = _count_copies(shell, self.query)
         results = self._results()
@@ -217,7 +215,7 @@ class _Run:
 
     def _results(self) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
-        iterator = iter(self.connection.run(self.query))
+        iterator = self.connection.run(self.query, single=self.shell.next.bind is not None)
         while True:
             try:
                 with interrupt.cancels_query():
@@ -374,7 +372,7 @@ class _Run:
 
     def describe(self) -> bool:
         """The names and types of the result's columns, without executing the query."""
-        from pgrepl.commands.run import describe
+        from pgrepl.commands.describe import describe
         from pgrepl.types.names import format_type
         from pgrepl.types.oids import TEXT
 
@@ -411,14 +409,6 @@ def watch_query(shell: Shell, query: str, options: PrintOptions, stream: Stream 
 def _table(result: Result, options: PrintOptions) -> Table:
     columns = result.columns or ()
     return result_table([column.name for column in columns], [column.type for column in columns], result.rows, options)
-
-
-def _extended_query_problem(parameters: list[str], query: str) -> PgError | None:
-    if parameters:
-        from pgrepl.errors import unsupported
-
-        return unsupported("\\bind with parameters")
-    return None
 
 
 def _count_copies(shell: Shell, query: str) -> int:

@@ -93,7 +93,7 @@ def _connection_part(shell: Shell, char: str) -> str:
 
 def _state(shell: Shell, status: Prompt) -> str:
     if status is not Prompt.READY:
-        return status.value
+        return str(status.value)
     if not shell.conditionals.active:
         return "@"
     if shell.connection is None:

@@ -18,6 +18,7 @@ from pgrepl.shell.connection import (
     Target,
     at_host,
     from_conninfo,
+    internal_error,
     is_conninfo,
     startup_settings,
 )
@@ -73,6 +74,9 @@ def run(options: Sequence[tuple[str, str | None]], arguments: Sequence[str]) -> 
         return leaving.code
     except KeyboardInterrupt:
         return 130
+    except Exception as problem:
+        shell.report(internal_error(problem).report, None)
+        return FAILURE
     finally:
         _close(shell)
 

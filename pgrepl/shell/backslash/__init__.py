@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pgrepl.shell.backslash.command import COMMANDS, Command
+from pgrepl.errors import PgError
+from pgrepl.shell.backslash.command import COMMANDS, Command, Entry
 from pgrepl.shell.conditional import Branch
+from pgrepl.shell.connection import internal_error
 from pgrepl.shell.lexer import Lexer
 from pgrepl.shell.mainloop import MainLoop, Outcome
 from pgrepl.shell.shell import Shell
@@ -71,7 +73,7 @@ def _run(command: Command) -> Outcome:
     import_module(f"pgrepl.shell.backslash.{module}")
     entry = COMMANDS[name]
     if active or entry.always:
-        result = entry.run(command)
+        result = _guarded(command, entry)
         outcome = result if isinstance(result, Outcome) else Outcome.NEXT if result else Outcome.FAILED
     else:
         outcome = Outcome.NEXT
@@ -81,6 +83,17 @@ def _run(command: Command) -> Outcome:
         # An empty buffer means: the previous query again.
         command.loop.query.text = command.loop.previous
     return outcome
+
+
+def _guarded(command: Command, entry: Entry) -> Outcome | bool:
+    """Run it; what it meets and should not is an error like any other."""
+    try:
+        return entry.run(command)
+    except PgError as error:
+        command.shell.report(error.report, None)
+    except Exception as problem:
+        command.shell.report(internal_error(problem).report, None)
+    return False
 
 
 def _eat_extra(command: Command) -> None:

@@ -30,16 +30,15 @@ def output(c: Command) -> bool:
 def echo(c: Command) -> bool:
     shell = c.shell
     stream = {"echo": shell.stdout, "qecho": shell.query_out, "warn": shell.stderr}[c.name]
-    shown: list[str] = []
-    newline = "\n"
+    between, newline = "", "\n"
     while (argument := c.argument()) is not None:
-        if not shown and newline and not argument.quote and argument.text == "-n":
+        if not between and newline and not argument.quote and argument.text == "-n":
             newline = ""
         else:
-            shown.append(argument.text)
-    if stream is shell.stderr:
-        shell.stdout.flush()
-    stream.write(" ".join(shown) + newline)
+            # Word by word: a complaint about the next one comes after this one.
+            stream.write(between + argument.text)
+            between = " "
+    stream.write(newline)
     return True
 
 
