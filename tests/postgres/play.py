@@ -21,6 +21,7 @@ DATABASES = ("test_pub", "test_sub")
 CONNECT = re.compile(r"^\\c (test_pub|test_sub)( [a-z_0-9]+)?$", re.M)
 SYNC_SLOT = re.compile(r"pg_\d+_sync_\d+_\d+")  # OIDs and the system identifier
 HOST_PART = re.compile(r'(as user "[^"]*") via socket in "[^"]*" at port "\d+"\.')
+CATALOG_PART = re.compile(r'(as user "[^"]*") in catalog "[^"]*"\.')  # pgrepl says this instead
 
 
 def clean_environment() -> dict[str, str]:
@@ -107,4 +108,5 @@ def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> 
         timeout=300,
         check=False,
     )
-    return SYNC_SLOT.sub("pg_N_sync_N_N", done.stdout.decode("utf-8", "surrogateescape"))
+    printed = CATALOG_PART.sub(r"\1.", done.stdout.decode("utf-8", "surrogateescape"))
+    return SYNC_SLOT.sub("pg_N_sync_N_N", printed)
