@@ -19,7 +19,13 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, update
 from pgrepl.commands.base import Result, execute
-from pgrepl.commands.publication.members import add_schemas, add_tables, drop_schemas, drop_tables
+from pgrepl.commands.publication.members import (
+    SYSTEM_COLUMNS,
+    add_schemas,
+    add_tables,
+    drop_schemas,
+    drop_tables,
+)
 from pgrepl.commands.publication.objects import (
     Member,
     analyse_filters,
@@ -131,7 +137,10 @@ def _not_kept(session: Session, publication: Row, members: Sequence[Member]) -> 
     """The present tables that are not in the new list with the same filter and the same columns."""
     wanted = {member.relation.oid: member for member in members}
     dropped = []
-    for relid in publication_relations(session, publication.oid, Part.ROOT):
+    present = publication_relations(session, publication.oid, Part.ROOT)
+    if present:
+        _refuse_system_columns(members)
+    for relid in present:
         old, new = member_table(session, publication.oid, relid), wanted.get(relid)
         assert old is not None
         if new is None or old.prqual != new.stored_filter or _columns(old.prattrs) != _wanted_columns(new):
@@ -147,6 +156,13 @@ def _wanted_columns(member: Member) -> frozenset[int]:
     """Names that are no columns are found to be wrong later, when the table is added."""
     found = [member.relation.attribute(name) for name in member.columns or ()]
     return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
+
+
+def _refuse_system_columns(members: Sequence[Member]) -> None:
+    """A set of columns cannot hold them (bms_add_member); PostgreSQL finds that before it says so in better words."""
+    for member in members:
+        if any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):
+            raise PgError("XX000", "negative bitmapset member not allowed")
 
 
 def _alter_schemas(session: Session, stmt: AlterPublicationStmt, publication: Row, schemas: Sequence[int]) -> None:
