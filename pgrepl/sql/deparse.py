@@ -57,6 +57,7 @@ from pgrepl.sql.nodes import (
     SortBy,
     SortDir,
     SQLValueFunction,
+    Statement,
     SubLink,
     SubLinkType,
     TypeCast,
@@ -72,7 +73,10 @@ from pgrepl.sql.quote import quote_identifier, quote_literal
 
 @singledispatch
 def deparse(node: Node) -> str:
-    raise NotImplementedError(f"deparse of {type(node).__name__}")
+    """The text of a query, an expression, or a part of one."""
+    if isinstance(node, Statement):
+        raise unsupported("a data-modifying statement in WITH")
+    raise TypeError(f"{type(node).__name__} is no part of a query")
 
 
 def _list(nodes: Iterable[Node]) -> str:

@@ -72,7 +72,7 @@ def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
     return lambda location, *_: UnsupportedStmt(statement, location), 1
 
 
-class _Parser:
+class Parser:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.reductions = _Rules(tables).reductions
@@ -141,8 +141,8 @@ class _Parser:
 
 
 @cache
-def _parser() -> _Parser:
-    return _Parser(load())
+def _parser() -> Parser:
+    return Parser(load())
 
 
 __all__ = ["RawStmt", "parse", "parse_expression", "parse_type_name"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError, Report
@@ -54,6 +55,7 @@ _NUMBER = re.compile(
 )
 _NUMBER_PREFIX = re.compile(rf"{_REAL}|{_NUMERIC}|{_DECIMAL}")
 _WORD = re.compile(_NAME)
+_NAME_GOES_ON = re.compile(_NAME_PART)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 SINGLE = {
@@ -63,6 +65,7 @@ SINGLE = {
 }  # fmt: skip
 DOUBLE = {"=>": "EQUALS_GREATER", "<=": "LESS_EQUALS", ">=": "GREATER_EQUALS", "<>": "NOT_EQUALS", "!=": "NOT_EQUALS"}
 _NOT_STANDARD = frozenset("~!@#^&|`?%")
+_INT4_MAX = 0x7FFFFFFF
 _BASES = {"x": "hexadecimal", "o": "octal", "b": "binary"}
 
 _LOOK_AHEAD = {
@@ -174,9 +177,7 @@ def _number(text: str, start: int) -> Token:
     found = _NUMBER.match(text, start)
     assert found is not None
     kind, end, digits = found.lastgroup, found.end(), found[0]
-    junk = (
-        _junk_end(text, start, end) if kind == "badbased" or _WORD.match(text, end) or text[end : end + 1] == "$" else 0
-    )
+    junk = _junk_end(text, start, end) if kind == "badbased" or _NAME_GOES_ON.match(text, end) else 0
     if junk > end or kind == "badreal":
         raise near("trailing junk after numeric literal", text, start, max(junk, end))
     if kind == "badbased":
@@ -186,15 +187,16 @@ def _number(text: str, start: int) -> Token:
         return "FCONST", plain, start, end
     if kind == "based":
         value = int(plain, 0)
+        plain = plain if value <= _INT4_MAX else str(Decimal(value))
     elif len(plain.lstrip("0")) > 10:
         return "FCONST", plain, start, end
     else:
         value = int(plain)
-    return ("ICONST", value, start, end) if value <= 0x7FFFFFFF else ("FCONST", plain, start, end)
+    return ("ICONST", value, start, end) if value <= _INT4_MAX else ("FCONST", plain, start, end)
 
 
 def _junk_end(text: str, start: int, end: int) -> int:
-    """The end of the longest reading of the text as a number run into a word: `1_0$`, `1e5$$`, `0b1$a$`."""
+    """The end of the longest reading of the text as a number run into a word: `1_0$`, `1e5$$`, `0b12`."""
     longest = 0
     for split in range(start + 1, end + 1):
         word = _WORD.match(text, split)

@@ -1,0 +1,28 @@
+from pglast import keywords as newer
+
+from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, TOKENS, KeywordClass, is_bare_label
+
+NEW_IN_18 = {"enforced", "objects", "period", "virtual"}
+GONE_IN_18 = {"recheck"}
+
+
+def words(kind: KeywordClass) -> set[str]:
+    return {word for word, of in KEYWORDS.items() if of is kind}
+
+
+def test_the_classes_are_those_of_postgresql_17() -> None:
+    assert len(KEYWORDS) == 491
+    assert words(KeywordClass.RESERVED) == newer.RESERVED_KEYWORDS
+    assert words(KeywordClass.COL_NAME) == newer.COL_NAME_KEYWORDS
+    assert words(KeywordClass.TYPE_FUNC_NAME) == newer.TYPE_FUNC_NAME_KEYWORDS
+    assert words(KeywordClass.UNRESERVED) == newer.UNRESERVED_KEYWORDS - NEW_IN_18 | GONE_IN_18
+
+
+def test_the_words_that_need_as_before_them_are_few() -> None:
+    assert len(AS_LABEL) == 39 and KEYWORDS.keys() > AS_LABEL
+    assert not is_bare_label("year") and not is_bare_label("over")
+    assert is_bare_label("select") and is_bare_label("table")
+
+
+def test_every_key_word_has_a_terminal_of_its_own() -> None:
+    assert TOKENS["select"] == "SELECT" and len(set(TOKENS.values())) == len(KEYWORDS)
