@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,6 +148,9 @@ class Catalog:
         except Exception as problem:
             if isinstance(problem, PgError) or not _is_database_error(problem):
                 raise
+            if self.is_sqlite:
+                failure = self.failure(getattr(problem, "orig", None) or problem)
+                raise _fatal(failure.sqlstate, failure.message) from problem
             raise _fatal("08006", f'could not open catalog "{self.name}": {_first_line(problem)}') from problem
 
     def close(self) -> None:
@@ -355,7 +359,7 @@ def _fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:
 def _is_database_error(problem: Exception) -> bool:
     from sqlalchemy.exc import DBAPIError
 
-    return isinstance(problem, DBAPIError) or hasattr(problem, "sqlstate")
+    return isinstance(problem, (DBAPIError, sqlite3.Error)) or hasattr(problem, "sqlstate")
 
 
 def _first_line(problem: BaseException) -> str:

@@ -166,6 +166,7 @@ class Session:
 
     @property
     def text_style(self) -> TextStyle:
+        from pgrepl.catalog.object_names import ObjectNames
         from pgrepl.types.text import TextStyle
 
         settings = self.settings
@@ -176,6 +177,7 @@ class Session:
             extra_float_digits=int(settings.get("extra_float_digits")),
             bytea_output=settings.get("bytea_output"),
             now=self.transaction.now,
+            lookup=ObjectNames(self),
         )
 
     # --- memory ---------------------------------------------------------------------------------------------------
