@@ -1,4 +1,4 @@
-"""The SQL functions about slots, origins and publications: slotfuncs.c, origin.c, pg_publication.c and pgstatfuncs.c.
+"""The SQL functions about slots, origins and the statistics of subscriptions: slotfuncs.c, origin.c, pgstatfuncs.c.
 
 Slots and the positions of origins are no part of the transaction that changes them. The replication origin of a
 session, which PostgreSQL gives to replication programs, cannot be set up here; what asks about it finds none.
@@ -6,21 +6,15 @@ session, which PostgreSQL gives to replication programs, cannot be set up here; 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.publication import is_publishable, published_tables
-from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.functions import implements
 from pgrepl.replication import origins, slots
-from pgrepl.types import oids
-from pgrepl.types.arrays import PgArray, vector_of
 
 if TYPE_CHECKING:
     from pgrepl.expr.context import Call
@@ -138,27 +132,7 @@ def _no_session_origin() -> PgError:
     return PgError("55000", "no replication origin is configured")
 
 
-# --- publications and subscriptions ---
-
-
-@implements("pg_get_publication_tables", context=True)
-def get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[int, int, PgArray | None, str | None]]:
-    if None in names.items:
-        raise PgError("22004", "null array element not allowed in this context")
-    for table in published_tables(call.session, [str(name) for name in names]):
-        attrs = vector_of(oids.INT2, table.attrs) if table.attrs else None
-        yield table.publication, table.relid, attrs, _tree_text(table.qual)
-
-
-def _tree_text(stored: Any) -> str | None:
-    """A value of type pg_node_tree."""
-    return None if stored is None else json.dumps(stored, separators=(",", ":"))
-
-
-@implements("pg_relation_is_publishable", context=True)
-def relation_is_publishable(call: Call, relid: int) -> bool | None:
-    found = relation_or_none(call.session, relid)
-    return None if found is None else is_publishable(found)
+# --- subscriptions ---
 
 
 @implements("pg_stat_reset_subscription_stats", context=True)

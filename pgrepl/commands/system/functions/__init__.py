@@ -9,3 +9,4 @@ FAMILIES = ("definitions", "names", "privileges", "state", "structure")
 
 for _name in FAMILIES:
     add_family(f"{__name__}.{_name}")
+add_family("pgrepl.replication.functions")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from sqlalchemy import func, select
-
-from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import ducklake_snapshot, pg_sequence, pgrepl_instance
+from pgrepl.catalog.tables import pg_sequence, pgrepl_instance
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
+from pgrepl.replication.slots import current_lsn
 from pgrepl.types.datetime_input import current_usecs
 
 
@@ -64,12 +62,6 @@ def pg_is_in_recovery() -> bool:
 @implements("pg_postmaster_start_time", "pg_conf_load_time", context=True)
 def pg_postmaster_start_time(call: Call) -> int:
     return current_usecs(call.style)
-
-
-def current_lsn(session: Session) -> int:
-    """The last snapshot."""
-    found = session.connection.execute(select(func.max(ducklake_snapshot.c.snapshot_id))).scalar()
-    return int(found or 0)
 
 
 @implements(
