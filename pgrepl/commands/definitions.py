@@ -226,6 +226,8 @@ def partition_bound_text(session: Session, oid: int) -> str | None:
 
 def view_definition(session: Session, oid: int, pretty: bool = False) -> str | None:
     row = one(session, pg_rewrite, ev_class=oid)
-    if row is None or relation_or_none(session, oid) is None:
+    view = relation_or_none(session, oid)
+    if row is None or view is None:
         return None
-    return query_text(session, stored.from_json(row.ev_action), pretty) + ";"
+    names = [a.name for a in view.columns]
+    return query_text(session, stored.from_json(row.ev_action), pretty, names) + ";"

@@ -1,7 +1,7 @@
 """Expressions: from what was written to what it means (parse_expr.c).
 
-`analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called, which
-leaves collations to be settled when the whole expression is known.
+`analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called,
+which leaves collations to be settled when the whole expression is known.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.tree import (
-    BoolExpr,
     BooleanTest,
+    BoolExpr,
     CollateExpr,
     Const,
     Expr,
@@ -88,7 +88,7 @@ def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
     raise unsupported("WHERE CURRENT OF")
 
 
-# --- literals -------------------------------------------------------------------------------------------------------------
+# --- literals -----------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register
@@ -148,7 +148,7 @@ _SQL_VALUES = {
 }
 
 
-# --- columns --------------------------------------------------------------------------------------------------------------
+# --- columns ------------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register
@@ -262,7 +262,7 @@ def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError
     return PgError("42809", message, location=location)
 
 
-# --- casts, collations, conditions --------------------------------------------------------------------------------------------
+# --- casts, collations, conditions --------------------------------------------------------------------------------
 
 
 @transform_expr.register
@@ -317,7 +317,7 @@ def _(node: nodes.BooleanTest, scope: Scope) -> Expr:
     return BooleanTest(oids.BOOL, arg=arg, kind=node.kind, location=node.location)
 
 
-# --- calls ----------------------------------------------------------------------------------------------------------------------
+# --- calls --------------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register

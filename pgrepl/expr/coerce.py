@@ -27,7 +27,6 @@ from pgrepl.expr.walk import location_of, returns_set
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 
-
 _ANY_TARGETS = frozenset({oids.ANY, oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
 _FORMS = (FuncExpr, RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, RowExpr, CoerceToDomain)
 IMPLICIT_CAST = CoercionForm.IMPLICIT_CAST

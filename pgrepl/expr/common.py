@@ -1,4 +1,5 @@
-"""The one type that several expressions have in common: CASE, COALESCE, UNION, ARRAY, IN, GREATEST (select_common_type)."""
+"""The one type that several expressions have in common: CASE, COALESCE, UNION, ARRAY, IN, GREATEST
+(select_common_type)."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _(node: nodes.RowExpr, scope: Scope) -> Expr:
     return RowExpr(oids.RECORD, location=node.location, args=tuple(args), names=names)
 
 
-# --- arrays -----------------------------------------------------------------------------------------------------------------
+# --- arrays -------------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register
@@ -249,7 +249,7 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
     raise PgError("42804", f"subscript type {text} is not supported", hint=hint, location=location_of(index))
 
 
-# --- subqueries ---------------------------------------------------------------------------------------------------------------
+# --- subqueries ---------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register

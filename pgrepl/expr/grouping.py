@@ -1,4 +1,5 @@
-"""After GROUP BY: every column must be a grouping one, depend on one, or stand inside an aggregate (parseCheckAggregates)."""
+"""After GROUP BY: every column must be a grouping one, depend on one, or stand inside an aggregate
+(parseCheckAggregates)."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _flat_list(node: RowExpr) -> list[nodes.Expr]:
     return result
 
 
-# --- what they stand for ------------------------------------------------------------------------------------------------------
+# --- what they stand for ------------------------------------------------------------------------------------------
 
 
 def expand(clause: Sequence[GroupSet], distinct: bool, location: int) -> GroupingSets:

@@ -1,4 +1,5 @@
-"""The places an expression can stand in, and what PostgreSQL says of things that are not allowed there (ParseExprKind)."""
+"""The places an expression can stand in, and what PostgreSQL says of things that are not allowed there
+(ParseExprKind)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pgrepl.errors import PgError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`name` as in "not allowed in NAME". `plural` and `subquery` are used instead where PostgreSQL has words of its own."""
+    """`name` as in "not allowed in NAME". `plural` and `subquery` are used instead where PostgreSQL has words of its
+    own."""
 
     name: str
     plural: str | None = None

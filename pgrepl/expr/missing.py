@@ -1,4 +1,5 @@
-"""What to say of a name that means nothing here: the DETAIL that tells where it would, the HINT that guesses what was meant."""
+"""What to say of a name that means nothing here: the DETAIL that tells where it would, the HINT that guesses what was
+meant."""
 
 from __future__ import annotations
 
@@ -111,12 +112,9 @@ def missing_relation(scope: Scope, schema: str | None, name: str, location: int)
             hint = f'Perhaps you meant to reference the table alias "{rte.name}".'
             return PgError("42P01", message, hint=hint, location=location)
     detail = f'There is an entry for table "{rte.name}", but it cannot be referenced from this part of the query.'
-    hint = (
-        "To reference that table, you must mark this subquery with LATERAL."
-        if _visible_if_lateral(scope, rte)
-        else None
-    )
-    return PgError("42P01", message, detail=detail, hint=hint, location=location)
+    lateral = "To reference that table, you must mark this subquery with LATERAL."
+    hint_if_so = lateral if _visible_if_lateral(scope, rte) else None
+    return PgError("42P01", message, detail=detail, hint=hint_if_so, location=location)
 
 
 def _search_relation(scope: Scope, schema: str | None, name: str) -> Rte | None:

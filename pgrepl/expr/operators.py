@@ -24,7 +24,7 @@ def signature(scope: Scope, name: Name, left: int, right: int) -> str:
     return f"{operand}{'.'.join(name)} {typefacts.type_text(scope.session, right)}"
 
 
-def _named(scope: Scope, name: Name) -> list[Operator]:
+def operators_named(scope: Scope, name: Name) -> list[Operator]:
     """The operators a name can mean. There are none but those of pg_catalog."""
     schema, symbol = lookup.split_name(scope.session, name)
     if schema is not None:
@@ -70,7 +70,7 @@ def compatible_operator(scope: Scope, name: Name, left: int, right: int, locatio
 
 def _find(scope: Scope, name: Name, left: int, right: int) -> tuple[Operator | None, bool]:
     """The operator; or whether there were several equally good ones."""
-    operators = _named(scope, name)
+    operators = operators_named(scope, name)
     exact = _exact(operators, left, right)
     if exact is not None:
         return exact, False

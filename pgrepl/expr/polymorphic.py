@@ -1,7 +1,8 @@
-"""Polymorphic parameters: whether the types of the arguments agree, and what they make of the parameters and the result.
+"""Polymorphic parameters: whether the types of the arguments agree, and what they make of the parameters and the
+result.
 
-Two families, each with its own idea of agreement: all that is declared anyelement, anyarray, anyrange … must be of exactly
-one element type; all that is declared anycompatible… must have a common type.
+Two families, each with its own idea of agreement: all that is declared anyelement, anyarray, anyrange … must be of
+exactly one element type; all that is declared anycompatible… must have a common type.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def consistent(actual: Sequence[int], declared: Sequence[int]) -> bool:
 
 
 def resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
-    """The parameter types and the result type of a call, polymorphic ones made real (enforce_generic_type_consistency)."""
+    """The parameter types and the result type of a call, polymorphic ones made real
+    (enforce_generic_type_consistency)."""
     try:
         return _resolve(actual, declared, result)
     except _Disagree as problem:

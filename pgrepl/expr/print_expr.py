@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
+from pgrepl.catalog.relation import display_name, relation
 from pgrepl.errors import unsupported
 from pgrepl.expr import lookup, tree, typefacts
 from pgrepl.expr.coerce import without_implicit_casts
@@ -63,7 +64,7 @@ def _close(out: Printer) -> None:
         out.put(")")
 
 
-# --- parentheses ------------------------------------------------------------------------------------------------------------
+# --- parentheses --------------------------------------------------------------------------------------------------
 
 _ATOMS = (
     tree.Var,
@@ -154,7 +155,7 @@ def _arithmetic(expr: OpExpr, out: Printer) -> str:
     return name if name in ("+", "-", "*", "/", "%") else ""
 
 
-# --- names ------------------------------------------------------------------------------------------------------------------
+# --- names --------------------------------------------------------------------------------------------------------
 
 
 def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
@@ -181,7 +182,7 @@ def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> 
     names = out.names[var.levelsup + levels]
     varno, attnum = (var.varno_written, var.attnum_written) if var.varno_written else (var.varno, var.attnum)
     rte = names.rtable[varno - 1]
-    relation = names.relations[varno - 1]
+    refname = names.relations[varno - 1]
     if rte.kind is RteKind.JOIN and rte.alias is None and attnum > 0:
         stands_for = rte.join_vars[attnum - 1]
         if isinstance(stands_for, Var):
@@ -192,8 +193,8 @@ def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> 
         name = names.columns[varno - 1][attnum - 1] or "?dropped?column?"
     else:
         name = SYSTEM_COLUMN_NAMES[attnum]
-    if relation is not None and (out.prefix or name is None or _would_be_a_result(var, name, out)):
-        out.put(f"{quote_identifier(relation)}.")
+    if refname is not None and (out.prefix or name is None or _would_be_a_result(var, name, out)):
+        out.put(f"{quote_identifier(refname)}.")
     if name is not None:
         out.put(quote_identifier(name))
     else:
@@ -220,7 +221,7 @@ def _would_be_a_result(var: Var, name: str, out: Printer) -> bool:
     return False
 
 
-# --- constants ----------------------------------------------------------------------------------------------------------------
+# --- constants ----------------------------------------------------------------------------------------------------
 
 
 @print_expr.register
@@ -289,12 +290,11 @@ def _(expr: tree.SQLValueFunction, out: Printer, implicit: bool) -> None:
 
 @print_expr.register
 def _(expr: tree.NextValueExpr, out: Printer, implicit: bool) -> None:
-    relation = lookup.relation(out.session, expr.sequence)
-    name = simple_quote(lookup.display_name(out.session, relation))
+    name = simple_quote(display_name(out.session, relation(out.session, expr.sequence)))
     out.put(f"nextval({name}::regclass)")
 
 
-# --- casts --------------------------------------------------------------------------------------------------------------------
+# --- casts --------------------------------------------------------------------------------------------------------
 
 
 def print_cast(arg: Expr, out: Printer, typoid: int, typmod: int, parent: Expr) -> None:
@@ -335,7 +335,7 @@ def _(expr: tree.CollateExpr, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-# --- operators ------------------------------------------------------------------------------------------------------------------
+# --- operators ----------------------------------------------------------------------------------------------------
 
 
 @print_expr.register
@@ -420,7 +420,7 @@ def _(expr: tree.BooleanTest, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-# --- constructs -------------------------------------------------------------------------------------------------------------------
+# --- constructs ---------------------------------------------------------------------------------------------------
 
 
 @print_expr.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgrepl.catalog.relation import relation
 from pgrepl.expr import typefacts
 from pgrepl.expr.print_expr import collation_text, print_expr, print_list, print_top
 from pgrepl.expr.print_names import relation_text
@@ -91,9 +92,7 @@ def _print_alias(rte: Rte, varno: int, out: Printer) -> None:
     _, print_columns = out.names[0].aliases[varno]
     if rte.alias is None and not print_columns:
         if rte.kind is RteKind.RELATION:
-            from pgrepl.expr import lookup
-
-            if lookup.relation(out.session, rte.relid).name == name:
+            if relation(out.session, rte.relid).name == name:
                 return
         elif rte.kind is RteKind.CTE and rte.cte == name:
             return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.expr import lookup
 from pgrepl.expr.printer import JoinNames, Names
 from pgrepl.expr.scope import relation_rte
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 MAX_NAME = 63  # bytes
 
 
-def names_of_relation(session: Session, relation: Relation | None) -> Names:
+def names_of_relation(session: Session, over: Relation | None) -> Names:
     """The names in an expression over one relation (deparse_context_for)."""
-    if relation is None:
+    if over is None:
         return Names((), [], [])
-    rte = relation_rte(session, relation)
+    rte = relation_rte(session, over)
     columns: list[str | None] = [None if c.dropped else c.name for c in rte.columns]
     return Names((rte,), [rte.name], [columns])
 
@@ -136,7 +136,7 @@ class _Chooser:
     def real_names(self, rte: Rte) -> list[str | None]:
         """What the columns are called today; those of a table may have been renamed since."""
         if rte.kind is RteKind.RELATION:
-            found = lookup.relation(self.session, rte.relid)
+            found = relation(self.session, rte.relid)
             return [None if a.dropped else a.name for a in found.attributes]
         return [c.name or None for c in rte.columns]
 
@@ -248,15 +248,16 @@ def _own_name(session: Session, rte: Rte) -> str | None:
     if rte.alias is not None:
         return rte.alias
     if rte.kind is RteKind.RELATION:
-        return lookup.relation(session, rte.relid).name
+        return relation(session, rte.relid).name
     return None if rte.kind is RteKind.JOIN else rte.name
 
 
 def relation_text(session: Session, relid: int, levels: Sequence[Names]) -> str:
-    """A relation's name in FROM; with its schema where a WITH query or the search path hides it (generate_relation_name)."""
+    """A relation's name in FROM; with its schema where a WITH query or the search path hides it
+    (generate_relation_name)."""
     from pgrepl.sql.quote import quote_qualified
 
-    found = lookup.relation(session, relid)
+    found = relation(session, relid)
     hidden = any(cte.name == found.name for level in levels for cte in level.ctes)
     if hidden or lookup.relid(session, RangeVar(found.name)) != relid:
         return quote_qualified(found.schema, found.name)

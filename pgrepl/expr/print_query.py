@@ -115,7 +115,7 @@ def _print_limit(limit: Expr, with_ties: bool, out: Printer) -> None:
         print_expr(limit, out, False)
 
 
-# --- WITH -------------------------------------------------------------------------------------------------------------------
+# --- WITH ---------------------------------------------------------------------------------------------------------
 
 
 def _print_with(query: Query, out: Printer) -> None:
@@ -173,7 +173,7 @@ def _is_constant(expr: Expr, value: bool) -> bool:
     return isinstance(expr, Const) and expr.value is value
 
 
-# --- SELECT -----------------------------------------------------------------------------------------------------------------
+# --- SELECT -------------------------------------------------------------------------------------------------------
 
 
 def _simple_values(query: Query, out: Printer) -> Rte | None:
@@ -338,7 +338,7 @@ def _print_group_set(item: GroupSet, out: Printer, *, bare: bool) -> None:
     out.put(")")
 
 
-# --- windows ------------------------------------------------------------------------------------------------------------------
+# --- windows ------------------------------------------------------------------------------------------------------
 
 
 def _print_windows(windows: Sequence[Window], out: Printer) -> None:
@@ -389,7 +389,7 @@ def _print_bound(bound: str, offset: Expr | None, out: Printer) -> None:
     out.put(bound)
 
 
-# --- set operations -------------------------------------------------------------------------------------------------------------
+# --- set operations -----------------------------------------------------------------------------------------------
 
 
 def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Printer, names_visible: bool) -> None:
@@ -431,7 +431,7 @@ def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Print
         out.keyword(")", 0, 0, 0)
 
 
-# --- subqueries in expressions ----------------------------------------------------------------------------------------------------
+# --- subqueries in expressions ------------------------------------------------------------------------------------
 
 
 @print_expr.register

@@ -1,4 +1,5 @@
-"""The sheet that expressions and queries are printed on: text so far, indentation, and the names in force (deparse_context)."""
+"""The sheet that expressions and queries are printed on: text so far, indentation, and the names in force
+(deparse_context)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,6 @@ class Style:
     wrap: int = -1
 
 
-PLAIN = Style()
 INDENTED = Style(indent=True, wrap=0)
 PRETTY = Style(paren=True, indent=True, wrap=0)
 

@@ -182,6 +182,5 @@ class _Checker:
         right = left if intersect else "except"
         self.walk(node.left, left, hidden)
         self.walk(node.right, right, hidden)
-        for part in (node.order_by, node.offset, node.limit):
-            for item in part if isinstance(part, tuple) else (part,):
-                self.walk(item, where, hidden)
+        for item in (*node.order_by, node.offset, node.limit):
+            self.walk(item, where, hidden)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.scope import Scope, WithItem
-from pgrepl.expr.tree import Column, Expr, FuncExpr, OpExpr, Query, Rte, RteKind, RowExpr, Var
+from pgrepl.expr.tree import Column, Expr, FuncExpr, OpExpr, Query, RowExpr, Rte, RteKind, Var
 from pgrepl.types import builtin, oids
 
 

@@ -1,7 +1,7 @@
 """What names mean at one level of a query: PostgreSQL's ParseState.
 
-A `Scope` is a level. It owns the range table that grows while FROM is read, and the namespace: which entries of it can be
-referred to, by which names, from the place being read. A scope inside another (a subquery) has it as its parent.
+A `Scope` is a level. It owns the range table that grows while FROM is read, and the namespace: which entries of it can
+be referred to, by which names, from the place being read. A scope inside another (a subquery) has it as its parent.
 """
 
 from __future__ import annotations

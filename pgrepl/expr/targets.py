@@ -150,7 +150,7 @@ def _origin(scope: Scope, expr: Expr) -> tuple[int, int] | None:
     return next((t.origin for t in query.targets if t.resno == expr.attnum and not t.junk), None)
 
 
-# --- names ------------------------------------------------------------------------------------------------------------------
+# --- names --------------------------------------------------------------------------------------------------------
 
 
 def column_name(node: nodes.Expr, scope: Scope | None = None) -> str:

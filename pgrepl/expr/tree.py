@@ -1,8 +1,8 @@
 """The typed tree that analysis makes of an expression or a query: PostgreSQL's primnodes as frozen dataclasses.
 
-Every expression knows its type, type modifier and collation. Operators and functions are OIDs of PostgreSQL's own catalog
-(`pgrepl.types.builtin`). Columns are (varno, attnum): varno counts the range table from 1, levelsup says how many queries up.
-`location` is the 0-based character offset in the statement the tree came from; -1 once stored.
+Every expression knows its type, type modifier and collation. Operators and functions are OIDs of PostgreSQL's own
+catalog (`pgrepl.types.builtin`). Columns are (varno, attnum): varno counts the range table from 1, levelsup says how
+many queries up. `location` is the 0-based character offset in the statement the tree came from; -1 once stored.
 """
 
 from __future__ import annotations
@@ -486,7 +486,8 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class GroupSet:
-    """An item of GROUP BY when there are grouping sets: columns by resno (kind None), or ROLLUP, CUBE, SETS, () of such."""
+    """An item of GROUP BY when there are grouping sets: columns by resno (kind None), or ROLLUP, CUBE, SETS, () of
+    such."""
 
     kind: GroupingKind | None
     content: tuple[Any, ...] = ()
@@ -494,7 +495,8 @@ class GroupSet:
 
 @dataclass(frozen=True, slots=True)
 class GroupingSets:
-    """The sets of resnos that the clause stands for, smallest first: ((), (1,), (1, 2)); and the clause as it was written."""
+    """The sets of resnos that the clause stands for, smallest first: ((), (1,), (1, 2)); and the clause as it was
+    written."""
 
     sets: tuple[tuple[int, ...], ...]
     clause: tuple[GroupSet, ...] = ()

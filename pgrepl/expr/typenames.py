@@ -96,7 +96,9 @@ def _typmod(session: Session, name: TypeName, typoid: int) -> int:
         message = "type modifiers must be simple constants or identifiers"
         raise PgError("42601", message, location=name.location)
     try:
-        return typmod_in(typoid, [text for text in texts if text is not None], lookup.warner(session))
+        return typmod_in(
+            typefacts.element(typoid) or typoid, [text for text in texts if text is not None], lookup.warner(session)
+        )
     except PgError as error:
         raise error.at(name.location) from None
 

@@ -1,15 +1,15 @@
 """Walking and rewriting typed trees.
 
-`children` and `map_children` know every node's parts from its dataclass fields; everything else is built on them. A subquery
-(`SubLink.query`, the queries in a Query's range table) is not a child: who wants to go down into it says so with
-`query_parts`, counting the levels himself.
+`children` and `map_children` know every node's parts from its dataclass fields; everything else is built on them. A
+subquery (`SubLink.query`, the queries in a Query's range table) is not a child: `walk_deep` goes down into those, and
+counts the levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
@@ -60,13 +60,14 @@ _Part = TypeVar("_Part")
 
 def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
     if isinstance(part, Expr):
-        return function(part)  # type: ignore[return-value]
+        return cast(_Part, function(part))
     if isinstance(part, tuple):
         items = tuple(_mapped(item, function) for item in part)
-        return part if all(a is b for a, b in zip(items, part, strict=True)) else items  # type: ignore[return-value]
+        unchanged = all(a is b for a, b in zip(items, part, strict=True))
+        return part if unchanged else cast(_Part, items)
     if isinstance(part, tree.AggOrder):
         expr = function(part.expr)
-        return part if expr is part.expr else replace(part, expr=expr)  # type: ignore[return-value]
+        return part if expr is part.expr else replace(part, expr=expr)
     return part
 
 
@@ -207,10 +208,7 @@ def var_attnums(expr: Expr, varno: int = 1) -> frozenset[int]:
 
 def returns_set(expr: Expr) -> bool:
     """As expression_returns_set does."""
-    for node in walk(expr):
-        if isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset:
-            return True
-    return False
+    return any(isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset for node in walk(expr))
 
 
 def functions_used(expr: Expr) -> Iterator[int]:

@@ -1,0 +1,31 @@
+"""Names of catalog objects for the reg* types (`'t'::regclass`).
+
+What a name means is the business of a higher floor, which is imported when somebody first asks.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+PROVIDER = "pgrepl.expr.catalog_names"
+
+
+class ObjectNames:
+    """The lookup of a session's TextStyle (`pgrepl.types.style.Lookup`)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def oid_of(self, typoid: int, text: str) -> int:
+        return int(_provider().oid_of(self._session, typoid, text))
+
+    def text_of(self, typoid: int, oid: int) -> str:
+        return str(_provider().text_of(self._session, typoid, oid))
+
+
+def _provider() -> Any:
+    return import_module(PROVIDER)

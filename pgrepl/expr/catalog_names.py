@@ -1,0 +1,303 @@
+"""Names of catalog objects in text: what `'t'::regclass` means, how a regclass is printed (regproc.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.identifiers import split_identifiers
+from pgrepl.catalog.namespace import schema_or_none, schema_row
+from pgrepl.catalog.relation import display_name, find_relation_oid, range_var, relation_or_none
+from pgrepl.catalog.roles import role_or_none, role_row
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.calls import procs_named
+from pgrepl.expr.candidates import MAX_ARGUMENTS
+from pgrepl.expr.operators import operators_named
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.typenames import collation_of_name, type_name_text, type_of_name_or_none
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.types import builtin, oids
+from pgrepl.types.builtin import Operator, Proc
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_SPACE = " \t\n\r\f"
+
+
+def oid_of(session: Session, typoid: int, text: str) -> int:
+    return _READERS[typoid](session, text)
+
+
+def text_of(session: Session, typoid: int, oid: int) -> str:
+    found = _WRITERS[typoid](session, oid)
+    return found if found is not None else str(oid)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """As stringToQualifiedNameList does."""
+    names = split_identifiers(text, ".")
+    if not names:
+        raise PgError("42602", "invalid name syntax")
+    return tuple(names)
+
+
+def _one_name(text: str) -> str:
+    names = _names(text)
+    if len(names) != 1:
+        raise PgError("42602", "invalid name syntax")
+    return names[0]
+
+
+# --- relations, schemas, roles, types, collations -----------------------------------------------------------------
+
+
+def _class(session: Session, text: str) -> int:
+    oid = find_relation_oid(session, range_var(_names(text)))
+    assert oid is not None
+    return oid
+
+
+def _class_text(session: Session, oid: int) -> str | None:
+    found = relation_or_none(session, oid)
+    return display_name(session, found) if found is not None else None
+
+
+def _namespace(session: Session, text: str) -> int:
+    name = _one_name(text)
+    row = schema_or_none(session, name)
+    if row is None:
+        raise PgError("3F000", f'schema "{name}" does not exist')
+    return int(row.oid)
+
+
+def _namespace_text(session: Session, oid: int) -> str | None:
+    row = schema_row(session, oid)
+    return quote_identifier(row.nspname) if row is not None else None
+
+
+def _role(session: Session, text: str) -> int:
+    name = _one_name(text)
+    row = role_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'role "{name}" does not exist')
+    return int(row.oid)
+
+
+def _role_text(session: Session, oid: int) -> str | None:
+    row = role_row(session, oid)
+    return quote_identifier(row.rolname) if row is not None else None
+
+
+def _type(session: Session, text: str) -> int:
+    """As parseTypeString does."""
+    from pgrepl.sql.parser import parse_type_name
+
+    if not text.strip(_SPACE + "\v"):
+        raise PgError("42601", f'invalid type name "{text}"')
+    try:
+        name = parse_type_name(text)
+    except PgError as error:
+        report = error.report
+        raise PgError(report.sqlstate, report.message, context=f'invalid type name "{text}"') from None
+    if name.setof:
+        raise PgError("42601", f'invalid type name "{text}"')
+    found = type_of_name_or_none(session, name)
+    if found is None:
+        raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
+    return found
+
+
+def _type_text(session: Session, oid: int) -> str | None:
+    text = typefacts.type_text(session, oid)
+    return text if text != "???" else None
+
+
+def _collation(session: Session, text: str) -> int:
+    return collation_of_name(session, _names(text))
+
+
+def _collation_text(session: Session, oid: int) -> str | None:
+    found = builtin.collation_by_oid(oid)
+    return quote_identifier(found.name) if found is not None else None
+
+
+def _text_search(what: str) -> Callable[[Session, str], int]:
+    def read(session: Session, text: str) -> int:
+        raise PgError("42704", f'text search {what} "{".".join(_names(text))}" does not exist')
+
+    return read
+
+
+# --- functions and operators --------------------------------------------------------------------------------------
+
+
+def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
+    """Nothing is found in a schema that is not there."""
+    schema, _ = lookup.split_name(session, names)
+    if schema is not None and schema_or_none(session, schema) is None:
+        return []
+    return procs_named(Scope(session), names)
+
+
+def _proc(session: Session, text: str) -> int:
+    found = _candidates(session, _names(text))
+    if not found:
+        raise PgError("42883", f'function "{text}" does not exist')
+    if len(found) > 1:
+        raise PgError("42725", f'more than one function named "{text}"')
+    return found[0].oid
+
+
+def _proc_text(session: Session, oid: int) -> str | None:
+    proc = builtin.proc_by_oid(oid)
+    if proc is None:
+        return None
+    alone = len(_candidates(session, (proc.name,))) == 1
+    name = quote_identifier(proc.name)
+    return name if alone else f"{quote_identifier(proc.schema)}.{name}"
+
+
+def _procedure(session: Session, text: str) -> int:
+    names, types = _signature(session, text, none_ok=False)
+    for proc in _candidates(session, names):
+        if list(proc.argtypes) == types:
+            return proc.oid
+    raise PgError("42883", f'function "{text}" does not exist')
+
+
+def _procedure_text(session: Session, oid: int) -> str | None:
+    proc = builtin.proc_by_oid(oid)
+    if proc is None:
+        return None
+    name = quote_identifier(proc.name)
+    if proc.schema not in lookup.search_schemas(session):
+        name = f"{quote_identifier(proc.schema)}.{name}"
+    return f"{name}({','.join(typefacts.type_text(session, t) for t in proc.argtypes)})"
+
+
+def _operators(session: Session, names: tuple[str, ...]) -> list[Operator]:
+    schema, _ = lookup.split_name(session, names)
+    if schema is not None and schema_or_none(session, schema) is None:
+        return []
+    return operators_named(Scope(session), names)
+
+
+def _operator(session: Session, text: str) -> int:
+    found = _operators(session, _names(text))
+    if not found:
+        raise PgError("42883", f"operator does not exist: {text}")
+    if len(found) > 1:
+        raise PgError("42725", f"more than one operator named {text}")
+    return found[0].oid
+
+
+def _operator_text(session: Session, oid: int) -> str | None:
+    operator = builtin.operator_by_oid(oid)
+    if operator is None:
+        return None
+    alone = len(builtin.operators_by_name(operator.name)) == 1
+    return operator.name if alone else f"pg_catalog.{operator.name}"
+
+
+def _operator_with_types(session: Session, text: str) -> int:
+    names, types = _signature(session, text, none_ok=True)
+    if len(types) == 1:
+        hint = "Use NONE to denote the missing argument of a unary operator."
+        raise PgError("42P02", "missing argument", hint=hint)
+    if len(types) != 2:
+        raise PgError("54023", "too many arguments", hint="Provide two argument types for operator.")
+    for operator in _operators(session, names):
+        if [operator.left, operator.right] == types:
+            return operator.oid
+    raise PgError("42883", f"operator does not exist: {text}")
+
+
+def _operator_with_types_text(session: Session, oid: int) -> str | None:
+    operator = builtin.operator_by_oid(oid)
+    if operator is None:
+        return None
+    left, right = (typefacts.type_text(session, t) if t else "NONE" for t in (operator.left, operator.right))
+    return f"{operator.name}({left},{right})"
+
+
+def _signature(session: Session, text: str, *, none_ok: bool) -> tuple[tuple[str, ...], list[int]]:
+    """`name(type, type)` (parseNameAndArgTypes)."""
+    opening = _outside_quotes(text, "(", 0)
+    if opening < 0:
+        raise PgError("22P02", "expected a left parenthesis")
+    names = _names(text[:opening])
+    rest = text[opening + 1 :].rstrip(_SPACE)
+    if not rest.endswith(")"):
+        raise PgError("22P02", "expected a right parenthesis")
+    types: list[int] = []
+    parts = _split_types(rest[:-1])
+    for number, part in enumerate(parts):
+        part = part.strip(_SPACE)
+        if not part:
+            if number == 0 and len(parts) == 1:
+                break
+            raise PgError("22P02", "expected a type name")
+        types.append(0 if none_ok and part.lower() == "none" else _type(session, part))
+        if len(types) > MAX_ARGUMENTS:
+            raise PgError("54023", "too many arguments")
+    return names, types
+
+
+def _outside_quotes(text: str, wanted: str, start: int) -> int:
+    quoted = False
+    for position in range(start, len(text)):
+        if text[position] == '"':
+            quoted = not quoted
+        elif text[position] == wanted and not quoted:
+            return position
+    return -1
+
+
+def _split_types(text: str) -> list[str]:
+    """At commas that are neither quoted nor in parentheses."""
+    parts, start, depth, quoted = [], 0, 0, False
+    for position, char in enumerate(text):
+        if char == '"':
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif char in "([":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    if quoted or depth:
+        raise PgError("22P02", "improper type name")
+    return [*parts, text[start:]]
+
+
+_READERS: dict[int, Callable[[Session, str], int]] = {
+    oids.REGCLASS: _class,
+    oids.REGNAMESPACE: _namespace,
+    oids.REGROLE: _role,
+    oids.REGTYPE: _type,
+    oids.REGCOLLATION: _collation,
+    oids.REGPROC: _proc,
+    oids.REGPROCEDURE: _procedure,
+    oids.REGOPER: _operator,
+    oids.REGOPERATOR: _operator_with_types,
+    oids.REGCONFIG: _text_search("configuration"),
+    oids.REGDICTIONARY: _text_search("dictionary"),
+}
+_WRITERS: dict[int, Callable[[Session, int], str | None]] = {
+    oids.REGCLASS: _class_text,
+    oids.REGNAMESPACE: _namespace_text,
+    oids.REGROLE: _role_text,
+    oids.REGTYPE: _type_text,
+    oids.REGCOLLATION: _collation_text,
+    oids.REGPROC: _proc_text,
+    oids.REGPROCEDURE: _procedure_text,
+    oids.REGOPER: _operator_text,
+    oids.REGOPERATOR: _operator_with_types_text,
+    oids.REGCONFIG: lambda session, oid: None,
+    oids.REGDICTIONARY: lambda session, oid: None,
+}
