@@ -1,0 +1,10 @@
+"""Nodes → text: one canonical, fully parenthesised spelling of a raw query or expression.
+
+The text parses to the same tree again, for PostgreSQL too. Types have the names that PostgreSQL prints (`integer`,
+`timestamp with time zone`), casts are CAST(… AS …), every operator stands in its own parentheses.
+"""
+
+from pgrepl.sql.deparse import expression, query
+from pgrepl.sql.deparse.common import deparse
+
+__all__ = ["deparse", "expression", "query"]

@@ -1,0 +1,223 @@
+"""SELECT, its clauses, and what stands in FROM."""
+
+from __future__ import annotations
+
+from pgrepl.errors import unsupported
+from pgrepl.sql.deparse.common import deparse, dotted, in_parentheses, listed, operator_text
+from pgrepl.sql.nodes import (
+    Alias,
+    ColumnDefinition,
+    CommonTableExpr,
+    Expr,
+    GroupingKind,
+    GroupingSet,
+    JoinExpr,
+    JoinType,
+    LockingClause,
+    NullsOrder,
+    RangeFunction,
+    RangeSubselect,
+    RangeTableSample,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    SortBy,
+    SortDir,
+    TypeCast,
+    UnsupportedFromItem,
+    WindowDef,
+    WindowFrame,
+    WithClause,
+)
+from pgrepl.sql.quote import quote_identifier
+
+# ------------------------------------------------------------------------------------------------ queries
+
+
+@deparse.register
+def _(node: SelectStmt) -> str:
+    parts = [deparse(node.with_)] if node.with_ is not None else []
+    if node.op is not None:
+        assert node.left is not None and node.right is not None
+        operator = node.op.value.upper() + (" ALL" if node.all else "")
+        parts.append(f"({deparse(node.left)}) {operator} ({deparse(node.right)})")
+    elif node.values is not None:
+        parts.append("VALUES " + ", ".join(f"({listed(row)})" for row in node.values))
+    else:
+        parts += _simple_select(node)
+    if node.order_by:
+        parts.append(f"ORDER BY {listed(node.order_by)}")
+    if node.limit is not None and node.with_ties:
+        parts.append(f"FETCH FIRST ({deparse(node.limit)}) ROWS WITH TIES")
+    elif node.limit is not None:
+        parts.append(f"LIMIT {deparse(node.limit)}")
+    if node.offset is not None:
+        parts.append(f"OFFSET {deparse(node.offset)}")
+    parts += map(deparse, node.locking)
+    return " ".join(parts)
+
+
+def _simple_select(node: SelectStmt) -> list[str]:
+    parts = ["SELECT"]
+    if node.distinct is not None:
+        parts.append(f"DISTINCT ON ({listed(node.distinct)})" if node.distinct else "DISTINCT")
+    if node.targets:
+        parts.append(listed(node.targets))
+    if node.into is not None:
+        persistence = {"t": "TEMPORARY ", "u": "UNLOGGED "}.get(node.into.persistence, "")
+        parts.append(f"INTO {persistence}TABLE {deparse(node.into)}")
+    if node.from_:
+        parts.append(f"FROM {listed(node.from_)}")
+    if node.where is not None:
+        parts.append(f"WHERE {deparse(node.where)}")
+    if node.group_by:
+        parts.append(f"GROUP BY {'DISTINCT ' if node.group_distinct else ''}{listed(node.group_by)}")
+    if node.having is not None:
+        parts.append(f"HAVING {deparse(node.having)}")
+    if node.windows:
+        parts.append("WINDOW " + ", ".join(f"{quote_identifier(w.name or '')} AS {deparse(w)}" for w in node.windows))
+    return parts
+
+
+@deparse.register
+def _(node: ResTarget) -> str:
+    assert node.value is not None
+    return deparse(node.value) + (f" AS {quote_identifier(node.name)}" if node.name is not None else "")
+
+
+@deparse.register
+def _(node: SortBy) -> str:
+    text = deparse(node.node)
+    if node.dir is SortDir.USING:
+        text += f" USING {operator_text(node.using)}"
+    elif node.dir is not SortDir.DEFAULT:
+        text += f" {node.dir.value.upper()}"
+    return text + (f" NULLS {node.nulls.value.upper()}" if node.nulls is not NullsOrder.DEFAULT else "")
+
+
+@deparse.register
+def _(node: GroupingSet) -> str:
+    if node.kind is GroupingKind.EMPTY:
+        return "()"
+    return f"{'GROUPING SETS' if node.kind is GroupingKind.SETS else node.kind.value.upper()} ({listed(node.content)})"
+
+
+@deparse.register
+def _(node: LockingClause) -> str:
+    of = f" OF {listed(node.relations)}" if node.relations else ""
+    return f"FOR {node.strength}{of}" + (f" {node.wait}" if node.wait else "")
+
+
+@deparse.register
+def _(node: WithClause) -> str:
+    return f"WITH {'RECURSIVE ' if node.recursive else ''}{listed(node.ctes)}"
+
+
+@deparse.register
+def _(node: CommonTableExpr) -> str:
+    materialized = {True: "MATERIALIZED ", False: "NOT MATERIALIZED ", None: ""}[node.materialized]
+    text = f"{quote_identifier(node.name)}{in_parentheses(node.columns)} AS {materialized}({deparse(node.query)})"
+    if (search := node.search) is not None:
+        order = "BREADTH" if search.breadth_first else "DEPTH"
+        by = ", ".join(map(quote_identifier, search.columns))
+        text += f" SEARCH {order} FIRST BY {by} SET {quote_identifier(search.sequence_column)}"
+    if (cycle := node.cycle) is not None:
+        of = ", ".join(map(quote_identifier, cycle.columns))
+        text += f" CYCLE {of} SET {quote_identifier(cycle.mark_column)}"
+        if cycle.mark_value is not None and cycle.mark_default is not None:
+            text += f" TO {_constant(cycle.mark_value)} DEFAULT {_constant(cycle.mark_default)}"
+        text += f" USING {quote_identifier(cycle.path_column)}"
+    return text
+
+
+def _constant(node: Expr) -> str:
+    """A constant where the grammar takes nothing else: a typed one is `integer '5'`."""
+    if isinstance(node, TypeCast):
+        return f"{deparse(node.type_name)} {deparse(node.arg)}"
+    return deparse(node)
+
+
+# ------------------------------------------------------------------------------------------------ FROM
+
+
+def _aliased(text: str, alias: Alias | None) -> str:
+    return text if alias is None else f"{text} AS {quote_identifier(alias.name)}{in_parentheses(alias.columns)}"
+
+
+@deparse.register
+def _(node: RangeVar) -> str:
+    name = dotted(part for part in (node.catalog, node.schema, node.name) if part is not None)
+    return _aliased(name if node.inh else f"ONLY {name}", node.alias)
+
+
+@deparse.register
+def _(node: RangeSubselect) -> str:
+    return _aliased(f"{'LATERAL ' if node.lateral else ''}({deparse(node.subquery)})", node.alias)
+
+
+@deparse.register
+def _(node: ColumnDefinition) -> str:
+    collation = f" COLLATE {dotted(node.collation)}" if node.collation else ""
+    return f"{quote_identifier(node.name)} {deparse(node.type_name)}{collation}"
+
+
+@deparse.register
+def _(node: RangeFunction) -> str:
+    functions = ", ".join(
+        deparse(function) + (f" AS ({listed(columns)})" if columns else "") for function, columns in node.functions
+    )
+    text = f"ROWS FROM ({functions})" if node.rows_from else functions
+    text = ("LATERAL " if node.lateral else "") + text + (" WITH ORDINALITY" if node.ordinality else "")
+    if not node.coldefs:
+        return _aliased(text, node.alias)
+    return f"{text} AS {quote_identifier(node.alias.name) if node.alias else ''}({listed(node.coldefs)})"
+
+
+@deparse.register
+def _(node: RangeTableSample) -> str:
+    repeatable = f" REPEATABLE ({deparse(node.repeatable)})" if node.repeatable is not None else ""
+    return f"{deparse(node.relation)} TABLESAMPLE {dotted(node.method)} ({listed(node.args)}){repeatable}"
+
+
+@deparse.register
+def _(node: JoinExpr) -> str:
+    kind = "NATURAL " if node.natural else ""
+    if node.kind is not JoinType.INNER:
+        kind += node.kind.value.upper() + " "
+    text = f"{deparse(node.left)} {kind}JOIN {deparse(node.right)}"
+    if node.quals is not None:
+        text += f" ON {deparse(node.quals)}"
+    elif node.using:
+        text += f" USING{in_parentheses(node.using)}"
+        if node.using_alias is not None:
+            text += f" AS {quote_identifier(node.using_alias.name)}"
+    return _aliased(f"({text})", node.alias)
+
+
+@deparse.register
+def _(node: UnsupportedFromItem) -> str:
+    raise unsupported(node.what, location=node.location)
+
+
+# ------------------------------------------------------------------------------------------------ windows
+
+
+@deparse.register
+def _(node: WindowDef) -> str:
+    parts = [quote_identifier(node.refname)] if node.refname else []
+    if node.partition:
+        parts.append(f"PARTITION BY {listed(node.partition)}")
+    if node.order:
+        parts.append(f"ORDER BY {listed(node.order)}")
+    if node.frame is not None:
+        parts.append(_frame(node.frame))
+    return f"({' '.join(parts)})"
+
+
+def _frame(frame: WindowFrame) -> str:
+    start = f"{deparse(frame.start_offset)} {frame.start}" if frame.start_offset else frame.start
+    text = f"{frame.mode} {start}"
+    if frame.end is not None:
+        end = f"{deparse(frame.end_offset)} {frame.end}" if frame.end_offset else frame.end
+        text = f"{frame.mode} BETWEEN {start} AND {end}"
+    return text + (f" EXCLUDE {frame.exclude}" if frame.exclude else "")
