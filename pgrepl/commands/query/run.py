@@ -13,6 +13,7 @@ from pgrepl.errors import unsupported
 from pgrepl.expr.context import Context
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
+from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.text import TextStyle, writer
 
@@ -23,8 +24,9 @@ def select(stmt: SelectStmt, session: Session) -> Result:
         raise unsupported("SELECT INTO")
     query = analyze_query(session, stmt)
     permissions.check(session, query)
+    permissions.check_functions(session, query)
     rows = play(session, query)
-    columns = tuple(ResultColumn(c.name, c.type, c.typmod) for c in query.columns)
+    columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
     return Result(f"SELECT {len(rows)}", columns, as_text(rows, [c.type for c in query.columns], session.text_style))
 
 
