@@ -7,6 +7,7 @@ follow.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
@@ -39,43 +40,14 @@ class _Unexpected(Exception):
     """The grammar has no place for this token."""
 
 
-class _Rules:
-    """The rules, made ready for the loop: for each its length, gotos, location, child and builder."""
+class Parser:
+    """The tables made ready for the loop: rules with their builders, rows as they come to be needed."""
 
     def __init__(self, tables: Tables) -> None:
         for family in FAMILIES:
             import_module(f"pgrepl.sql.build.{family}")
-        self.reductions = [self.reduction(tables, *rule) for rule in tables.rules]
-
-    @staticmethod
-    def reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]) -> tuple[Any, ...]:
-        gotos = tables.gotos[nonterminal]
-        builder, at = _builder(alias) if alias else (None, 1)
-        elsewhere = None
-        if at != 1:
-            symbols = at if isinstance(at, tuple) else (at,)
-            assert max(symbols) <= length, f"{alias} is built at symbol {max(symbols)} of {length}"
-            elsewhere = itemgetter(*(symbol - 1 - length for symbol in symbols))
-        one = kept[0] if len(kept) == 1 else None
-        several = itemgetter(*kept) if len(kept) > 1 else None
-        return length, gotos, elsewhere, one, several, builder
-
-
-def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
-    """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
-    if alias in BUILDERS:
-        return BUILDERS[alias]
-    prefix, _, what = alias.partition("unsupported_")
-    if prefix or not what:
-        raise LookupError(f"no builder for the alias {alias} of the grammar")
-    statement = what.upper().replace("_", " ")
-    return lambda location, *_: UnsupportedStmt(statement, location), 1
-
-
-class Parser:
-    def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.reductions = _Rules(tables).reductions
+        self.reductions = [_reduction(tables, *rule) for rule in tables.rules]
         self.rows: list[Row | int | None] = [row if isinstance(row, int) else None for row in tables.packed_rows]
         self.defaults: list[int | None] = [None] * len(self.rows)
 
@@ -86,10 +58,15 @@ class Parser:
         return row
 
     def parse(self, start: str, text: str, on_notice: OnNotice | None) -> Any:
+        before = notice_receiver.set(on_notice)
+        try:
+            return self.run(self.tables.starts[start], text, tokens(text, on_notice))
+        finally:
+            notice_receiver.reset(before)
+
+    def run(self, state: int, text: str, source: Iterator[Token]) -> Any:
+        """Three stacks side by side: states, values, and where in the text each value begins."""
         rows, defaults, reductions = self.rows, self.defaults, self.reductions
-        source = tokens(text, on_notice)
-        notice_receiver.set(on_notice)
-        state = self.tables.starts[start]
         states, values, locations = [state], [cast(Any, None)], [-1]
         token: Token | None = None
         last: Token = ("$END", None, 0, 0)
@@ -138,6 +115,31 @@ class Parser:
             raise error_at(last, "syntax error", text) from None
         except AtCurrentToken as fault:
             raise error_at(last, str(fault), text) from None
+
+
+def _reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]) -> tuple[Any, ...]:
+    """What the loop needs of a rule: its length, the gotos behind it, where to take the location, the one child or the
+    several, and the builder (None: the child is the value)."""
+    builder, at = _builder(alias) if alias else (None, 1)
+    elsewhere = None
+    if at != 1:
+        symbols = at if isinstance(at, tuple) else (at,)
+        assert max(symbols) <= length, f"{alias} is built at symbol {max(symbols)} of {length}"
+        elsewhere = itemgetter(*(symbol - 1 - length for symbol in symbols))
+    one = kept[0] if len(kept) == 1 else None
+    several = itemgetter(*kept) if len(kept) > 1 else None
+    return length, tables.gotos[nonterminal], elsewhere, one, several, builder
+
+
+def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
+    """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
+    if alias in BUILDERS:
+        return BUILDERS[alias]
+    prefix, _, what = alias.partition("unsupported_")
+    if prefix or not what:
+        raise LookupError(f"no builder for the alias {alias} of the grammar")
+    statement = what.upper().replace("_", " ")
+    return lambda location, *_: UnsupportedStmt(statement, location), 1
 
 
 @cache

@@ -23,9 +23,9 @@ BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
 """Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
 
 FAMILIES = (
-    "common", "names", "expression", "function", "xml_json", "select", "from_", "dml", "copy", "maintenance",
-    "constraint", "table", "sequence", "index", "view", "alter_table", "publication", "subscription", "schema", "role",
-    "privilege", "object", "setting", "transaction", "routine", "outside",
+    "common", "names", "expression", "operator", "function", "xml_json", "select", "query", "from_", "dml", "copy",
+    "maintenance", "constraint", "table", "sequence", "index", "view", "alter_table", "publication", "subscription",
+    "schema", "role", "privilege", "object", "setting", "transaction", "routine", "outside",
 )  # fmt: skip
 """The modules of this package that register builders."""
 

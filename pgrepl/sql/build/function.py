@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.sql.build import build
-from pgrepl.sql.build.expression import string, system_call
+from pgrepl.sql.build.expression import string
 from pgrepl.sql.build.names import Names, integer_constant, system_type_name
+from pgrepl.sql.build.operator import system_call
 from pgrepl.sql.nodes import (
     AExpr,
     AExprKind,
