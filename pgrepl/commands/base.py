@@ -169,15 +169,15 @@ def action_for(stmt: AboutObject, kind: ObjectType) -> Callable[[Any, Session], 
 # --- removing -------------------------------------------------------------------------------------------------------
 
 _CLASS_MODULES = {
-    classes.PG_CLASS: "table.remove",
-    classes.PG_CONSTRAINT: "table.remove",
-    classes.PG_ATTRDEF: "table.remove",
-    classes.PG_REWRITE: "table.remove",
+    classes.PG_CLASS: "table.objects",
+    classes.PG_CONSTRAINT: "table.objects",
+    classes.PG_ATTRDEF: "table.objects",
+    classes.PG_REWRITE: "table.objects",
     classes.PG_NAMESPACE: "schema",
     classes.PG_PUBLICATION: "publication",
     classes.PG_PUBLICATION_REL: "publication",
     classes.PG_PUBLICATION_NAMESPACE: "publication",
-    classes.PG_TYPE: "table.remove",
+    classes.PG_TYPE: "table.objects",
     classes.PG_SUBSCRIPTION: "subscription",
     classes.PG_DATABASE: "database",
 }

@@ -1,0 +1,54 @@
+"""An index to be made: what CREATE INDEX, a constraint or a partition's parent asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pgrepl.expr.tree import Expr as TypedExpr
+from pgrepl.sql.nodes import DefElem, Expr, NullsOrder, SortDir
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKey:
+    """A column by name, or an expression: as it was written (expr) or already understood (typed)."""
+
+    name: str | None = None
+    expr: Expr | None = None
+    typed: TypedExpr | None = None
+    column_name: str | None = None  # what the index's column is called, if that is decided
+    collation: tuple[str, ...] = ()
+    collation_oid: int = 0  # of a copied index, instead of a name
+    opclass: tuple[str, ...] = ()
+    opclass_oid: int = 0  # likewise
+    opclass_options: tuple[DefElem, ...] = ()
+    dir: SortDir = SortDir.DEFAULT
+    nulls: NullsOrder = NullsOrder.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    name: str | None
+    keys: tuple[IndexKey, ...]
+    including: tuple[IndexKey, ...] = ()
+    method: str = "btree"
+    unique: bool = False
+    primary: bool = False
+    constraint: bool = False
+    deferrable: bool = False
+    initially_deferred: bool = False
+    nulls_not_distinct: bool = False
+    where: Expr | None = None
+    typed_where: TypedExpr | None = None
+    options: tuple[DefElem, ...] = ()
+    tablespace: str | None = None
+    recurse: bool = True
+    if_not_exists: bool = False
+    concurrently: bool = False
+    existing: int = 0  # ADD CONSTRAINT … USING INDEX
+    comment: str | None = None
+
+    def same_as(self, other: IndexSpec) -> bool:
+        """Would one index do for both constraints?"""
+        return replace(self, name=None, primary=False, unique=True, options=(), tablespace=None) == replace(
+            other, name=None, primary=False, unique=True, options=(), tablespace=None
+        )

@@ -1,0 +1,126 @@
+"""What an expression or a query needs: the columns, relations and row types it names, remembered in pg_depend.
+
+As find_expr_references_walker finds them. Functions, operators, types and collations are PostgreSQL's own and need no
+remembering; so do relations of pg_catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, PG_TYPE, ObjectAddress
+from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
+from pgrepl.catalog.session import Session
+from pgrepl.expr import lookup, tree
+from pgrepl.expr.tree import Expr, Query, Rte, RteKind
+from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
+
+_CONSTANTS = {oids.REGCLASS: PG_CLASS, oids.REGNAMESPACE: PG_NAMESPACE}
+
+
+def record_expression_needs(
+    session: Session,
+    depender: ObjectAddress,
+    expr: Expr,
+    relid: int,
+    kind: Dependency = Dependency.NORMAL,
+    self_kind: Dependency = Dependency.NORMAL,
+    *,
+    reverse_self: bool = False,
+) -> None:
+    """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
+    `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
+    rte = Rte(RteKind.RELATION, "", (), relid=relid)
+    found = _without_parts(_of_expr(expr, [[rte]]))
+    own = [a for a in found if a.classid == PG_CLASS and a.objid == relid]
+    _know_types(session, found)
+    if reverse_self:
+        for address in own:
+            record_dependency(session, address, depender, self_kind)
+    elif self_kind is kind:
+        record_dependencies(session, depender, found, kind)
+        return
+    else:
+        record_dependencies(session, depender, own, self_kind)
+    record_dependencies(session, depender, [a for a in found if a not in own], kind)
+
+
+def record_query_needs(session: Session, depender: ObjectAddress, query: Query) -> None:
+    """As recordDependencyOnExpr does for a view's query."""
+    found = _without_parts(_of_query(query, []))
+    _know_types(session, found)
+    record_dependencies(session, depender, found)
+
+
+def expression_needs(expr: Expr, relid: int) -> list[ObjectAddress]:
+    """What an expression over one relation names."""
+    return _without_parts(_of_expr(expr, [[Rte(RteKind.RELATION, "", (), relid=relid)]]))
+
+
+def _know_types(session: Session, found: list[ObjectAddress]) -> None:
+    for address in found:
+        if address.classid == PG_TYPE:
+            _know_type(session, address)
+
+
+def record_type_needs(session: Session, relid: int, columns: Iterable[tuple[int, int]]) -> None:
+    """A column of a table's row type, given as (number, type), needs that table."""
+    for number, type_ in columns:
+        if type_ >= oids.FIRST_USER_OID and type_by_oid(type_) is None:
+            address = ObjectAddress(PG_TYPE, type_)
+            _know_type(session, address)
+            record_dependency(session, ObjectAddress(PG_CLASS, relid, number), address)
+
+
+def _know_type(session: Session, type_: ObjectAddress) -> None:
+    """The row type is a part of its table; this is remembered when somebody first needs the type."""
+    source = lookup.rowtype_relation(session, type_.objid)
+    if source is not None and not dependencies_of(session, type_):
+        record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)
+
+
+def _without_parts(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
+    """Each object once, in OID order; no column of a relation that is there as a whole."""
+    unique = set(found)
+    kept = [a for a in unique if a.subid == 0 or a._replace(subid=0) not in unique]
+    return sorted(kept, key=lambda a: (a.objid, a.classid, a.subid))
+
+
+def _of_query(query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
+    levels = [*outer, list(query.rtable)]
+    for rte in query.rtable:
+        if rte.kind is RteKind.RELATION:
+            yield ObjectAddress(PG_CLASS, rte.relid)
+    # of a join's columns only the merged ones name anything that is not named elsewhere
+    rtable = tuple(replace(rte, join_vars=rte.join_vars[: len(rte.join_using)]) for rte in query.rtable)
+    for expr in query_exprs(replace(query, rtable=rtable)):
+        yield from _of_expr(expr, levels)
+    for inner in subqueries(query):
+        yield from _of_query(inner, levels)
+
+
+def _of_expr(expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
+    for node in walk(expr):
+        if isinstance(node, tree.Var):
+            yield from _of_var(node, levels)
+        elif isinstance(node, tree.Const) and node.type in _CONSTANTS and node.value is not None:
+            yield ObjectAddress(_CONSTANTS[node.type], int(node.value))
+        elif isinstance(node, tree.NextValueExpr):
+            yield ObjectAddress(PG_CLASS, node.sequence)
+        elif isinstance(node, tree.SubLink) and node.query is not None:
+            yield from _of_query(node.query, levels)
+        if isinstance(node, tree.Typed) and type_by_oid(node.type) is None and node.type >= oids.FIRST_USER_OID:
+            yield ObjectAddress(PG_TYPE, node.type)
+
+
+def _of_var(var: tree.Var, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
+    if var.levelsup >= len(levels):
+        return
+    rtable = levels[-1 - var.levelsup]
+    rte = rtable[var.varno - 1]
+    if rte.kind is RteKind.RELATION:
+        # a whole row names the relation; system columns are of the relation, too
+        yield ObjectAddress(PG_CLASS, rte.relid, max(var.attnum, 0))

@@ -1,0 +1,10 @@
+"""ALTER TABLE, in PostgreSQL's three phases.
+
+1. Every subcommand is looked at in its place (`prepare`): may this be done to this relation, and to which children,
+too? It
+   leaves steps in the passes of each table it touches.
+2. The passes run, one after the other over all tables: what is dropped goes before what is added, types change
+before indexes
+   are made anew. A step may leave further steps in later passes.
+3. What the rows must satisfy is asked of rows.py, and what was to follow follows.
+"""

@@ -1,0 +1,27 @@
+"""Which column of one table is which of another: children and parents, partitions and tables LIKE others agree by
+name."""
+
+from __future__ import annotations
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import map_attnums, var_attnums
+
+
+def attnum_map(child: Relation, parent: Relation) -> dict[int, int]:
+    """The child's column number for each of the parent's columns, as build_attrmap_by_name does."""
+    numbers = {attribute.name: attribute.num for attribute in child.columns}
+    return {attribute.num: numbers[attribute.name] for attribute in parent.columns}
+
+
+def same_numbers(numbers: dict[int, int]) -> bool:
+    return all(a == b for a, b in numbers.items())
+
+
+def mapped(expr: Expr, numbers: dict[int, int], detail: str) -> Expr:
+    """An expression over the parent as one over the child. A reference to the whole row cannot be converted; `detail`
+    says where it stands."""
+    if 0 in var_attnums(expr):
+        raise PgError("0A000", "cannot convert whole-row table reference", detail=detail)
+    return map_attnums(expr, numbers)

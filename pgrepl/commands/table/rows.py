@@ -1,0 +1,115 @@
+"""What the rows of a table must satisfy: the one place where a change of definition asks about existing rows.
+
+A command that adds a constraint, attaches a partition or changes a type says with `require` what must hold of the
+rows that
+are already there. Who keeps rows registers a `Keeper`; as long as nobody does, no table has any row, and everything
+holds.
+The keeper raises the error PostgreSQL raises: `check constraint "c" of relation "t" is violated by some row`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pgrepl.catalog.session import Session
+from pgrepl.expr.partition import PartitionBound
+from pgrepl.expr.tree import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """No row has NULL in any column that is marked NOT NULL: `column "a" of relation "t" contains null values`."""
+
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckHolds:
+    table: int
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class KeysExist:
+    """Every row of the table references a row of the other: a foreign key, by its row in pg_constraint."""
+
+    table: int
+    constraint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """No two rows agree in a unique index: `could not create unique index "i"`."""
+
+    table: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class InPartition:
+    """Every row of the table is one its bound lets in: `partition constraint of relation "p" is violated by some
+    row`."""
+
+    table: int
+    parent: int
+    bound: PartitionBound
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPartition:
+    """No row of the default partition belongs into the new one: `updated partition constraint for default partition "d"
+    would be violated by some row`."""
+
+    table: int
+    parent: int
+    bound: PartitionBound
+
+
+@dataclass(frozen=True, slots=True)
+class NotReferenced:
+    """No row of a partition that is to be detached is referenced by a foreign key."""
+
+    table: int
+    constraint: int
+
+
+Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultPartition | NotReferenced
+
+
+@dataclass(frozen=True, slots=True)
+class NewValue:
+    """A column of existing rows gets another value: of a new column its default, of a changed type the converted
+    value."""
+
+    table: int
+    attnum: int
+    expr: Expr
+
+
+class Keeper(Protocol):
+    """Who keeps the rows of tables."""
+
+    def require(self, session: Session, requirement: Requirement) -> None:
+        """Raise PostgreSQL's error unless all rows satisfy the requirement."""
+
+    def rewrite(self, session: Session, table: int, values: list[NewValue]) -> None:
+        """Give existing rows of a table new values in some columns."""
+
+
+_keepers: list[Keeper] = []
+
+
+def register(keeper: Keeper) -> None:
+    _keepers.append(keeper)
+
+
+def require(session: Session, requirement: Requirement) -> None:
+    for keeper in _keepers:
+        keeper.require(session, requirement)
+
+
+def rewrite(session: Session, table: int, values: list[NewValue]) -> None:
+    for keeper in _keepers:
+        keeper.rewrite(session, table, values)
