@@ -75,7 +75,7 @@ def _own_members(opclass: OpClass) -> list[Amop]:
 
 
 def btree_meanings(operator: int) -> list[tuple[int, str]]:
-    """The btree families an operator is in, and what it means there: < <= = >= > or <> (get_op_btree_interpretation)."""
+    """The btree families an operator is in, and what it means there: < <= = >= > <> (get_op_btree_interpretation)."""
     found = [
         (a.family, _STRATEGY_SYMBOLS[a.strategy])
         for a in builtin.amops_of_operator(operator)
