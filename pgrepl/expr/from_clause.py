@@ -1,4 +1,4 @@
-"""FROM: relations, subqueries, functions and joins become the range table and the names of the query (parse_clause.c)."""
+"""FROM: relations, subqueries, functions and joins become the range table and names of the query (parse_clause.c)."""
 
 from __future__ import annotations
 

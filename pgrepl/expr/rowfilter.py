@@ -1,0 +1,191 @@
+"""Row filters of publications: what a WHERE may hold, and whether it and the column list leave UPDATE and DELETE possible.
+
+A filter is evaluated by the publisher for every change, so it must not depend on anything that could change or that
+a user could redefine; and of an UPDATE's or DELETE's old row only the replica identity is known. The first is judged when
+the filter is written, the second when rows are updated or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.indexes import identity_key_columns, replica_identity_index
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.publication import (
+    is_publishable,
+    member_table,
+    publications,
+    relation_publications,
+    schema_publications,
+    topmost_ancestor,
+)
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.analyze import analyze_where
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import children, functions_used, location_of, var_attnums
+from pgrepl.sql import nodes
+from pgrepl.types import builtin, oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_ALLOWED = (
+    tree.Var,
+    tree.OpExpr,
+    tree.DistinctExpr,
+    tree.NullIfExpr,
+    tree.ScalarArrayOpExpr,
+    tree.RowCompareExpr,
+    tree.Const,
+    tree.FuncExpr,
+    tree.BoolExpr,
+    tree.RelabelType,
+    tree.CollateExpr,
+    tree.CaseExpr,
+    tree.CaseTestExpr,
+    tree.ArrayExpr,
+    tree.RowExpr,
+    tree.CoalesceExpr,
+    tree.MinMaxExpr,
+    tree.NullTest,
+    tree.BooleanTest,
+)
+
+
+def check_row_filter(session: Session, node: nodes.Expr, target: Relation) -> Expr:
+    """The meaning of a publication's WHERE over a table (TransformPubWhereClauses)."""
+    scope = scope_of_relation(session, target)
+    expr = assign_collations(analyze_where(scope, node, ExprKind.WHERE, "PUBLICATION WHERE"))
+    _check(expr)
+    return expr
+
+
+def _check(expr: Expr) -> None:
+    """As check_simple_rowfilter_expr_walker does: the outermost part that is not allowed is shown."""
+    problem = _problem(expr)
+    if problem is not None:
+        raise PgError(
+            "0A000", "invalid publication WHERE expression", detail=problem, location=location_of(expr)
+        )
+    for child in children(expr):
+        _check(child)
+
+
+def _problem(expr: Expr) -> str | None:
+    if isinstance(expr, Var) and expr.attnum < 0:
+        return "System columns are not allowed."
+    if not isinstance(expr, _ALLOWED):
+        return (
+            "Only columns, constants, built-in operators, built-in data types, built-in collations, "
+            "and immutable built-in functions are allowed."
+        )
+    if expr.type >= oids.FIRST_USER_OID:
+        return "User-defined types are not allowed."
+    for oid in functions_used(expr):
+        proc = builtin.proc_by_oid(oid)
+        if proc is None or proc.volatile != "i":
+            return "User-defined or built-in mutable functions are not allowed."
+    return None
+
+
+# --- when rows change -------------------------------------------------------------------------------------------------
+
+
+def filter_needs_more_than_identity(session: Session, publication: Row, target: Relation) -> bool:
+    """Whether the publication's filter for a table uses a column outside its replica identity
+    (pub_rf_contains_invalid_column)."""
+    if target.replident == "f":
+        return False
+    published_as = _published_as(session, publication, target)
+    member = member_table(session, publication.oid, published_as.oid)
+    if member is None or member.prqual is None:
+        return False
+    identity = identity_key_columns(session, target)
+    for attnum in var_attnums(from_json(member.prqual)):
+        if attnum > 0 and publication.pubviaroot:
+            attnum = _same_column(published_as, attnum, target)
+        if attnum not in identity:
+            return True
+    return False
+
+
+def columns_miss_identity(session: Session, publication: Row, target: Relation) -> bool:
+    """Whether the publication's column list for a table leaves out a column of its replica identity
+    (pub_collist_contains_invalid_column)."""
+    published_as = _published_as(session, publication, target)
+    member = member_table(session, publication.oid, published_as.oid)
+    if member is None or member.prattrs is None:
+        return False
+    if target.replident == "f":
+        return True
+    listed = set(member.prattrs)
+    for attnum in identity_key_columns(session, target):
+        if publication.pubviaroot:
+            attnum = _same_column(target, attnum, published_as)
+        if attnum not in listed:
+            return True
+    return False
+
+
+def _published_as(session: Session, publication: Row, target: Relation) -> Relation:
+    """The table in whose place the publication has its filter: the topmost ancestor that is a member, or itself."""
+    if not publication.pubviaroot or not target.is_partition:
+        return target
+    ancestor = topmost_ancestor(session, publication.oid, partition_ancestors(session, target.oid))
+    return relation(session, ancestor) if ancestor is not None else target
+
+
+def _same_column(one_table: Relation, attnum: int, other: Relation) -> int:
+    """The number that a column has in another table of the same tree; 0: none."""
+    column = one_table.attribute_by_number(attnum)
+    found = other.attribute(column.name) if column is not None else None
+    return found.num if found is not None else 0
+
+
+def check_replica_identity(session: Session, target: Relation, command: str) -> None:
+    """Refuse an UPDATE or DELETE (`command`) that could not be published (CheckCmdReplicaIdentity). It is asked for
+    every table that holds rows, also when no row is concerned."""
+    if target.kind == "p" or command not in ("UPDATE", "DELETE") or not is_publishable(target):
+        return
+    updating = command == "UPDATE"
+    publishing = [p for p in _publications_of(session, target) if (p.pubupdate if updating else p.pubdelete)]
+    refused = f'cannot update table "{target.name}"' if updating else f'cannot delete from table "{target.name}"'
+    named = [p for p in publishing if not p.puballtables]
+    if any(filter_needs_more_than_identity(session, p, target) for p in named):
+        detail = "Column used in the publication WHERE expression is not part of the replica identity."
+        raise PgError("42P10", refused, detail=detail)
+    if any(columns_miss_identity(session, p, target) for p in named):
+        detail = "Column list used by the publication does not cover the replica identity."
+        raise PgError("42P10", refused, detail=detail)
+    if not publishing or target.replident == "f" or replica_identity_index(session, target) is not None:
+        return
+    what, doing = ("updates", "updating") if updating else ("deletes", "deleting from")
+    raise PgError(
+        "55000",
+        f"{refused} because it does not have a replica identity and publishes {what}",
+        hint=f"To enable {doing} the table, set REPLICA IDENTITY using ALTER TABLE.",
+    )
+
+
+def _publications_of(session: Session, target: Relation) -> list[Row]:
+    """Every publication that publishes the table, by its name, its schema, an ancestor's, or all of them
+    (RelationBuildPublicationDesc)."""
+    lineage: Sequence[Relation] = [target]
+    if target.is_partition:
+        lineage = [target, *(relation(session, oid) for oid in partition_ancestors(session, target.oid))]
+    found: set[int] = set()
+    for table in lineage:
+        found.update(relation_publications(session, table.oid))
+        found.update(schema_publications(session, table.namespace))
+    found.update(p.oid for p in publications(session) if p.puballtables)
+    rows = [one(session, tables.pg_publication, oid=oid) for oid in sorted(found)]
+    return [row for row in rows if row is not None]
