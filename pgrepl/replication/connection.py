@@ -26,6 +26,7 @@ from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
 from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.publisher import Publisher, server_text
+from pgrepl.replication.startup import apply_options
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -89,7 +90,8 @@ def _first_reachable(
 def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]) -> Publisher:
     check_port(endpoint)
     foreign = None if endpoint.is_local else _catalog_file(session, endpoint)
-    if not endpoint.is_folder and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
+    _check_peer(endpoint, foreign or session.catalog.path, options.get("requirepeer"))
+    if not endpoint.is_socket and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
         raise ConnectionFailure(endpoint.name + "server does not support SSL, but SSL was required")
     try:
         publisher = _enter_own(session, wish, options) if foreign is None else _enter(session, foreign, wish, options)
@@ -118,13 +120,26 @@ def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
     return None if own is not None and os.path.samefile(own, file) else file
 
 
+def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> None:
+    """Who owns the catalog is who a server would run as."""
+    if not required or file is None or not endpoint.is_socket:
+        return
+    owner = file.owner()
+    if owner != required:
+        raise ConnectionFailure(
+            f'{endpoint.name}requirepeer specifies "{required}", but actual peer user name is "{owner}"'
+        )
+
+
 def _server() -> ConnectionFailure:
     return ConnectionFailure("a PostgreSQL server as publisher is not supported", "0A000")
 
 
 def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str]) -> Publisher:
     role, database, used_password = _admit(session, wish, options)
-    return LakePublisher(session.elsewhere(database, role), used_password=used_password, own_instance=True)
+    there = session.elsewhere(database, role)
+    apply_options(there, options.get("options", ""))
+    return LakePublisher(there, used_password=used_password, own_instance=True)
 
 
 def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
@@ -136,6 +151,8 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
         with reading(door):
             role, database, used_password = _admit(door, wish, options)
         there = door.elsewhere(database, role, apart=True)
+        with reading(there):
+            apply_options(there, options.get("options", ""))
     except BaseException:
         catalog.close()
         raise

@@ -48,6 +48,10 @@ class Endpoint:
         return not self.address and self.host.startswith(("/", "@"))
 
     @property
+    def is_socket(self) -> bool:
+        return self.is_folder or not (self.host or self.address)
+
+    @property
     def is_local(self) -> bool:
         """The instance itself: no host at all, or this machine's loopback at the usual port."""
         if not self.host and not self.address:
@@ -103,6 +107,8 @@ def _check_values(options: Mapping[str, str]) -> None:
         value = options.get(name)
         if value is not None and value not in allowed:
             raise ConnectionFailure(f'invalid {name} value: "{value}"')
+        if name == "gssencmode" and value == "require":
+            raise ConnectionFailure('gssencmode value "require" invalid when GSSAPI support is not compiled in')
         if name == "sslnegotiation":
             mode = options.get("sslmode", "prefer")
             if value == "direct" and mode[0] not in "rv":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import geteuid
 from pathlib import Path
+from pwd import getpwuid
 
 import pytest
 
 from tests.commands.played import Instance
 
+ME = getpwuid(geteuid()).pw_name
 SLOTS = "SELECT slot_name, database FROM pg_replication_slots ORDER BY 1"
 
 
@@ -87,10 +90,36 @@ def test_failover_is_changed_there(instance: Instance, there: Instance) -> None:
         ),
         ("user=repuser password=secret channel_binding=require", "channel binding required, but SSL not in use"),
         ("target_session_attrs=standby", "server is not in hot standby mode"),
+        ("requirepeer=nobody_at_all", f'requirepeer specifies "nobody_at_all", but actual peer user name is "{ME}"'),
+        ("options=-cnosuch=1", 'FATAL:  unrecognized configuration parameter "nosuch"'),
+        ("options=-cwork_mem", "FATAL:  -c work_mem requires a value"),
+        ("options=--work-mem", "FATAL:  --work-mem requires a value"),
+        ("options=-c", "FATAL:  -c -c requires a value"),
+        ("options=--row-security=maybe", 'FATAL:  parameter "row_security" requires a Boolean value'),
+        (
+            "options=--wal_level=minimal",
+            'FATAL:  parameter "wal_level" cannot be changed without restarting the server',
+        ),
+        (
+            "options=-x",
+            "FATAL:  invalid command-line argument for server process: -x\n"
+            'HINT:  Try "postgres --help" for more information.',
+        ),
+        (
+            "options=--",
+            "FATAL:  invalid command-line argument for server process: -c\n"
+            'HINT:  Try "postgres --help" for more information.',
+        ),
     ],
 )
 def test_who_is_not_let_in(instance: Instance, there: Instance, rest: str, message: str) -> None:
     assert instance.play("sub", subscribe(there, rest)) == [failed(there, message)]
+
+
+def test_settings_in_the_options_are_taken(instance: Instance, there: Instance) -> None:
+    instance.play("sub", "CREATE TABLE t (a int PRIMARY KEY)")
+    options = r"options=''-crow_security=off -c a.b=c\\ d''"
+    assert instance.play("sub", subscribe(there, options))[-1] == "CREATE SUBSCRIPTION"
 
 
 def test_a_password_that_has_run_out_is_wrong(instance: Instance, there: Instance) -> None:
