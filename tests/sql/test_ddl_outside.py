@@ -1,0 +1,65 @@
+"""What is outside the dialect is read whole, and named by its command tag."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pgrepl.errors import Report
+from pgrepl.sql.nodes import UnsupportedStmt
+from pgrepl.sql.parser import parse
+from tests.sql.ddl_corpus import OUTSIDE, lines
+from tests.sql.one import node
+
+
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [
+        ("CREATE OR REPLACE TRUSTED PROCEDURAL LANGUAGE x", "CREATE LANGUAGE"),
+        ("CREATE DEFAULT CONVERSION c FOR 'a' TO 'b' FROM f", "CREATE CONVERSION"),
+        ("CREATE CONSTRAINT TRIGGER x AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()", "CREATE TRIGGER"),
+        ("CREATE FUNCTION f() RETURNS TABLE (a int) AS 'x'", "CREATE FUNCTION"),
+        ("CREATE MATERIALIZED VIEW m AS SELECT 1", "CREATE MATERIALIZED VIEW"),
+        ("CREATE TABLE t AS EXECUTE q", "CREATE TABLE AS EXECUTE"),
+        ("CREATE DOMAIN d AS int", "CREATE DOMAIN"),
+        ("ALTER TYPE t ADD VALUE 'x'", "ALTER TYPE"),
+        ("ALTER OPERATOR FAMILY f USING btree DROP OPERATOR 1 (int)", "ALTER OPERATOR FAMILY"),
+        ("ALTER MATERIALIZED VIEW m RENAME TO n", "ALTER MATERIALIZED VIEW"),
+        ("ALTER FOREIGN TABLE f ADD a int", "ALTER FOREIGN TABLE"),
+        ("ALTER INDEX i DEPENDS ON EXTENSION e", "ALTER INDEX DEPENDS ON"),
+        ("ALTER TABLE ALL IN TABLESPACE a SET TABLESPACE b", "ALTER TABLE ALL IN TABLESPACE"),
+        ("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO joe", "ALTER DEFAULT PRIVILEGES"),
+        ("ALTER LARGE OBJECT 5 OWNER TO joe", "ALTER LARGE OBJECT"),
+        ("ALTER SYSTEM RESET ALL", "ALTER SYSTEM"),
+        ("DROP USER MAPPING FOR joe SERVER s", "DROP USER MAPPING"),
+        ("DROP OPERATOR CLASS c USING btree", "DROP OPERATOR CLASS"),
+        ("IMPORT FOREIGN SCHEMA a FROM SERVER s INTO b", "IMPORT FOREIGN SCHEMA"),
+        ("REFRESH MATERIALIZED VIEW m", "REFRESH MATERIALIZED VIEW"),
+        ("SECURITY LABEL ON TABLE t IS 'x'", "SECURITY LABEL"),
+        ("NOTIFY x", "NOTIFY"),
+        ("LOCK t", "LOCK TABLE"),
+    ],
+)
+def test_the_name_of_what_is_refused(start: str, what: str) -> None:
+    assert node(start) == UnsupportedStmt(what, 0)
+
+
+_MODIFIERS = re.compile(r"OR REPLACE |DEFAULT (?=CONV)|TRUSTED |PROCEDURAL |CONSTRAINT (?=TRIGGER)|(?<=CONSTRAINT )c ")
+_NAMED_MORE_FULLY = {"LOCK TABLE", "CLOSE CURSOR"}
+
+
+@pytest.mark.parametrize("statement", lines(OUTSIDE))
+def test_every_statement_outside_the_dialect_is_named_by_its_words(statement: str) -> None:
+    found = node(statement)
+    assert isinstance(found, UnsupportedStmt)
+    assert found.what in _NAMED_MORE_FULLY or _MODIFIERS.sub("", statement).startswith(found.what)
+
+
+def test_a_notice_does_not_stop_the_parse() -> None:
+    said: list[Report] = []
+    text = "CREATE OPERATOR CLASS c FOR TYPE int USING btree AS OPERATOR 1 < RECHECK"
+    [raw] = parse(text, said.append)
+    assert raw.stmt == UnsupportedStmt("CREATE OPERATOR CLASS", 0)
+    message = "RECHECK is no longer required"
+    assert said == [Report("NOTICE", "0A000", message, hint="Update your data type.", position=66)]
