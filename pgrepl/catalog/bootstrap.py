@@ -62,7 +62,7 @@ def create(link: CatalogConnection) -> None:
     """Make all tables and fill them."""
     connection = link.sqlalchemy
     link.begin(write=True)
-    tables.metadata.create_all(connection)
+    tables.every_table().create_all(connection)
     for table, values in _contents():
         connection.execute(table.insert(), values)
     link.commit()
@@ -84,7 +84,7 @@ def create_on_server(link: CatalogConnection) -> None:
         )
     link.execute(f"CREATE SCHEMA {PG_SCHEMA}")
     connection = link.sqlalchemy
-    tables.metadata.create_all(connection, checkfirst=False)
+    tables.every_table().create_all(connection, checkfirst=False)
     for table, values in _contents():
         connection.execute(table.insert(), values)
     link.commit()

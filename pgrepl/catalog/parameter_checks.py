@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.identifiers import split_identifiers
-from pgrepl.catalog.parameters import Value, invalid_value
+from pgrepl.catalog.parameter_values import invalid_value
+from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 

@@ -155,7 +155,9 @@ class Settings:
         parameter = parameters.find(name)
         if parameter is None:
             if name.lower() not in self._custom:
-                parameters.check_custom_name(name)
+                from pgrepl.catalog.parameter_values import check_custom_name
+
+                check_custom_name(name)
             return None
         if parameter.context == "internal":
             raise PgError("55P02", f'parameter "{name}" cannot be changed')
@@ -185,9 +187,10 @@ class Settings:
     def _checked(self, name: str, parameter: Parameter | None, text: str) -> Setting:
         if parameter is None:
             return Setting(text)
-        value = parameters.parse(parameter, text, name)
         from pgrepl.catalog.parameter_checks import CHECKS
+        from pgrepl.catalog.parameter_values import parse
 
+        value = parse(parameter, text, name)
         check = CHECKS.get(parameter.key)
         return Setting(value) if check is None else Setting(*check(self._session, parameter.name, value))
 
@@ -198,10 +201,10 @@ class Settings:
         """
         try:
             parameter = parameters.find(name)
-            if parameter is None:
-                parameters.check_custom_name(name)
-            elif parameter.context in ("internal", "postmaster", "sighup") or (
-                parameter.context == "superuser" and complain
+            if (
+                parameter is None
+                or parameter.context in ("internal", "postmaster", "sighup")
+                or (parameter.context == "superuser" and complain)
             ):
                 self.check_may_set(name)
             setting = self._checked(name, parameter, text)._replace(source=source)

@@ -10,6 +10,9 @@ else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -33,33 +36,81 @@ Json = JSON(none_as_null=True)
 Lsn = BigInteger  # a snapshot id; pgrepl.types.lsn prints it
 
 
-def _columns(*spec: tuple[str, type[TypeEngine[object]] | TypeEngine[object]] | Column[object]) -> list[Column[object]]:
-    out: list[Column[object]] = []
-    for item in spec:
-        out.append(item if isinstance(item, Column) else Column(item[0], item[1]))
-    return out
+class _Later:
+    """Stands for a Table until somebody asks more of it than its name: a command touches few of them."""
+
+    is_clause_element = False  # SQLAlchemy asks: not this, but what __clause_element__ gives
+
+    def __init__(
+        self, name: str, info: dict[str, Any], make: Callable[[], Table], index: Callable[[Table], None]
+    ) -> None:
+        self.name = name
+        self.info = info
+        self._make = make
+        self._index = index
+        self._made: Table | None = None
+
+    def __clause_element__(self) -> Table:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self.__clause_element__(), attribute)
+
+    def with_indexes(self) -> None:
+        """Only who makes the table needs them, and saying so loads all dialects."""
+        self._index(self.__clause_element__())
+
+
+_all: list[_Later] = []
 
 
 def _table(
-    name: str, key: tuple[str, ...], *spec: object, versioned: bool = False, indexes: tuple[tuple[str, ...], ...] = ()
+    name: str,
+    key: tuple[str, ...],
+    *spec: tuple[str, type[TypeEngine[Any]] | TypeEngine[Any]],
+    versioned: bool = False,
+    indexes: tuple[tuple[str, ...], ...] = (),
+    where: tuple[str, str] | None = None,
 ) -> Table:
-    """A system table. `key` is unique among the current rows."""
-    columns = _columns(*spec)  # type: ignore[arg-type]
-    current = None
-    if versioned:
-        columns = [
-            Column("row_version", Integer, primary_key=True, autoincrement=True),
-            *columns,
-            Column("begin_snapshot", BigInteger, nullable=False),
-            Column("end_snapshot", BigInteger),
-        ]
-        current = text("end_snapshot IS NULL")
-    table = Table(name, metadata, *columns, info={"versioned": versioned, "key": key})
-    if key:
-        Index(f"{name}_key", *[table.c[c] for c in key], unique=True, sqlite_where=current, postgresql_where=current)
-    for number, names in enumerate(indexes, 1):
-        Index(f"{name}_ix{number}", *[table.c[c] for c in names], sqlite_where=current, postgresql_where=current)
-    return table
+    """A system table. `key` is unique among the current rows; `where` is one more index, on its first column, of the
+    rows whose second is not NULL."""
+    info = {"versioned": versioned, "key": key}
+    current = "end_snapshot IS NULL" if versioned else None
+
+    def make() -> Table:
+        columns = [Column(column, kind) for column, kind in spec]
+        if versioned:
+            version = Column("row_version", Integer, primary_key=True, autoincrement=True)
+            ends = [Column("begin_snapshot", BigInteger, nullable=False), Column("end_snapshot", BigInteger)]
+            columns = [version, *columns, *ends]
+        return Table(name, metadata, *columns, info=info)
+
+    def index(table: Table) -> None:
+        if key:
+            _index(f"{name}_key", table, key, current, unique=True)
+        for number, names in enumerate(indexes, 1):
+            _index(f"{name}_ix{number}", table, names, current)
+        if where is not None:
+            _index(f"{name}_{where[1]}", table, where[:1], f"{where[1]} IS NOT NULL AND {current}")
+
+    later = _Later(name, info, make, index)
+    _all.append(later)
+    return cast(Table, later)
+
+
+def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, *, unique: bool = False) -> None:
+    condition = None if rows is None else text(rows)
+    Index(name, *[table.c[c] for c in columns], unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+def every_table() -> MetaData:
+    """All of them with their indexes, to make them."""
+    if not any(table.indexes for table in metadata.tables.values()):
+        for later in _all:
+            later.with_indexes()
+    return metadata
 
 
 # --- the instance -------------------------------------------------------------------------------------------------
@@ -120,6 +171,7 @@ pg_class = _table(
     ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", Json),
     ("reloptions", Json), ("relpartbound", Json),
     versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
+    where=("oid", "relacl"),
 )  # fmt: skip
 pg_attribute = _table(
     "pg_attribute", ("attrelid", "attnum"),
@@ -130,18 +182,7 @@ pg_attribute = _table(
     ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
     ("attacl", Json), ("attoptions", Json),
     ("attmissingval", Json),
-    versioned=True,
-)  # fmt: skip
-# which columns have privileges of their own: DROP ROLE asks
-Index(
-    "pg_attribute_acl", pg_attribute.c.attrelid,
-    sqlite_where=text("attacl IS NOT NULL AND end_snapshot IS NULL"),
-    postgresql_where=text("attacl IS NOT NULL AND end_snapshot IS NULL"),
-)  # fmt: skip
-Index(
-    "pg_class_acl", pg_class.c.oid,
-    sqlite_where=text("relacl IS NOT NULL AND end_snapshot IS NULL"),
-    postgresql_where=text("relacl IS NOT NULL AND end_snapshot IS NULL"),
+    versioned=True, where=("attrelid", "attacl"),
 )  # fmt: skip
 pg_attrdef = _table(
     "pg_attrdef", ("oid",),

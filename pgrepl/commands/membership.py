@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, ROLE_DATABASE_OWNER
-from pgrepl.catalog.parameters import parse_bool
+from pgrepl.catalog.parameter_values import parse_bool
 from pgrepl.catalog.roles import (
     has_admin_privs_of_role,
     has_privs_of_role,

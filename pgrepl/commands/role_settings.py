@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import parameters, tables
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.databases import database_by_name
+from pgrepl.catalog.parameter_values import check_custom_name
 from pgrepl.catalog.roles import has_attribute, is_admin_of_role, is_superuser, resolve_role, role_row
 from pgrepl.catalog.store import delete, insert, one, update
 from pgrepl.commands.base import Result, execute
@@ -102,7 +103,7 @@ def _checked_name(session: Session, name: str, text: str | None) -> str:
     settings = session.settings
     parameter = parameters.find(name)
     if parameter is None:
-        parameters.check_custom_name(name)
+        check_custom_name(name)
         if not is_superuser(session):
             raise PgError("42501", f'permission denied to set parameter "{name}"')
         return name

@@ -26,9 +26,7 @@ def test_databases(session: Session) -> None:
 def test_roles_and_their_memberships(session: Session) -> None:
     with reading(session):
         roles = {r.oid: r.rolname for r in rows(session, tables.pg_authid)}
-        members = [
-            (roles[m.member], roles[m.roleid], roles[m.grantor]) for m in rows(session, tables.pg_auth_members)
-        ]
+        members = [(roles[m.member], roles[m.roleid], roles[m.grantor]) for m in rows(session, tables.pg_auth_members)]
     assert roles == {
         10: "postgres",
         3373: "pg_monitor",
@@ -56,9 +54,7 @@ def test_roles_and_their_memberships(session: Session) -> None:
 
 def test_schemas_of_each_database(session: Session) -> None:
     with reading(session):
-        found = {
-            n.oid: (n.nspname, acl_text(session, n.nspacl)) for n in rows(session, tables.pg_namespace, datid=5)
-        }
+        found = {n.oid: (n.nspname, acl_text(session, n.nspacl)) for n in rows(session, tables.pg_namespace, datid=5)}
     assert found == {
         11: ("pg_catalog", ["postgres=UC/postgres", "=U/postgres"]),
         99: ("pg_toast", None),

@@ -1,0 +1,168 @@
+"""From the text of a setting to its value: booleans, enumerations, numbers with units and ranges (guc.c)."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from pgrepl.catalog.parameters import BASE, MEMORY, TIME, Parameter, Value, ascii_lower, is_memory, unrecognized
+from pgrepl.errors import PgError
+
+_ON = ("on", "true", "yes", "1")
+_OFF = ("off", "false", "no", "0")
+# words an enumeration takes though it does not list them
+_ENUM_ALIASES: dict[str, dict[str, str]] = {
+    "client_min_messages": {"debug": "debug2", "info": "info"},
+    "log_min_messages": {"debug": "debug2"},
+    "log_min_error_statement": {"debug": "debug2"},
+    "wal_compression": {**dict.fromkeys(_ON, "pglz"), **dict.fromkeys(_OFF[1:], "off")},
+    "wal_level": {"archive": "replica", "hot_standby": "replica"},
+}
+_ENUMS_WITH_BOOLEANS = frozenset(
+    {
+        "backslash_quote", "compute_query_id", "constraint_exclusion", "synchronous_commit", "huge_pages",
+        "recovery_prefetch", "debug_parallel_query", "archive_mode",
+    }
+)  # fmt: skip
+
+_SIMPLE = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
+_CUSTOM = re.compile(rf"{_SIMPLE}(\.{_SIMPLE})+\Z")
+
+
+def check_custom_name(name: str) -> None:
+    """A name that is no parameter's may still be a custom one, `a.b` (assignable_custom_variable_name)."""
+    if "." not in name:
+        raise unrecognized(name)
+    if not _CUSTOM.match(name):
+        raise PgError(
+            "42602",
+            f'invalid configuration parameter name "{name}"',
+            detail="Custom parameter names must be two or more simple identifiers separated by dots.",
+        )
+
+
+def parse(parameter: Parameter, text: str, name: str | None = None) -> Value:
+    """A value from its text, checked against type, range and list (parse_and_validate_value)."""
+    shown = parameter.name if name is None else name
+    if parameter.vartype == "bool":
+        flag = parse_bool(text)
+        if flag is None:
+            raise PgError("22023", f'parameter "{shown}" requires a Boolean value')
+        return flag
+    if parameter.vartype == "enum":
+        return _parse_enum(parameter, text, shown)
+    if parameter.vartype == "integer":
+        return _in_range(parameter, _parse_integer(parameter, text, shown), shown)
+    if parameter.vartype == "real":
+        return _in_range(parameter, _parse_number(parameter, text, shown, real=True), shown)
+    return text
+
+
+def invalid_value(
+    name: str, text: str, *, detail: str | None = None, hint: str | None = None, sqlstate: str = "22023"
+) -> PgError:
+    return PgError(sqlstate, f'invalid value for parameter "{name}": "{text}"', detail=detail, hint=hint)
+
+
+def parse_bool(text: str) -> bool | None:
+    """Any unambiguous beginning of true, false, yes, no, on, off; 1 and 0 (parse_bool)."""
+    word = ascii_lower(text)
+    if not word:
+        return None
+    if "true".startswith(word) or "yes".startswith(word) or word in ("on", "1"):
+        return True
+    if "false".startswith(word) or "no".startswith(word) or (word in ("of", "off", "0")):
+        return False
+    return None
+
+
+def _parse_enum(parameter: Parameter, text: str, shown: str) -> str:
+    word = ascii_lower(text)
+    options = parameter.options or ()
+    alias = _ENUM_ALIASES.get(parameter.key, {}).get(word)
+    if alias is not None:
+        return alias
+    for option in options:
+        if option.lower() == word:
+            return option
+    if parameter.key in _ENUMS_WITH_BOOLEANS and word in _ON + _OFF:
+        return "on" if word in _ON else "off"
+    raise invalid_value(shown, text, hint=f"Available values: {', '.join(options)}.")
+
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
+_FLOAT = re.compile(r"[ \t\n\v\f\r]*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE)
+_HINTS = {
+    True: 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".',
+    False: 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
+}
+
+
+def _parse_integer(parameter: Parameter, text: str, shown: str) -> int:
+    number = round(_parse_number(parameter, text, shown, real=False))
+    if not -(2**31) <= number < 2**31:
+        raise invalid_value(shown, text, hint="Value exceeds integer range.")
+    return number
+
+
+def _parse_number(parameter: Parameter, text: str, shown: str, *, real: bool) -> float:
+    number: float
+    matched = None if real else _NUMBER.match(text)
+    if matched is not None and text[matched.end() : matched.end() + 1] not in (".", "e", "E"):
+        digits = matched[2]
+        if digits[:2] in ("0x", "0X"):
+            number = int(digits, 16)
+        elif digits.startswith("0") and len(digits) > 1:
+            octal = re.match(r"[0-7]*", digits)
+            assert octal is not None
+            if octal.end() < len(digits):
+                raise invalid_value(shown, text)
+            number = int(digits, 8)
+        else:
+            number = int(digits)
+        number = -number if matched[1] == "-" else number
+    else:
+        matched = _FLOAT.match(text)
+        if matched is None:
+            raise invalid_value(shown, text)
+        number = float(matched[0])
+        if math.isnan(number):
+            raise invalid_value(shown, text)
+    rest = text[matched.end() :].strip(" \t\n\v\f\r")
+    if rest:
+        if parameter.unit is None:
+            raise invalid_value(shown, text)
+        converted = _to_base(number, rest, parameter.unit)
+        if converted is None:
+            raise invalid_value(shown, text, hint=_HINTS[is_memory(parameter.unit)])
+        number = converted
+    if not real and math.isinf(number):
+        raise invalid_value(shown, text, hint="Value exceeds integer range.")
+    return number
+
+
+def _to_base(number: float, unit: str, base: str) -> float | None:
+    """Convert, rounding a fraction to the next smaller unit (convert_to_base_unit)."""
+    scale = MEMORY if is_memory(base) else TIME
+    if unit not in scale:
+        return None
+    multiplier = scale[unit] / BASE[base]
+    smaller = [s / BASE[base] for s in scale.values() if s < scale[unit]]
+    value = number * multiplier
+    if smaller:
+        value = round(value / max(smaller)) * max(smaller)
+    return value
+
+
+def _in_range(parameter: Parameter, number: float, shown: str) -> Value:
+    low, high = parameter.minimum, parameter.maximum
+    assert isinstance(low, (int, float)) and isinstance(high, (int, float))
+    if low <= number <= high:
+        return number
+    unit = f" {parameter.unit}" if parameter.unit else ""
+    written = [f"{n:g}" if parameter.vartype == "real" else str(n) for n in (number, low, high)]
+    raise PgError(
+        "22023",
+        f'{written[0]}{unit} is outside the valid range for parameter "{shown}"'
+        f" ({written[1]}{unit} .. {written[2]}{unit})",
+    )
