@@ -238,7 +238,6 @@ class ViewStmt(Statement):
     recursive: bool = False
     options: tuple[DefElem, ...] = ()
     check_option: str | None = None  # LOCAL, CASCADED
-    query_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,6 @@ class DropStmt(Statement):
     missing_ok: bool = False
     cascade: bool = False
     concurrently: bool = False
-    locations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
