@@ -27,7 +27,10 @@ from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
 from pgrepl.sql.scanner import SINGLE
 from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, pack
 
-GRAMMAR = Path(__file__).parents[2] / "grammar"
+GRAMMAR = next(
+    (folder for above in (1, 2) if (folder := Path(__file__).parents[above] / "grammar").is_dir()), Path("grammar")
+)
+"""Beside the package in the source tree, inside it when installed."""
 STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
 
 TERMINALS = frozenset(map(str.upper, KEYWORDS)).union(
@@ -144,7 +147,7 @@ class YaccAnalyzer(LALR_Analyzer):
         rule_numbers: dict[Rule, int] = {}
         conflicts: list[str] = []
         for state in states:
-            actions: Row = {symbol.name: numbers[id(to)] for symbol, to in state.transitions.items()}
+            actions: Row = {symbol.name: numbers[id(to)] for symbol, to in transitions(state)}
             for terminal, rules in sorted(state.lookaheads.items(), key=lambda item: item[0].name):
                 if len(rules) > 1:
                     conflicts.append(f"reduce/reduce at {terminal.name}: " + " // ".join(sorted(map(str, rules))))
@@ -173,11 +176,15 @@ class YaccAnalyzer(LALR_Analyzer):
         states = list(self.lr0_start_states.values())
         seen = {id(state) for state in states}
         for state in states:
-            for _, to in sorted(state.transitions.items(), key=lambda item: item[0].name):
+            for _, to in transitions(state):
                 if id(to) not in seen:
                     seen.add(id(to))
                     states.append(to)
         return states
+
+
+def transitions(state: Any) -> list[tuple[Any, Any]]:
+    return sorted(state.transitions.items(), key=lambda item: str(item[0].name))
 
 
 def make(text: str, starts: tuple[str, ...] = STARTS) -> Tables:
