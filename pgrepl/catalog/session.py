@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog import tables
@@ -141,16 +142,19 @@ class Session:
         detail: str | None = None,
         hint: str | None = None,
         context: str | None = None,
+        location: int = -1,
     ) -> None:
         """Say something to the client; the SQLSTATE goes by the severity unless it is given."""
         sqlstate = sqlstate or _SEVERITY_SQLSTATE.get(severity, "00000")
-        self.report(Report(severity, sqlstate, message, detail, hint, context))
+        position = location + 1 if location >= 0 else None
+        self.report(Report(severity, sqlstate, message, detail, hint, context, position))
 
     def report(self, report: Report) -> None:
         """Send a report, unless client_min_messages keeps it quiet."""
         severity = report.severity
         if severity == "INFO" or _LOUDNESS[severity] >= _LOUDNESS[self.settings.get("client_min_messages").upper()]:
-            self.on_report(report)
+            # clients are not told which of the five DEBUGs it is
+            self.on_report(replace(report, severity="DEBUG") if severity.startswith("DEBUG") else report)
 
     def on_commit(self, action: Callable[[], None]) -> None:
         """Do this when the transaction has committed."""

@@ -34,7 +34,7 @@ def record_expression_needs(
     """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
     `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
     rte = Rte(RteKind.RELATION, "", (), relid=relid)
-    found = _without_parts(_of_expr(expr, [[rte]]))
+    found = _distinct(_of_expr(expr, [[rte]]))
     own = [a for a in found if a.classid == PG_CLASS and a.objid == relid]
     _know_types(session, found)
     if reverse_self:
@@ -50,14 +50,14 @@ def record_expression_needs(
 
 def record_query_needs(session: Session, depender: ObjectAddress, query: Query) -> None:
     """As recordDependencyOnExpr does for a view's query."""
-    found = _without_parts(_of_query(query, []))
+    found = _distinct(_of_query(query, []))
     _know_types(session, found)
     record_dependencies(session, depender, found)
 
 
 def expression_needs(expr: Expr, relid: int) -> list[ObjectAddress]:
     """What an expression over one relation names."""
-    return _without_parts(_of_expr(expr, [[Rte(RteKind.RELATION, "", (), relid=relid)]]))
+    return _distinct(_of_expr(expr, [[Rte(RteKind.RELATION, "", (), relid=relid)]]))
 
 
 def _know_types(session: Session, found: list[ObjectAddress]) -> None:
@@ -82,11 +82,11 @@ def _know_type(session: Session, type_: ObjectAddress) -> None:
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)
 
 
-def _without_parts(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
-    """Each object once, in OID order; no column of a relation that is there as a whole."""
+def _distinct(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
+    """Each object once, in OID order; a relation with named columns is not there as a whole, too."""
     unique = set(found)
-    kept = [a for a in unique if a.subid == 0 or a._replace(subid=0) not in unique]
-    return sorted(kept, key=lambda a: (a.objid, a.classid, a.subid))
+    in_parts = {address._replace(subid=0) for address in unique if address.subid}
+    return sorted(unique - in_parts, key=lambda a: (a.objid, a.classid, a.subid))
 
 
 def _of_query(query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
@@ -122,5 +122,6 @@ def _of_var(var: tree.Var, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
     rtable = levels[-1 - var.levelsup]
     rte = rtable[var.varno - 1]
     if rte.kind is RteKind.RELATION:
-        # a whole row names the relation; system columns are of the relation, too
-        yield ObjectAddress(PG_CLASS, rte.relid, max(var.attnum, 0))
+        # a whole row names no column; the relation is named by its range table entry
+        if var.attnum:
+            yield ObjectAddress(PG_CLASS, rte.relid, var.attnum)

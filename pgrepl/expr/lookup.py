@@ -117,9 +117,9 @@ def split_name(session: Session, names: tuple[str, ...], location: int = -1) -> 
     raise PgError("42601", f"improper qualified name (too many dotted names): {dotted}", location=location)
 
 
-def warner(session: Session) -> Callable[[str, str], None]:
+def warner(session: Session, location: int = -1) -> Callable[[str, str], None]:
     """What a type's reader calls to warn: (sqlstate, message)."""
-    return lambda sqlstate, message: session.notice("WARNING", message, sqlstate=sqlstate)
+    return lambda sqlstate, message: session.notice("WARNING", message, sqlstate=sqlstate, location=location)
 
 
 def read_value(session: Session, text: str, typoid: int, typmod: int) -> Any:

@@ -95,10 +95,9 @@ def _typmod(session: Session, name: TypeName, typoid: int) -> int:
     if None in texts:
         message = "type modifiers must be simple constants or identifiers"
         raise PgError("42601", message, location=name.location)
+    warn = lookup.warner(session, name.location)
     try:
-        return typmod_in(
-            typefacts.element(typoid) or typoid, [text for text in texts if text is not None], lookup.warner(session)
-        )
+        return typmod_in(typefacts.element(typoid) or typoid, [text for text in texts if text is not None], warn)
     except PgError as error:
         raise error.at(name.location) from None
 

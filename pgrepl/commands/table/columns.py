@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgrepl.catalog.session import Session
@@ -77,6 +77,9 @@ def finish(session: Session, columns: Sequence[NewColumn]) -> None:
     for column in columns:
         if column.setof:
             raise PgError("42P16", f'column "{column.name}" cannot be declared SETOF')
+        if column.type_name is not None and column.type_name.typmods:
+            # the modifier is read again, and again warned of, this time with no place in the statement
+            type_of_name(session, replace(column.type_name, location=-1))
         if column.compression_name is not None:
             column.compression = compression_of(session, column.type, column.compression_name)
         if not column.storage:
