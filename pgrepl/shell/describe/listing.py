@@ -53,8 +53,8 @@ def print_listing(
 
 
 def print_description(
-    shell: Shell, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], footers: Sequence[str]
+    shell: Shell, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], footers: Sequence[str] | None
 ) -> bool:
-    """A table of psql's own making: footers are what is said below it."""
+    """A table of psql's own making: footers are what is said below it, None the number of rows."""
     options = replace(shell.options, title=None)
     return shell.print_table(Table(headers, rows, "l" * len(headers), title=title, footers=footers), options)

@@ -59,7 +59,7 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
         return False
     for row in found:
         if not print_description(
-            shell, f"Publication {row.pubname}", FLAGS, [_flags(session, row)], members(session, row)
+            shell, f"Publication {row.pubname}", FLAGS, [_flags(session, row)], members(session, row) or None
         ):
             return False
     return True
