@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, find_relation
@@ -31,8 +32,9 @@ def not_supported(kind: str) -> str:
 
 
 def open_table(session: Session, name: RangeVar) -> Relation:
-    """The relation of that name; indexes and composite types cannot be opened as one (table_openrv)."""
-    found = find_relation(session, name)
+    """The relation of that name; indexes and composite types cannot be opened as one. The error that there is none has
+    no place in the text (table_openrv)."""
+    found = find_relation(session, replace(name, location=-1))
     if found.kind in "iIc":
         raise PgError("42809", f'cannot open relation "{found.name}"', detail=not_supported(found.kind))
     return found

@@ -206,7 +206,6 @@ def test_the_filter_that_counts_is_the_roots_or_the_leafs(
         ("CREATE VIEW x AS SELECT 1 AS a", "x", "views"),
         ("CREATE SEQUENCE x", "x", "sequences"),
         ("CREATE UNLOGGED TABLE x (a int)", "x", "unlogged tables"),
-        ("CREATE TEMP TABLE x (a int)", "x", "temporary tables"),
         ("SELECT", "pg_class", "system tables"),
     ],
 )

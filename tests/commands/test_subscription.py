@@ -183,8 +183,8 @@ def test_refresh_adds_new_tables_and_removes_old_ones(pair: Instance) -> None:
     pair.play("pub", "ALTER PUBLICATION pb SET TABLE c")
     pair.play("sub", "SET client_min_messages = debug1")
     assert pair.play("sub", "ALTER SUBSCRIPTION s REFRESH PUBLICATION", STATES) == [
-        'DEBUG1:  table "public.c" added to subscription "s"',
-        'DEBUG1:  table "public.b" removed from subscription "s"',
+        'DEBUG:  table "public.c" added to subscription "s"',
+        'DEBUG:  table "public.b" removed from subscription "s"',
         "ALTER SUBSCRIPTION",
         "s|a|r",
         "s|c|i",

@@ -56,9 +56,9 @@ SELECT prrelid::regclass, oid AS t1_oid FROM pg_publication_rel WHERE prrelid = 
 SELECT oid AS t2_oid FROM pg_publication_rel WHERE prrelid = 't2'::regclass \gset
 SELECT oid AS t3_oid FROM pg_publication_rel WHERE prrelid = 't3'::regclass \gset
 ALTER PUBLICATION p SET TABLE t3 WHERE (x > 1), t1 (a, b), t2 (d);
-SELECT prrelid::regclass, oid = :t1_oid AS t1, oid = :t2_oid AS t2, oid = :t3_oid AS t3 FROM pg_publication_rel ORDER BY 1::text;
+SELECT prrelid::regclass, oid = :t1_oid AS t1, oid = :t2_oid AS t2, oid = :t3_oid AS t3 FROM pg_publication_rel ORDER BY prrelid::regclass::text;
 ALTER PUBLICATION p SET TABLE t1 (b, a), t2 (d, e), t3 WHERE (x > 2);
-SELECT prrelid::regclass, oid = :t2_oid AS t2, oid = :t3_oid AS t3 FROM pg_publication_rel ORDER BY 1::text;
+SELECT prrelid::regclass, oid = :t2_oid AS t2, oid = :t3_oid AS t3 FROM pg_publication_rel ORDER BY prrelid::regclass::text;
 \dRp+ p
 ALTER PUBLICATION p SET TABLE t1 (a, nosuch);
 ALTER PUBLICATION p SET TABLE t1 (a, a);

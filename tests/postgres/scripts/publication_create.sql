@@ -29,7 +29,7 @@ CREATE PUBLICATION p14 FOR TABLE other.public.t2;
 \dRp+
 SELECT oid > 16384 AS ours, pubname, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_publication ORDER BY pubname;
 SELECT pubname, schemaname, tablename, attnames, rowfilter FROM pg_publication_tables ORDER BY 1, 2, 3;
-SELECT p.pubname, prrelid::regclass, pg_get_expr(prqual, prrelid), prattrs FROM pg_publication_rel r JOIN pg_publication p ON p.oid = prpubid ORDER BY 1, 2::text;
+SELECT p.pubname, prrelid::regclass, pg_get_expr(prqual, prrelid), prattrs FROM pg_publication_rel r JOIN pg_publication p ON p.oid = prpubid ORDER BY 1, prrelid::regclass::text;
 SELECT p.pubname, n.nspname FROM pg_publication_namespace JOIN pg_publication p ON p.oid = pnpubid JOIN pg_namespace n ON n.oid = pnnspid ORDER BY 1, 2;
 DROP PUBLICATION p, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, "P 12", p13, p14;
 DROP PUBLICATION p;
@@ -152,9 +152,6 @@ SELECT pubname FROM pg_publication WHERE pubname LIKE 'abc%';
 -- nothing of a refused statement stays
 SELECT pubname FROM pg_publication WHERE pubname = 'bad';
 SELECT count(*) FROM pg_publication_rel WHERE prpubid NOT IN (SELECT oid FROM pg_publication);
--- temporary tables
-CREATE TEMP TABLE tt(a int);
-CREATE PUBLICATION bad FOR TABLE tt;
 -- DDL is transactional
 BEGIN;
 CREATE PUBLICATION trans FOR TABLE t1;
