@@ -67,7 +67,7 @@ DROP PUBLICATION p_current, nosuch, p_mixed;
 -- what the catalog says
 SELECT pubname, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_publication ORDER BY pubname;
 SELECT pubname, schemaname, tablename, attnames, rowfilter FROM pg_publication_tables WHERE pubname IN ('p_both', 'p_columns', 'p_filter', 'p_schema') ORDER BY 1, 2, 3;
-SELECT p.pubname, pr.prrelid::regclass, pr.prattrs, pg_get_expr(pr.prqual, pr.prrelid) FROM pg_publication_rel pr JOIN pg_publication p ON p.oid = pr.prpubid ORDER BY 1, 2::text;
+SELECT p.pubname, pr.prrelid::regclass, pr.prattrs, pg_get_expr(pr.prqual, pr.prrelid) FROM pg_publication_rel pr JOIN pg_publication p ON p.oid = pr.prpubid ORDER BY 1, pr.prrelid::regclass::text;
 SELECT p.pubname, n.nspname FROM pg_publication_namespace pn JOIN pg_publication p ON p.oid = pn.pnpubid JOIN pg_namespace n ON n.oid = pn.pnnspid ORDER BY 1, 2;
 -- a member goes when its table, schema or database goes
 DROP TABLE sales.items;
