@@ -39,6 +39,14 @@ class Grouping:
         self.plain = sets is None
         self._key_values = [self.evaluator.compile(expr) for _, expr in self.keys]
         self._accumulators = [_Aggregate(a, self.evaluator) for a in found]
+        self._presort = self._common_order()
+
+    def _common_order(self) -> list[Key]:
+        """The first ORDER BY among the aggregates: all of them see the rows in it (make_pathkeys_for_groupagg)."""
+        for aggregate in self.aggregates:
+            if aggregate.order and aggregate.kind == "n":
+                return [Key(self.evaluator.compile(o.expr), o.sortop, o.nulls_first) for o in aggregate.order]
+        return []
 
     @property
     def slots(self) -> int:
@@ -69,7 +77,7 @@ class Grouping:
         return len(self._grouping_functions) - 1
 
     def groups(self, envs: Iterable[Env], outer: Env) -> list[Env]:
-        rows = list(envs)
+        rows = sort(envs, self._presort)
         result: list[Env] = []
         for members in self.sets:
             result += self._grouped(rows, set(members), outer)

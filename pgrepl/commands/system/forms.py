@@ -28,6 +28,8 @@ def _tree(value: Any) -> str:
 def _reader(typid: int) -> Callable[[Any], Any] | None:
     if typid == oids.TIMESTAMPTZ:
         return _moment
+    if typid == oids.CHAR:
+        return lambda value: value or "\0"  # a "char" always is one byte
     if typid == oids.PG_NODE_TREE:
         return _tree
     if typid == oids.INT2VECTOR:

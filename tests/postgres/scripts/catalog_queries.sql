@@ -30,7 +30,7 @@ SELECT relname, relkind, relnatts, relreplident, relhasindex FROM pg_class WHERE
 SELECT attname, atttypid::regtype, attnum, attnotnull, atthasdef FROM pg_attribute WHERE attrelid = 't1'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid) FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum WHERE a.attrelid = 't1'::regclass AND a.attnum > 0 ORDER BY a.attnum;
 SELECT conname, contype, conrelid::regclass, confrelid::regclass, conkey, confkey, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid IN ('t1'::regclass, 't2'::regclass) ORDER BY conname;
-SELECT indexrelid::regclass, indrelid::regclass, indisunique, indisprimary, indkey, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid IN ('t1'::regclass, 't2'::regclass) ORDER BY 1::text;
+SELECT indexrelid::regclass, indrelid::regclass, indisunique, indisprimary, indkey, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid IN ('t1'::regclass, 't2'::regclass) ORDER BY indexrelid::regclass::text;
 SELECT schemaname, tablename, tableowner, hasindexes FROM pg_tables WHERE schemaname = 'public' ORDER BY 2;
 SELECT schemaname, tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 3;
 SELECT viewname, viewowner, definition FROM pg_views WHERE schemaname = 'public';
@@ -93,6 +93,3 @@ SET timezone = 'Europe/Berlin';
 SELECT timestamptz '2024-05-06 12:00:00+00';
 RESET timezone;
 SET max_replication_slots = 5;
-DO $$ BEGIN END $$;
-CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1';
-LISTEN x;

@@ -51,7 +51,7 @@ CREATE TABLE part2 PARTITION OF part DEFAULT;
 CREATE SUBSCRIPTION s7 CONNECTION 'host=localhost dbname=test_pub' PUBLICATION p4 WITH (enabled = false);
 CREATE SUBSCRIPTION s8 CONNECTION 'host=localhost dbname=test_pub' PUBLICATION p5 WITH (enabled = false);
 CREATE SUBSCRIPTION s9 CONNECTION 'host=localhost dbname=test_pub' PUBLICATION p4, p5 WITH (enabled = false);
-SELECT subname, srrelid::regclass, srsubstate FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname IN ('s7', 's8', 's9') ORDER BY 1, 2::text;
+SELECT subname, srrelid::regclass, srsubstate FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname IN ('s7', 's8', 's9') ORDER BY 1, srrelid::regclass::text;
 DROP SUBSCRIPTION s7;
 DROP SUBSCRIPTION s8;
 DROP SUBSCRIPTION s9;
@@ -81,10 +81,10 @@ ALTER SUBSCRIPTION s1 SET (synchronous_commit = local, binary, streaming = paral
 \dRs+ s1
 ALTER SUBSCRIPTION s1 SET (streaming = on, origin = 'any', binary = false);
 ALTER SUBSCRIPTION s1 SET PUBLICATION p1, p2;
-SELECT srrelid::regclass FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname = 's1' ORDER BY 1::text;
+SELECT srrelid::regclass FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname = 's1' ORDER BY srrelid::regclass::text;
 ALTER SUBSCRIPTION s1 DROP PUBLICATION p1;
 ALTER SUBSCRIPTION s1 ADD PUBLICATION p1 WITH (refresh = false);
-SELECT srrelid::regclass FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname = 's1' ORDER BY 1::text;
+SELECT srrelid::regclass FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid WHERE subname = 's1' ORDER BY srrelid::regclass::text;
 ALTER SUBSCRIPTION s1 REFRESH PUBLICATION WITH (copy_data = false);
 ALTER SUBSCRIPTION s1 ADD PUBLICATION nosuch;
 ALTER SUBSCRIPTION s1 DROP PUBLICATION nosuch WITH (refresh = false);
