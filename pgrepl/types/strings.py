@@ -72,8 +72,11 @@ _ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(\\))|[^\\]")
 
 def read_bytea(text: str) -> bytes:
     """As byteain does: hex (`\\x…`) or escape format."""
-    if text.startswith("\\x"):
-        return unhex(text[2:])
+    return unhex(text[2:]) if text.startswith("\\x") else read_escaped(text)
+
+
+def read_escaped(text: str) -> bytes:
+    """`a\\001\\\\`: octal escapes and doubled backslashes."""
     out = bytearray()
     encoded = text.encode()
     at = 0

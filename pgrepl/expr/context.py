@@ -1,0 +1,73 @@
+"""What an expression runs in: the session behind it, the style of texts, and what one call of a function may ask about
+itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class Context:
+    """The surroundings of the expressions of one statement. Without a session only what needs no catalog can run."""
+
+    def __init__(
+        self, session: Session | None = None, style: TextStyle | None = None, lookup: Lookup | None = None
+    ) -> None:
+        self._session = session
+        self._style = style
+        self._lookup = lookup
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "this expression needs a session"
+        return self._session
+
+    @property
+    def has_session(self) -> bool:
+        return self._session is not None
+
+    @property
+    def style(self) -> TextStyle:
+        """The settings that texts depend on, as they were when the statement first needed them."""
+        if self._style is None:
+            if self._session is None:
+                self._style = DEFAULT_STYLE
+            else:
+                from dataclasses import replace
+
+                self._style = self._session.text_style
+                if self._lookup is not None:
+                    self._style = replace(self._style, lookup=self._lookup)
+        return self._style
+
+    @property
+    def now(self) -> int:
+        """Start of the transaction, microseconds since 2000-01-01."""
+        from pgrepl.types.datetime_input import current_usecs
+
+        return current_usecs(self.style)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One place where a function is called: what its implementation may need beyond the values."""
+
+    context: Context
+    argtypes: tuple[int, ...]  # the actual types, where the declared ones are polymorphic
+    type: int
+    collation: int = 0
+    variadic: bool = False  # the last argument was given as VARIADIC array
+
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+    @property
+    def style(self) -> TextStyle:
+        return self.context.style

@@ -1,0 +1,493 @@
+"""Aggregates as accumulators: `add(*values)` for every row, `result()` at the end.
+
+    state = new_accumulator(aggref, context)
+    state.add(5); state.add(None); state.result()
+
+They follow PostgreSQL's transition and final functions: what NULLs do, the type and scale of a result, what an empty
+set gives.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Protocol
+
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import tree
+from pgrepl.expr.context import Call, Context
+from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
+from pgrepl.expr.values import comparer, hashable
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.numbers import to_float4
+from pgrepl.types.numeric import EXACT, NAN
+
+
+class Accumulator(Protocol):
+    def add(self, *values: Any) -> None: ...
+
+    def result(self) -> Any: ...
+
+
+Maker = Callable[[Call], Accumulator]
+_MAKERS: dict[str, Maker] = {}
+
+
+def aggregate(*names: str) -> Callable[[Any], Any]:
+    def register(maker: Any) -> Any:
+        for name in names:
+            _MAKERS[name] = maker
+        return maker
+
+    return register
+
+
+def new_accumulator(node: tree.Aggref | tree.WindowFunc, context: Context) -> Accumulator:
+    proc = proc_by_oid(node.func)
+    assert proc is not None
+    types = tuple(arg.type for arg in node.args)
+    variadic = isinstance(node, tree.Aggref) and node.variadic
+    return make_accumulator(proc, Call(context, types, node.type, node.input_collation, variadic))
+
+
+def make_accumulator(proc: Proc, call: Call) -> Accumulator:
+    maker = _MAKERS.get(proc.name)
+    if maker is None:
+        raise unsupported(f"aggregate function {proc.name}({', '.join(map(format_type, proc.argtypes))})")
+    return maker(call)
+
+
+@aggregate("count")
+class Count:
+    def __init__(self, call: Call) -> None:
+        self.count = 0
+
+    def add(self, *values: Any) -> None:
+        if None not in values:
+            self.count += 1
+
+    def result(self) -> int:
+        return self.count
+
+
+class _Fold:
+    """Values folded by a function, NULLs left out, NULL when there were none."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+        self.value: Any = None
+
+    def add(self, *values: Any) -> None:
+        (value,) = values
+        if value is not None:
+            self.value = value if self.value is None else self.function(self.value, value)
+
+    def result(self) -> Any:
+        return self.value
+
+
+def _extreme(sign: int) -> Maker:
+    def make(call: Call) -> Accumulator:
+        compare = comparer(call.argtypes[0])
+        return _Fold(lambda best, value: value if compare(value, best) * sign > 0 else best)
+
+    return make
+
+
+_MAKERS["min"] = _extreme(-1)
+_MAKERS["max"] = _extreme(1)
+
+
+@aggregate("any_value")
+def any_value(call: Call) -> Accumulator:
+    return _Fold(lambda first, value: first)
+
+
+@aggregate("bool_and", "every")
+def bool_and(call: Call) -> Accumulator:
+    return _Fold(operator.and_)
+
+
+@aggregate("bool_or")
+def bool_or(call: Call) -> Accumulator:
+    return _Fold(operator.or_)
+
+
+def _bitwise(integers: Callable[[int, int], int], word: str) -> Maker:
+    def on_bits(a: str, b: str) -> str:
+        if len(a) != len(b):
+            raise PgError("22026", f"cannot {word} bit strings of different sizes")
+        return f"{integers(int(a or '0', 2), int(b or '0', 2)):0{len(a)}b}" if a else ""
+
+    return lambda call: _Fold(on_bits if call.argtypes[0] in (oids.BIT, oids.VARBIT) else integers)
+
+
+_MAKERS["bit_and"] = _bitwise(operator.and_, "AND")
+_MAKERS["bit_or"] = _bitwise(operator.or_, "OR")
+_MAKERS["bit_xor"] = _bitwise(operator.xor, "XOR")
+
+
+# --------------------------------------------------------------------------------------------------- sums and averages
+
+
+def _real_sum(a: float, b: float) -> float:
+    return _checked(to_float4(a + b), a, b)
+
+
+def _double_sum(a: float, b: float) -> float:
+    return _checked(a + b, a, b)
+
+
+def _checked(value: float, a: float, b: float) -> float:
+    if math.isinf(value) and not math.isinf(a) and not math.isinf(b):
+        raise float_overflow()
+    return value
+
+
+def numeric_sum(a: Decimal, b: Decimal) -> Decimal:
+    if a.is_finite() and b.is_finite():
+        return EXACT.add(a, b)
+    if a.is_nan() or b.is_nan() or (a.is_infinite() and b.is_infinite() and a != b):
+        return NAN
+    return a if a.is_infinite() else b
+
+
+@aggregate("sum")
+def sum_(call: Call) -> Accumulator:
+    from pgrepl.expr.functions.datetime import interval_pl
+
+    argtype = call.argtypes[0]
+    if argtype in (oids.INT2, oids.INT4):
+        return _Fold(lambda a, b: fit_integer(a + b, 64))
+    if argtype == oids.INT8:
+        return _IntegerSum()
+    functions: dict[int, Callable[[Any, Any], Any]] = {
+        oids.NUMERIC: numeric_sum,
+        oids.FLOAT4: _real_sum,
+        oids.FLOAT8: _double_sum,
+        oids.INTERVAL: interval_pl,
+    }
+    if argtype not in functions:
+        raise unsupported(f"aggregate function sum({format_type(argtype)})")
+    return _Fold(functions[argtype])
+
+
+class _IntegerSum(_Fold):
+    def __init__(self) -> None:
+        super().__init__(operator.add)
+
+    def result(self) -> Decimal | None:
+        return None if self.value is None else Decimal(self.value)
+
+
+class _Average:
+    def __init__(self, divide: Callable[[Any, int], Any], add: Callable[[Any, Any], Any]) -> None:
+        self.divide = divide
+        self.function = add
+        self.count = 0
+        self.total: Any = None
+
+    def add(self, *values: Any) -> None:
+        (value,) = values
+        if value is not None:
+            self.count += 1
+            self.total = value if self.total is None else self.function(self.total, value)
+
+    def result(self) -> Any:
+        return self.divide(self.total, self.count) if self.count else None
+
+
+@aggregate("avg")
+def avg(call: Call) -> Accumulator:
+    from pgrepl.expr.functions.datetime import interval_div, interval_pl
+    from pgrepl.expr.functions.numeric import numeric_div
+
+    argtype = call.argtypes[0]
+    if argtype in (oids.INT2, oids.INT4, oids.INT8):
+        return _Average(lambda total, count: numeric_div(Decimal(total), Decimal(count)), operator.add)
+    if argtype == oids.NUMERIC:
+        return _Average(lambda total, count: numeric_div(total, Decimal(count)), numeric_sum)
+    if argtype in (oids.FLOAT4, oids.FLOAT8):
+        return _Average(operator.truediv, _double_sum)
+    if argtype == oids.INTERVAL:
+        return _Average(lambda total, count: interval_div(total, float(count)), interval_pl)
+    raise unsupported(f"aggregate function avg({format_type(argtype)})")
+
+
+class _Moments:
+    """Count, sum and sum of squares; floats by Youngs and Cramer's steps, exact numbers exactly."""
+
+    def __init__(self, exact: bool, sample: bool, root: bool) -> None:
+        self.exact = exact
+        self.sample = sample
+        self.root = root
+        self.count = 0
+        self.total: Any = Decimal(0) if exact else 0.0
+        self.squares: Any = Decimal(0) if exact else 0.0
+        self.special = False
+
+    def add(self, *values: Any) -> None:
+        (value,) = values
+        if value is None:
+            return
+        self.count += 1
+        if self.exact:
+            value = Decimal(value)
+            if not value.is_finite():
+                self.special = True
+                return
+            self.total = EXACT.add(self.total, value)
+            self.squares = EXACT.add(self.squares, EXACT.multiply(value, value))
+            return
+        before = self.total
+        self.total += value
+        if self.count > 1:
+            step = value * self.count - self.total
+            self.squares += step * step / (self.count * (self.count - 1))
+            if math.isinf(self.total) or math.isinf(self.squares):
+                if not math.isinf(before) and not math.isinf(value):
+                    raise float_overflow()
+                self.squares = math.nan
+        elif not math.isfinite(value):
+            self.squares = math.nan
+
+    def result(self) -> Any:
+        if self.count < (2 if self.sample else 1):
+            return None
+        divisor = self.count - 1 if self.sample else self.count
+        if not self.exact:
+            return math.sqrt(self.squares / divisor) if self.root else self.squares / divisor
+        if self.special:
+            return NAN
+        from pgrepl.expr.functions.numeric import numeric_stddev
+
+        return numeric_stddev(self.count, self.total, self.squares, sample=self.sample, variance=not self.root)
+
+
+def _moments(sample: bool, root: bool) -> Maker:
+    return lambda call: _Moments(call.argtypes[0] not in (oids.FLOAT4, oids.FLOAT8), sample, root)
+
+
+for _name, _sample, _root in (
+    ("stddev", True, True),
+    ("stddev_samp", True, True),
+    ("stddev_pop", False, True),
+    ("variance", True, False),
+    ("var_samp", True, False),
+    ("var_pop", False, False),
+):
+    _MAKERS[_name] = _moments(_sample, _root)
+
+
+class _Regression:
+    """Youngs and Cramer's sums over pairs (Y, X), as float8_regr_accum does."""
+
+    def __init__(self, finish: Callable[[_Regression], float | None]) -> None:
+        self.finish = finish
+        self.n = 0
+        self.sx = self.sxx = self.sy = self.syy = self.sxy = 0.0
+
+    def add(self, *values: Any) -> None:
+        y, x = values
+        if y is None or x is None:
+            return
+        self.n += 1
+        self.sx += x
+        self.sy += y
+        if self.n > 1:
+            dx, dy = x * self.n - self.sx, y * self.n - self.sy
+            scale = 1.0 / (self.n * (self.n - 1))
+            self.sxx += dx * dx * scale
+            self.syy += dy * dy * scale
+            self.sxy += dx * dy * scale
+
+    def result(self) -> float | None:
+        return self.finish(self) if self.n else None
+
+
+def _corr(r: _Regression) -> float | None:
+    return r.sxy / math.sqrt(r.sxx * r.syy) if r.sxx and r.syy else None
+
+
+def _r2(r: _Regression) -> float | None:
+    if not r.sxx:
+        return None
+    return (r.sxy * r.sxy) / (r.sxx * r.syy) if r.syy else 1.0
+
+
+_REGRESSIONS: dict[str, Callable[[_Regression], float | None]] = {
+    "regr_sxx": lambda r: r.sxx,
+    "regr_syy": lambda r: r.syy,
+    "regr_sxy": lambda r: r.sxy,
+    "regr_avgx": lambda r: r.sx / r.n,
+    "regr_avgy": lambda r: r.sy / r.n,
+    "regr_slope": lambda r: r.sxy / r.sxx if r.sxx else None,
+    "regr_intercept": lambda r: (r.sy - r.sx * r.sxy / r.sxx) / r.n if r.sxx else None,
+    "regr_r2": _r2,
+    "corr": _corr,
+    "covar_pop": lambda r: r.sxy / r.n,
+    "covar_samp": lambda r: r.sxy / (r.n - 1) if r.n > 1 else None,
+}
+for _name, _finish in _REGRESSIONS.items():
+    _MAKERS[_name] = lambda call, finish=_finish: _Regression(finish)
+_MAKERS["regr_count"] = Count
+
+
+# -------------------------------------------------------------------------------------------------- strings and arrays
+
+
+@aggregate("string_agg")
+class StringAgg:
+    """The delimiter of each row stands before it; that of the first row is not used."""
+
+    def __init__(self, call: Call) -> None:
+        self.parts: list[Any] = []
+        self.seen = False
+
+    def add(self, *values: Any) -> None:
+        value, delimiter = values
+        if value is None:
+            return
+        if self.seen and delimiter is not None:
+            self.parts.append(delimiter)
+        self.parts.append(value)
+        self.seen = True
+
+    def result(self) -> Any:
+        if not self.seen:
+            return None
+        empty = b"" if isinstance(self.parts[0], bytes) else ""
+        return empty.join(self.parts)
+
+
+@aggregate("array_agg")
+class ArrayAgg:
+    """Over arrays: one dimension more, and all must have one shape."""
+
+    def __init__(self, call: Call) -> None:
+        argtype = call.argtypes[0]
+        self.of_arrays = bool(element_type(argtype)) and element_type(call.type) != argtype
+        self.elemtype = element_type(argtype) if self.of_arrays else argtype
+        if not self.elemtype or (not self.of_arrays and not array_type(argtype) and argtype != oids.RECORD):
+            raise PgError("42704", f"could not find array type for data type {format_type(argtype)}")
+        self.values: list[Any] = []
+
+    def add(self, *values: Any) -> None:
+        (value,) = values
+        if self.of_arrays:
+            self._check(value)
+        self.values.append(value)
+
+    def _check(self, value: PgArray | None) -> None:
+        if value is None:
+            raise PgError("22004", "cannot accumulate null arrays")
+        if not value.dims:
+            raise PgError("2202E", "cannot accumulate empty arrays")
+        if self.values and value.dims != self.values[0].dims:
+            raise PgError("2202E", "cannot accumulate arrays of different dimensionality")
+
+    def result(self) -> PgArray | None:
+        from pgrepl.expr.functions.arrays import array_of_arrays, array_of_values
+
+        if not self.values:
+            return None
+        make = array_of_arrays if self.of_arrays else array_of_values
+        return make(self.elemtype, self.values)
+
+
+# ---------------------------------------------------------------------------------------------------------------- json
+
+
+class _JsonArray:
+    def __init__(self, call: Call, *, binary: bool, strict: bool) -> None:
+        self.call = call
+        self.binary = binary
+        self.strict = strict
+        self.items: list[Any] | None = None
+
+    def add(self, *values: Any) -> None:
+        from pgrepl.expr.functions.json_making import to_json_text, to_jsonb_tree
+
+        (value,) = values
+        if self.items is None:
+            self.items = []
+        if value is None and self.strict:
+            return
+        convert = to_jsonb_tree if self.binary else to_json_text
+        self.items.append(convert(self.call, value, self.call.argtypes[0]))
+
+    def result(self) -> Any:
+        from pgrepl.types.json import to_jsonb
+
+        if self.items is None:
+            return None
+        return to_jsonb(self.items) if self.binary else "[" + ", ".join(self.items) + "]"
+
+
+_MAKERS["json_agg"] = lambda call: _JsonArray(call, binary=False, strict=False)
+_MAKERS["jsonb_agg"] = lambda call: _JsonArray(call, binary=True, strict=False)
+_MAKERS["json_agg_strict"] = lambda call: _JsonArray(call, binary=False, strict=True)
+_MAKERS["jsonb_agg_strict"] = lambda call: _JsonArray(call, binary=True, strict=True)
+
+
+class _JsonObject:
+    def __init__(self, call: Call, *, binary: bool, strict: bool, unique: bool) -> None:
+        self.call = call
+        self.binary = binary
+        self.strict = strict
+        self.unique = unique
+        self.pairs: list[tuple[str, Any]] | None = None
+        self.keys: set[Any] = set()
+
+    def add(self, *values: Any) -> None:
+        from pgrepl.expr.functions.json_making import object_key, to_json_text, to_jsonb_tree
+
+        key, value = values
+        if self.pairs is None:
+            self.pairs = []
+        if key is None:
+            raise PgError("22023" if self.binary else "22004", self._null_key())
+        if value is None and self.strict:
+            return
+        name = object_key(self.call, key, self.call.argtypes[0])
+        if self.unique and hashable(name) in self.keys:
+            raise PgError("22030", f"duplicate JSON object key value: {_quoted(name)}")
+        self.keys.add(hashable(name))
+        convert = to_jsonb_tree if self.binary else to_json_text
+        self.pairs.append((name, convert(self.call, value, self.call.argtypes[1])))
+
+    def _null_key(self) -> str:
+        return "field name must not be null" if self.binary else "null value not allowed for object key"
+
+    def result(self) -> Any:
+        from pgrepl.types.json import escape_json, sorted_object, to_jsonb
+
+        if self.pairs is None:
+            return None
+        if self.binary:
+            return to_jsonb(sorted_object(dict(self.pairs)))
+        if not self.pairs:
+            return "{}"
+        return "{ " + ", ".join(f"{escape_json(key)} : {value}" for key, value in self.pairs) + " }"
+
+
+def _quoted(name: str) -> str:
+    from pgrepl.types.json import escape_json
+
+    return escape_json(name)
+
+
+def _object(binary: bool, strict: bool, unique: bool) -> Maker:
+    return lambda call: _JsonObject(call, binary=binary, strict=strict, unique=unique)
+
+
+for _binary, _prefix in ((False, "json"), (True, "jsonb")):
+    _MAKERS[f"{_prefix}_object_agg"] = _object(_binary, False, False)
+    _MAKERS[f"{_prefix}_object_agg_strict"] = _object(_binary, True, False)
+    _MAKERS[f"{_prefix}_object_agg_unique"] = _object(_binary, False, True)
+    _MAKERS[f"{_prefix}_object_agg_unique_strict"] = _object(_binary, True, True)

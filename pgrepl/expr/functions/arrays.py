@@ -1,0 +1,376 @@
+"""Arrays: making, taking apart, searching, unnesting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.expr.values import Compare, comparer
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.builtin import element_type
+from pgrepl.types.text import write_text
+
+
+def empty(elemtype: int) -> PgArray:
+    return PgArray(elemtype, (), (), ())
+
+
+def array_of_values(elemtype: int, values: list[Any]) -> PgArray:
+    return array_of(elemtype, values)
+
+
+def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
+    """ARRAY[a, b] of arrays, as ExecEvalArrayExpr does: one dimension more."""
+    present = [part for part in parts if part is not None]
+    filled = [part for part in present if part.items]
+    if not filled:
+        return empty(elemtype)
+    shape = filled[0].dims
+    if len(filled) != len(parts) or any(part.dims != shape for part in filled):
+        raise PgError("2202E", "multidimensional arrays must have array expressions with matching dimensions")
+    items = tuple(item for part in filled for item in part.items)
+    lbounds = (1, *filled[0].lbounds)
+    return PgArray(elemtype, (len(filled), *shape), lbounds, items)
+
+
+def array_element(array: PgArray, subscripts: Sequence[int]) -> Any:
+    """a[1][2]: NULL outside, or when the number of subscripts is not that of the dimensions."""
+    if len(subscripts) != len(array.dims):
+        return None
+    index = 0
+    for subscript, size, lower in zip(subscripts, array.dims, array.lbounds, strict=True):
+        if not lower <= subscript < lower + size:
+            return None
+        index = index * size + subscript - lower
+    return array.items[index]
+
+
+def array_slice(array: PgArray, lowers: Sequence[int | None], uppers: Sequence[int | None]) -> PgArray:
+    """a[1:2][:3], as array_get_slice does: clipped to what is there, numbered from 1."""
+    if len(lowers) > len(array.dims) or not array.dims:
+        return empty(array.elemtype)
+    ranges = []
+    for number, (size, bound) in enumerate(zip(array.dims, array.lbounds, strict=True)):
+        lower = lowers[number] if number < len(lowers) else None
+        upper = uppers[number] if number < len(uppers) else None
+        first = bound if lower is None else max(lower, bound)
+        last = bound + size - 1 if upper is None else min(upper, bound + size - 1)
+        if first > last:
+            return empty(array.elemtype)
+        ranges.append(range(first - bound, last - bound + 1))
+    indexes = [0]
+    for size, chosen in zip(array.dims, ranges, strict=True):
+        indexes = [index * size + offset for index in indexes for offset in chosen]
+    dims = tuple(len(chosen) for chosen in ranges)
+    return PgArray(array.elemtype, dims, (1,) * len(dims), tuple(array.items[index] for index in indexes))
+
+
+def _equal(elemtype: int) -> Compare:
+    return comparer(elemtype)
+
+
+# ---------------------------------------------------------------------------------------------------------- dimensions
+
+
+@implements("array_ndims")
+def array_ndims(array: PgArray) -> int | None:
+    return len(array.dims) or None
+
+
+@implements("array_dims")
+def array_dims(array: PgArray) -> str | None:
+    if not array.dims:
+        return None
+    bounds = zip(array.lbounds, array.dims, strict=True)
+    return "".join(f"[{lower}:{lower + size - 1}]" for lower, size in bounds)
+
+
+@implements("array_lower")
+def array_lower(array: PgArray, dimension: int) -> int | None:
+    return array.lbounds[dimension - 1] if 1 <= dimension <= len(array.dims) else None
+
+
+@implements("array_upper")
+def array_upper(array: PgArray, dimension: int) -> int | None:
+    if not 1 <= dimension <= len(array.dims):
+        return None
+    return array.lbounds[dimension - 1] + array.dims[dimension - 1] - 1
+
+
+@implements("array_length")
+def array_length(array: PgArray, dimension: int) -> int | None:
+    return array.dims[dimension - 1] if 1 <= dimension <= len(array.dims) else None
+
+
+@implements("array_cardinality")
+def array_cardinality(array: PgArray) -> int:
+    return len(array.items)
+
+
+# -------------------------------------------------------------------------------------------------------------- making
+
+
+def _element_of(call: Call, position: int) -> int:
+    typoid = call.argtypes[position]
+    return element_type(typoid) or typoid
+
+
+@implements("array_append", context=True)
+def array_append(call: Call, array: PgArray | None, item: Any) -> PgArray:
+    if array is None or not array.dims:
+        return array_of(_element_of(call, 0) if array is None else array.elemtype, [item])
+    if len(array.dims) != 1:
+        raise PgError("22000", "argument must be empty or one-dimensional array")
+    return PgArray(array.elemtype, (array.dims[0] + 1,), array.lbounds, (*array.items, item))
+
+
+@implements("array_prepend", context=True)
+def array_prepend(call: Call, item: Any, array: PgArray | None) -> PgArray:
+    if array is None or not array.dims:
+        return array_of(_element_of(call, 1) if array is None else array.elemtype, [item])
+    if len(array.dims) != 1:
+        raise PgError("22000", "argument must be empty or one-dimensional array")
+    return PgArray(array.elemtype, (array.dims[0] + 1,), array.lbounds, (item, *array.items))
+
+
+@implements("array_cat")
+def array_cat(one: PgArray | None, two: PgArray | None) -> PgArray | None:
+    """As array_cat does: end to end, or one being an element of the other."""
+    if one is None or two is None:
+        return two if one is None else one
+    if not one.dims or not two.dims:
+        return one if not two.dims else two
+    n, m = len(one.dims), len(two.dims)
+    items = (*one.items, *two.items)
+    if n == m and one.dims[1:] == two.dims[1:] and one.lbounds[1:] == two.lbounds[1:]:
+        return PgArray(one.elemtype, (one.dims[0] + two.dims[0], *one.dims[1:]), one.lbounds, items)
+    if n == m - 1 and one.dims == two.dims[1:] and one.lbounds == two.lbounds[1:]:
+        return PgArray(one.elemtype, (two.dims[0] + 1, *two.dims[1:]), two.lbounds, items)
+    if n - 1 == m and two.dims == one.dims[1:] and two.lbounds == one.lbounds[1:]:
+        return PgArray(one.elemtype, (one.dims[0] + 1, *one.dims[1:]), one.lbounds, items)
+    if abs(n - m) > 1:
+        detail = f"Arrays of {n} and {m} dimensions are not compatible for concatenation."
+    elif n == m:
+        detail = "Arrays with differing element dimensions are not compatible for concatenation."
+    else:
+        detail = "Arrays with differing dimensions are not compatible for concatenation."
+    raise PgError("2202E", "cannot concatenate incompatible arrays", detail=detail)
+
+
+@implements("array_fill", context=True)
+def array_fill(call: Call, value: Any, dims: PgArray | None, lbounds: PgArray | None = None) -> PgArray:
+    if dims is None or (lbounds is None and len(call.argtypes) == 3):
+        raise PgError("22004", "dimension array or low bound array cannot be null")
+    if len(dims.dims) > 1:
+        raise PgError("2202E", "wrong number of array subscripts", detail="Dimension array must be one dimensional.")
+    if None in dims.items:
+        raise PgError("22004", "dimension values cannot be null")
+    if lbounds is not None and len(lbounds.items) != len(dims.items):
+        raise PgError(
+            "2202E",
+            "wrong number of array subscripts",
+            detail="Low bound array has different size than dimensions array.",
+        )
+    count = 1
+    for size in dims.items:
+        if size < 0:
+            raise PgError("54000", f"array size exceeds the maximum allowed ({134217727})")
+        count *= size
+    elemtype = element_type(call.type)
+    if not dims.items or count == 0:
+        return empty(elemtype)
+    lower = tuple(lbounds.items) if lbounds is not None else (1,) * len(dims.items)
+    return PgArray(elemtype, tuple(dims.items), lower, (value,) * count)
+
+
+implements("array_fill_with_lower_bounds", context=True)(array_fill)
+
+
+# ----------------------------------------------------------------------------------------------------------- searching
+
+
+def _is(compare: Compare, item: Any, value: Any) -> bool:
+    if item is None or value is None:
+        return item is value
+    return compare(item, value) == 0
+
+
+@implements("array_position")
+def array_position(array: PgArray | None, value: Any) -> int | None:
+    return array_position_start(array, value, None, False)
+
+
+@implements("array_position_start")
+def array_position_start(array: PgArray | None, value: Any, start: int | None, given: bool = True) -> int | None:
+    if array is None:
+        return None
+    if len(array.dims) > 1:
+        raise PgError("0A000", "searching for elements in multidimensional arrays is not supported")
+    if given and start is None:
+        raise PgError("22004", "initial position must not be null")
+    compare = _equal(array.elemtype)
+    lower = array.lbounds[0] if array.lbounds else 1
+    for number, item in enumerate(array.items, lower):
+        if (start is None or number >= start) and _is(compare, item, value):
+            return number
+    return None
+
+
+@implements("array_positions")
+def array_positions(array: PgArray | None, value: Any) -> PgArray | None:
+    if array is None:
+        return None
+    if len(array.dims) > 1:
+        raise PgError("0A000", "searching for elements in multidimensional arrays is not supported")
+    compare = _equal(array.elemtype)
+    lower = array.lbounds[0] if array.lbounds else 1
+    return array_of(oids.INT4, [n for n, item in enumerate(array.items, lower) if _is(compare, item, value)])
+
+
+@implements("array_remove")
+def array_remove(array: PgArray | None, value: Any) -> PgArray | None:
+    if array is None:
+        return None
+    if len(array.dims) > 1:
+        raise PgError("0A000", "removing elements from multidimensional arrays is not supported")
+    compare = _equal(array.elemtype)
+    kept = [item for item in array.items if not _is(compare, item, value)]
+    if len(kept) == len(array.items):
+        return array
+    return PgArray(array.elemtype, (len(kept),), array.lbounds, tuple(kept)) if kept else empty(array.elemtype)
+
+
+@implements("array_replace")
+def array_replace(array: PgArray | None, old: Any, new: Any) -> PgArray | None:
+    if array is None:
+        return None
+    compare = _equal(array.elemtype)
+    items = tuple(new if _is(compare, item, old) else item for item in array.items)
+    return PgArray(array.elemtype, array.dims, array.lbounds, items)
+
+
+def _contains(one: PgArray, two: PgArray) -> bool:
+    if one.elemtype != two.elemtype:
+        raise PgError("42804", "cannot compare arrays of different element types")
+    compare = _equal(one.elemtype)
+    known = [item for item in one.items if item is not None]
+    return all(item is not None and any(compare(item, other) == 0 for other in known) for item in two.items)
+
+
+@implements("arraycontains")
+def arraycontains(one: PgArray, two: PgArray) -> bool:
+    return _contains(one, two)
+
+
+@implements("arraycontained")
+def arraycontained(one: PgArray, two: PgArray) -> bool:
+    return _contains(two, one)
+
+
+@implements("arrayoverlap")
+def arrayoverlap(one: PgArray, two: PgArray) -> bool:
+    compare = _equal(one.elemtype)
+    known = [item for item in one.items if item is not None]
+    return any(item is not None and any(compare(item, other) == 0 for other in known) for item in two.items)
+
+
+# ------------------------------------------------------------------------------------------------------- text and rows
+
+
+@implements("array_to_text", context=True)
+def array_to_text(call: Call, array: PgArray, separator: str) -> str:
+    return _joined(call, array, separator, None)
+
+
+@implements("array_to_text_null", context=True)
+def array_to_text_null(call: Call, array: PgArray | None, separator: str | None, null: str | None) -> str | None:
+    if array is None or separator is None:
+        return None
+    return _joined(call, array, separator, null)
+
+
+def _joined(call: Call, array: PgArray, separator: str, null: str | None) -> str:
+    words = [null if item is None else write_text(item, array.elemtype, call.style) for item in array.items]
+    return separator.join(word for word in words if word is not None)
+
+
+@implements("text_to_array", "text_to_array_null")
+def text_to_array(text: str | None, separator: str | None, null: str | None = None) -> PgArray | None:
+    if text is None:
+        return None
+    return array_of(oids.TEXT, [None if word == null else word for word in split(text, separator)])
+
+
+@implements("text_to_table", "text_to_table_null")
+def text_to_table(text: str | None, separator: str | None, null: str | None = None) -> list[str | None]:
+    if text is None:
+        return []
+    return [None if word == null else word for word in split(text, separator)]
+
+
+def split(text: str, separator: str | None) -> list[str]:
+    """As split_text does: every character for a NULL separator, all in one for an empty one."""
+    if separator is None:
+        return list(text)
+    if not text:
+        return []
+    return text.split(separator) if separator else [text]
+
+
+@implements("array_unnest")
+def array_unnest(array: PgArray) -> tuple[Any, ...]:
+    return array.items
+
+
+@implements("generate_subscripts", "generate_subscripts_nodir")
+def generate_subscripts(array: PgArray, dimension: int, reverse: bool = False) -> Iterator[int]:
+    if not 1 <= dimension <= len(array.dims):
+        return iter(())
+    lower, size = array.lbounds[dimension - 1], array.dims[dimension - 1]
+    numbers = range(lower, lower + size)
+    return iter(reversed(numbers) if reverse else numbers)
+
+
+@implements("trim_array")
+def trim_array(array: PgArray, count: int) -> PgArray:
+    size = array.dims[0] if array.dims else 0
+    if not 0 <= count <= size:
+        raise PgError("2202E", f"number of elements to trim must be between 0 and {size}")
+    if not array.dims:
+        return array
+    upper = array.lbounds[0] + size - 1 - count
+    return array_slice(array, [None], [upper])
+
+
+@implements("array_shuffle")
+def array_shuffle(array: PgArray) -> PgArray:
+    from random import sample
+
+    return _rearranged(array, lambda count: sample(range(count), count))
+
+
+@implements("array_sample")
+def array_sample(array: PgArray, count: int) -> PgArray:
+    from random import sample
+
+    size = array.dims[0] if array.dims else 0
+    if not 0 <= count <= size:
+        raise PgError("22023", f"sample size must be between 0 and {size}")
+    picked = _rearranged(array, lambda total: sample(range(total), count))
+    return PgArray(picked.elemtype, picked.dims, (1,) * len(picked.dims), picked.items)
+
+
+def _rearranged(array: PgArray, choose: Any) -> PgArray:
+    """The slices of the first dimension in another order."""
+    if not array.dims:
+        return array
+    width = len(array.items) // array.dims[0]
+    order = choose(array.dims[0])
+    if not order:
+        return empty(array.elemtype)
+    items = tuple(item for n in order for item in array.items[n * width : (n + 1) * width])
+    return PgArray(array.elemtype, (len(order), *array.dims[1:]), array.lbounds, items)

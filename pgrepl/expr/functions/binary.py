@@ -1,0 +1,410 @@
+"""bytea and bit strings: cutting and joining them, encodings, digests, checksums, numbers in other bases."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import operator
+import zlib
+from collections.abc import Callable
+
+from pgrepl.errors import PgError
+from pgrepl.expr.functions import implements
+from pgrepl.types.strings import unhex
+
+# --------------------------------------------------------------------------------------------------------------- bytea
+
+
+@implements("byteacat")
+def byteacat(one: bytes, two: bytes) -> bytes:
+    return one + two
+
+
+@implements("byteaoctetlen")
+def byteaoctetlen(value: bytes) -> int:
+    return len(value)
+
+
+@implements("bit_length(bytea)")
+def bytea_bit_length(value: bytes) -> int:
+    return 8 * len(value)
+
+
+@implements("bytea_substr_no_len")
+def bytea_substr_no_len(value: bytes, start: int) -> bytes:
+    return value[max(start, 1) - 1 :]
+
+
+@implements("bytea_substr")
+def bytea_substr(value: bytes, start: int, length: int) -> bytes:
+    if length < 0:
+        raise _negative_length()
+    return value[max(start, 1) - 1 : max(start + length - 1, 0)]
+
+
+def _negative_length() -> PgError:
+    return PgError("22011", "negative substring length not allowed")
+
+
+@implements("byteaoverlay")
+def byteaoverlay(value: bytes, new: bytes, start: int, length: int) -> bytes:
+    if start <= 0:
+        raise _negative_length()
+    return value[: start - 1] + new + value[max(start - 1 + length, 0) :]
+
+
+@implements("byteaoverlay_no_len")
+def byteaoverlay_no_len(value: bytes, new: bytes, start: int) -> bytes:
+    return byteaoverlay(value, new, start, len(new))
+
+
+@implements("byteapos")
+def byteapos(value: bytes, part: bytes) -> int:
+    return value.find(part) + 1
+
+
+@implements("byteatrim")
+def byteatrim(value: bytes, members: bytes) -> bytes:
+    return value.strip(members) if members else value
+
+
+@implements("bytealtrim")
+def bytealtrim(value: bytes, members: bytes) -> bytes:
+    return value.lstrip(members) if members else value
+
+
+@implements("byteartrim")
+def byteartrim(value: bytes, members: bytes) -> bytes:
+    return value.rstrip(members) if members else value
+
+
+def _index(index: int, size: int) -> int:
+    if not 0 <= index < size:
+        raise PgError("2202E", f"index {index} out of valid range, 0..{size - 1}")
+    return index
+
+
+@implements("byteaGetByte")
+def get_byte(value: bytes, index: int) -> int:
+    return value[_index(index, len(value))]
+
+
+@implements("byteaSetByte")
+def set_byte(value: bytes, index: int, new: int) -> bytes:
+    _index(index, len(value))
+    return value[:index] + bytes([new & 0xFF]) + value[index + 1 :]
+
+
+@implements("byteaGetBit")
+def get_bit(value: bytes, index: int) -> int:
+    _index(index, 8 * len(value))
+    return value[index // 8] >> index % 8 & 1
+
+
+@implements("byteaSetBit")
+def set_bit(value: bytes, index: int, new: int) -> bytes:
+    _index(index, 8 * len(value))
+    if new not in (0, 1):
+        raise PgError("22023", "new bit must be 0 or 1")
+    byte = value[index // 8] & ~(1 << index % 8) | new << index % 8
+    return value[: index // 8] + bytes([byte]) + value[index // 8 + 1 :]
+
+
+@implements("bytea_bit_count")
+def bytea_bit_count(value: bytes) -> int:
+    return bin(int.from_bytes(value, "big")).count("1")
+
+
+@implements("bytea_reverse")
+def bytea_reverse(value: bytes) -> bytes:
+    return value[::-1]
+
+
+# ----------------------------------------------------------------------------------------------------------- encodings
+
+
+@implements("binary_encode")
+def encode(value: bytes, form: str) -> str:
+    name = form.lower()
+    if name == "hex":
+        return value.hex()
+    if name == "base64":
+        text = base64.b64encode(value).decode("ascii")
+        return "\n".join(text[at : at + 76] for at in range(0, len(text), 76))
+    if name == "escape":
+        return "".join(_escaped(byte) for byte in value)
+    raise PgError("22023", f'unrecognized encoding: "{form}"')
+
+
+def _escaped(byte: int) -> str:
+    if byte == 0 or byte > 127:
+        return f"\\{byte:03o}"
+    return "\\\\" if byte == 92 else chr(byte)
+
+
+@implements("binary_decode")
+def decode(text: str, form: str) -> bytes:
+    name = form.lower()
+    if name == "hex":
+        return unhex(text)
+    if name == "base64":
+        return _decode_base64(text)
+    if name == "escape":
+        from pgrepl.types.strings import read_escaped
+
+        return read_escaped(text)
+    raise PgError("22023", f'unrecognized encoding: "{form}"')
+
+
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def _decode_base64(text: str) -> bytes:
+    """As pg_base64_decode does."""
+    out = bytearray()
+    buffer = position = padding = 0
+    for char in text:
+        if char in " \t\n\r":
+            continue
+        if char == "=":
+            if not padding:
+                if position == 2:
+                    padding = 1
+                elif position == 3:
+                    padding = 2
+                else:
+                    raise PgError("22023", 'unexpected "=" while decoding base64 sequence')
+            value = 0
+        else:
+            value = _BASE64.find(char)
+            if value < 0:
+                raise PgError("22023", f'invalid symbol "{char}" found while decoding base64 sequence')
+        buffer = buffer << 6 | value
+        position += 1
+        if position == 4:
+            group = buffer.to_bytes(3, "big")
+            out += group[:1] if padding == 1 else group[:2] if padding == 2 else group
+            buffer = position = 0
+    if position:
+        raise PgError(
+            "22023",
+            "invalid base64 end sequence",
+            hint="Input data is missing padding, is truncated, or is otherwise corrupted.",
+        )
+    return bytes(out)
+
+
+_ENCODINGS = {
+    "utf8": "utf-8", "unicode": "utf-8", "sqlascii": "utf-8", "latin1": "latin-1", "iso88591": "latin-1",
+    "latin2": "iso8859-2", "iso88592": "iso8859-2", "latin9": "iso8859-15", "iso885915": "iso8859-15",
+    "win1250": "cp1250", "win1251": "cp1251", "win1252": "cp1252", "win1253": "cp1253", "win1254": "cp1254",
+    "koi8r": "koi8-r", "koi8u": "koi8-u", "eucjp": "euc-jp", "sjis": "cp932", "euckr": "euc-kr", "big5": "big5",
+    "gbk": "gbk", "gb18030": "gb18030", "iso88595": "iso8859-5", "iso88596": "iso8859-6", "iso88597": "iso8859-7",
+    "iso88598": "iso8859-8", "win866": "cp866", "win874": "cp874",
+}  # fmt: skip
+
+
+def _codec(name: str, what: str) -> str:
+    plain = "".join(char for char in name.lower() if char.isalnum())
+    codec = _ENCODINGS.get(plain)
+    if codec is None:
+        raise PgError("22023", f'invalid {what} encoding name "{name}"')
+    return codec
+
+
+@implements("pg_convert_from")
+def convert_from(value: bytes, source: str) -> str:
+    return _decoded(value, source)
+
+
+def _decoded(value: bytes, source: str) -> str:
+    codec = _codec(source, "source")
+    try:
+        text = value.decode(codec)
+    except UnicodeDecodeError as error:
+        shown = " ".join(f"0x{byte:02x}" for byte in value[error.start : error.start + _sequence_length(value, error)])
+        raise PgError("22021", f'invalid byte sequence for encoding "{source.upper()}": {shown}') from None
+    if "\0" in text:
+        raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    return text
+
+
+def _sequence_length(value: bytes, error: UnicodeDecodeError) -> int:
+    """As many bytes as the first one announces, as far as there are any."""
+    first = value[error.start]
+    length = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC0 else 1
+    return min(length, len(value) - error.start)
+
+
+@implements("pg_convert_to")
+def convert_to(text: str, target: str) -> bytes:
+    return _encoded(text, target)
+
+
+def _encoded(text: str, target: str) -> bytes:
+    codec = _codec(target, "destination")
+    try:
+        return text.encode(codec)
+    except UnicodeEncodeError as error:
+        shown = " ".join(f"0x{byte:02x}" for byte in text[error.start].encode())
+        raise PgError(
+            "22P05",
+            f'character with byte sequence {shown} in encoding "UTF8" has no equivalent in encoding "{target.upper()}"',
+        ) from None
+
+
+@implements("pg_convert")
+def convert(value: bytes, source: str, target: str) -> bytes:
+    return _encoded(_decoded(value, source), target)
+
+
+@implements("length_in_encoding")
+def length_in_encoding(value: bytes, source: str) -> int:
+    return len(_decoded(value, source))
+
+
+# ------------------------------------------------------------------------------------------------------------- digests
+
+
+@implements("md5_text")
+def md5_text(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@implements("md5_bytea")
+def md5_bytea(value: bytes) -> str:
+    return hashlib.md5(value, usedforsecurity=False).hexdigest()
+
+
+def _digest(name: str) -> Callable[[bytes], bytes]:
+    return lambda value: hashlib.new(name, value).digest()
+
+
+for _name in ("sha224", "sha256", "sha384", "sha512"):
+    implements(f"{_name}_bytea")(_digest(_name))
+
+
+@implements("crc32_bytea")
+def crc32(value: bytes) -> int:
+    return zlib.crc32(value)
+
+
+@implements("crc32c_bytea")
+def crc32c(value: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in value:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def _in_base(bits: int, form: str) -> Callable[[int], str]:
+    return lambda value: format(value & (1 << bits) - 1, form)
+
+
+for _bits in (32, 64):
+    implements(f"to_hex{_bits}")(_in_base(_bits, "x"))
+    implements(f"to_oct{_bits}")(_in_base(_bits, "o"))
+    implements(f"to_bin{_bits}")(_in_base(_bits, "b"))
+
+
+# --------------------------------------------------------------------------------------------------------- bit strings
+
+
+def _bitwise(name: str, word: str, function: Callable[[int, int], int]) -> None:
+    def compute(one: str, two: str) -> str:
+        if len(one) != len(two):
+            raise PgError("22026", f"cannot {word} bit strings of different sizes")
+        return f"{function(int(one, 2), int(two, 2)):0{len(one)}b}" if one else ""
+
+    implements(name)(compute)
+
+
+_bitwise("bit_and", "AND", operator.and_)
+_bitwise("bit_or", "OR", operator.or_)
+_bitwise("bitxor", "XOR", operator.xor)
+
+
+@implements("bitnot")
+def bitnot(bits: str) -> str:
+    return bits.translate({48: 49, 49: 48})
+
+
+@implements("bitshiftleft")
+def bitshiftleft(bits: str, count: int) -> str:
+    if count < 0:
+        return bitshiftright(bits, -count)
+    return bits[count:].ljust(len(bits), "0")
+
+
+@implements("bitshiftright")
+def bitshiftright(bits: str, count: int) -> str:
+    if count < 0:
+        return bitshiftleft(bits, -count)
+    return bits[: max(len(bits) - count, 0)].rjust(len(bits), "0")
+
+
+@implements("bitcat")
+def bitcat(one: str, two: str) -> str:
+    return one + two
+
+
+@implements("bitlength", "bit_length(bit)")
+def bitlength(bits: str) -> int:
+    return len(bits)
+
+
+@implements("bitoctetlength")
+def bitoctetlength(bits: str) -> int:
+    return (len(bits) + 7) // 8
+
+
+@implements("bit_bit_count")
+def bit_bit_count(bits: str) -> int:
+    return bits.count("1")
+
+
+@implements("bitsubstr_no_len")
+def bitsubstr_no_len(bits: str, start: int) -> str:
+    return bits[max(start, 1) - 1 :]
+
+
+@implements("bitsubstr")
+def bitsubstr(bits: str, start: int, length: int) -> str:
+    if length < 0:
+        raise _negative_length()
+    return bits[max(start, 1) - 1 : max(start + length - 1, 0)]
+
+
+@implements("bitposition")
+def bitposition(bits: str, part: str) -> int:
+    return bits.find(part) + 1
+
+
+@implements("bitoverlay")
+def bitoverlay(bits: str, new: str, start: int, length: int) -> str:
+    if start <= 0:
+        raise _negative_length()
+    return bits[: start - 1] + new + bits[max(start - 1 + length, 0) :]
+
+
+@implements("bitoverlay_no_len")
+def bitoverlay_no_len(bits: str, new: str, start: int) -> str:
+    return bitoverlay(bits, new, start, len(new))
+
+
+@implements("bitgetbit")
+def bitgetbit(bits: str, index: int) -> int:
+    if not 0 <= index < len(bits):
+        raise PgError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
+    return int(bits[index])
+
+
+@implements("bitsetbit")
+def bitsetbit(bits: str, index: int, new: int) -> str:
+    if not 0 <= index < len(bits):
+        raise PgError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
+    if new not in (0, 1):
+        raise PgError("22023", "new bit must be 0 or 1")
+    return bits[:index] + str(new) + bits[index + 1 :]

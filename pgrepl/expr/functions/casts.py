@@ -1,0 +1,324 @@
+"""Functions behind casts: between numbers, to and from text, and the ones that fit a value to its type's modifier."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
+from pgrepl.types.interval import Interval, fit_interval
+from pgrepl.types.numbers import to_float4
+from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
+from pgrepl.types.strings import fit_bits, truncate_name
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+@implements("i2toi4", "int28", "int48", "i2tod", "i4tod", "i8tod", "ftod", "oidtoi8")
+def _widened(value: Any) -> Any:
+    return value
+
+
+for _source in ("i2tod", "i4tod", "i8tod"):
+    implements(_source)(float)
+
+
+@implements("i4toi2")
+def i4toi2(value: int) -> int:
+    return fit_integer(value, 16)
+
+
+@implements("int82")
+def int82(value: int) -> int:
+    return fit_integer(value, 16)
+
+
+@implements("int84")
+def int84(value: int) -> int:
+    return fit_integer(value, 32)
+
+
+@implements("i8tooid")
+def i8tooid(value: int) -> int:
+    if not 0 <= value < 1 << 32:
+        raise PgError("22003", "OID out of range")
+    return value
+
+
+@implements("i2tof", "i4tof", "i8tof")
+def _to_real(value: int) -> float:
+    return to_float4(value)
+
+
+@implements("dtof")
+def dtof(value: float) -> float:
+    single = to_float4(value)
+    if math.isinf(single) and not math.isinf(value):
+        raise PgError("22003", "value out of range: overflow")
+    if single == 0.0 and value != 0.0:
+        raise PgError("22003", "value out of range: underflow")
+    return single
+
+
+def _rounded(value: float, bits: int) -> int:
+    if math.isnan(value) or math.isinf(value):
+        raise integer_out_of_range(bits)
+    return fit_integer(round(value), bits)
+
+
+implements("dtoi2", "ftoi2")(lambda value: _rounded(value, 16))
+implements("dtoi4", "ftoi4")(lambda value: _rounded(value, 32))
+implements("dtoi8", "ftoi8")(lambda value: _rounded(value, 64))
+implements("int2_numeric", "int4_numeric", "int8_numeric")(Decimal)
+
+
+def _integer_of(value: Decimal, bits: int) -> int:
+    name = {16: "smallint", 32: "integer", 64: "bigint"}[bits]
+    if value.is_nan():
+        raise PgError("0A000", f"cannot convert NaN to {name}")
+    if value.is_infinite():
+        raise PgError("0A000", f"cannot convert infinity to {name}")
+    if value.adjusted() > 20:
+        raise integer_out_of_range(bits)
+    return fit_integer(int(value.to_integral_value(rounding="ROUND_HALF_UP")), bits)
+
+
+@implements("numeric_int2")
+def numeric_int2(value: Decimal) -> int:
+    return _integer_of(value, 16)
+
+
+@implements("numeric_int4")
+def numeric_int4(value: Decimal) -> int:
+    return _integer_of(value, 32)
+
+
+@implements("numeric_int8")
+def numeric_int8(value: Decimal) -> int:
+    return _integer_of(value, 64)
+
+
+def _special_numeric(value: float) -> Decimal | None:
+    if math.isnan(value):
+        return NAN
+    if math.isinf(value):
+        return INFINITY if value > 0 else NEGATIVE_INFINITY
+    return None
+
+
+@implements("float8_numeric")
+def float8_numeric(value: float) -> Decimal:
+    return _special_numeric(value) or read_numeric(f"{value:.15g}")
+
+
+@implements("float4_numeric")
+def float4_numeric(value: float) -> Decimal:
+    return _special_numeric(value) or read_numeric(f"{value:.6g}")
+
+
+@implements("numeric_float8")
+def numeric_float8(value: Decimal) -> float:
+    result = float(value)
+    if math.isinf(result) and value.is_finite():
+        raise _float_range(value, "double precision")
+    if result == 0.0 and value:
+        raise _float_range(value, "double precision")
+    return result
+
+
+@implements("numeric_float4")
+def numeric_float4(value: Decimal) -> float:
+    result = to_float4(float(value))
+    if (math.isinf(result) and value.is_finite()) or (result == 0.0 and value):
+        raise _float_range(value, "real")
+    return result
+
+
+def _float_range(value: Decimal, typename: str) -> PgError:
+    return PgError("22003", f'"{value:f}" is out of range for type {typename}')
+
+
+@implements("int4_bool")
+def int4_bool(value: int) -> bool:
+    return value != 0
+
+
+@implements("bool_int4")
+def bool_int4(value: bool) -> int:
+    return int(value)
+
+
+@implements("numeric")
+def numeric_length(value: Decimal, typmod: int) -> Decimal:
+    return fit(value, typmod)
+
+
+# ------------------------------------------------------------------------------------------------------------- strings
+
+
+@implements("booltext")
+def booltext(value: bool) -> str:
+    return "true" if value else "false"
+
+
+@implements("varchar")
+def varchar(value: str, typmod: int, explicit: bool) -> str:
+    most = typmod - 4
+    if typmod < 4 or len(value) <= most:
+        return value
+    if not explicit and value[most:].strip(" "):
+        raise PgError("22001", f"value too long for type character varying({most})")
+    return value[:most]
+
+
+@implements("bpchar")
+def bpchar(value: str, typmod: int, explicit: bool) -> str:
+    length = typmod - 4
+    if typmod < 4:
+        return value
+    if len(value) > length:
+        if not explicit and value[length:].strip(" "):
+            raise PgError("22001", f"value too long for type character({length})")
+        return value[:length]
+    return value.ljust(length)
+
+
+@implements("text_name", "varchar_name")
+def text_name(value: str) -> str:
+    return truncate_name(value)
+
+
+@implements("bpchar_name")
+def bpchar_name(value: str) -> str:
+    return truncate_name(value).rstrip(" ")
+
+
+@implements("name_text")
+def name_text(value: str) -> str:
+    return value
+
+
+@implements("name_bpchar")
+def name_bpchar(value: str) -> str:
+    return value
+
+
+@implements("rtrim1")
+def bpchar_text(value: str) -> str:
+    return value.rstrip(" ")
+
+
+@implements("char_text", "char_bpchar")
+def char_text(value: str) -> str:
+    from pgrepl.types.strings import write_char
+
+    return write_char(value)
+
+
+@implements("text_char")
+def text_char(value: str) -> str:
+    from pgrepl.types.strings import read_char
+
+    return read_char(value)
+
+
+@implements("chartoi4")
+def chartoi4(value: str) -> int:
+    code = ord(value)
+    return code - 256 if code > 127 else code
+
+
+@implements("i4tochar")
+def i4tochar(value: int) -> str:
+    if not -128 <= value <= 127:
+        raise PgError("22003", '"char" out of range')
+    return chr(value & 0xFF)
+
+
+# ------------------------------------------------------------------------------------------------- bits, times, others
+
+
+@implements("bit")
+def bit(value: str, typmod: int, explicit: bool) -> str:
+    if typmod <= 0 or len(value) == typmod:
+        return value
+    if not explicit:
+        return fit_bits(value, typmod, varying=False)
+    return value[:typmod].ljust(typmod, "0")
+
+
+@implements("varbit")
+def varbit(value: str, typmod: int, explicit: bool) -> str:
+    if typmod <= 0 or len(value) <= typmod:
+        return value
+    return value[:typmod] if explicit else fit_bits(value, typmod, varying=True)
+
+
+@implements("bitfromint4")
+def bitfromint4(value: int, typmod: int) -> str:
+    return _bits_of(value, typmod)
+
+
+@implements("bitfromint8")
+def bitfromint8(value: int, typmod: int) -> str:
+    return _bits_of(value, typmod)
+
+
+def _bits_of(value: int, typmod: int) -> str:
+    length = max(typmod, 1)
+    return f"{value & (1 << length) - 1:0{length}b}"
+
+
+def _signed_bits(value: str, bits: int) -> int:
+    if len(value) > bits:
+        raise integer_out_of_range(bits)
+    number = int(value or "0", 2)
+    return number - (1 << bits) if len(value) == bits and value[0] == "1" else number
+
+
+implements("bittoint4")(lambda value: _signed_bits(value, 32))
+implements("bittoint8")(lambda value: _signed_bits(value, 64))
+
+
+@implements("interval_scale")
+def interval_scale(value: Interval, typmod: int) -> Interval:
+    return fit_interval(value, typmod)
+
+
+@implements("time_scale")
+def time_scale(value: int, typmod: int) -> int:
+    from pgrepl.types.datetime import fit_time
+
+    return fit_time(value, typmod)
+
+
+@implements("timetz_scale")
+def timetz_scale(value: Any, typmod: int) -> Any:
+    from pgrepl.types.datetime import TimeTz, fit_time
+
+    return TimeTz(fit_time(value.usecs, typmod), value.zone)
+
+
+@implements("timestamp_scale", "timestamptz_scale")
+def timestamp_scale(value: int, typmod: int) -> int:
+    from pgrepl.types.datetime import fit_timestamp
+
+    return fit_timestamp(value, typmod)
+
+
+@implements("xid8toxid")
+def xid8toxid(value: int) -> int:
+    return value & 0xFFFFFFFF
+
+
+@implements("text_regclass", context=True)
+def text_regclass(call: Call, value: str) -> int:
+    from pgrepl.types import oids
+    from pgrepl.types.text import read_text
+
+    found: int = read_text(value, oids.REGCLASS, -1, call.style)
+    return found

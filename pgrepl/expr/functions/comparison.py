@@ -1,0 +1,224 @@
+"""= <> < <= > >= of all types, their btree support functions, and the larger or smaller of two values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.expr.values import (
+    Compare,
+    bpchar_key,
+    compare_arrays,
+    compare_records,
+    comparer,
+    equal_arrays,
+    float_key,
+    hashable,
+    interval_key,
+    numeric_key,
+    order_key,
+    timetz_key,
+)
+from pgrepl.types import oids
+from pgrepl.types.dates import INFINITY, USECS_PER_DAY
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def _order(a: Any, b: Any) -> int:
+    return -1 if a < b else 1 if a > b else 0
+
+
+def _natural(*names: str, joint: str = "") -> None:
+    """Types whose Python values compare as PostgreSQL compares them."""
+    for name in names:
+        for word, function in _OPERATORS.items():
+            implements(f"{name}{joint}{word}")(function)
+
+
+def _keyed(name: str, key: Callable[[Any], Any], joint: str = "") -> None:
+    def make(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        return lambda a, b: function(key(a), key(b))
+
+    for word, function in _OPERATORS.items():
+        implements(f"{name}{joint}{word}")(make(function))
+
+
+_natural("int2", "int4", "int8", "int24", "int28", "int42", "int48", "int82", "int84", "oid", "bool", "char", "name")
+_natural("bytea", "bit", "tid", "xid8")
+_natural("text", "date", "time", "timestamp", "pg_lsn", "uuid", "macaddr", "macaddr8", joint="_")
+for _name in ("textname", "nametext"):
+    for _word, _function in _OPERATORS.items():
+        first, second = ("text", "name") if _name == "textname" else ("name", "text")
+        implements(f"{first}{_word}{second}")(_function)
+implements("texteq", "xideq", "cideq", "aclitem_eq")(operator.eq)
+implements("textne", "xidneq")(operator.ne)
+for _name in ("float4", "float8", "float48", "float84"):
+    _keyed(_name, float_key)
+_keyed("numeric", numeric_key, "_")
+_keyed("interval", interval_key, "_")
+_keyed("timetz", timetz_key, "_")
+_keyed("bpchar", bpchar_key)
+_keyed("jsonb", order_key(oids.JSONB) or hashable, "_")
+_keyed("network", order_key(oids.INET) or hashable, "_")
+_keyed("oidvector", order_key(oids.OIDVECTOR) or hashable)
+
+for _name in ("text_pattern", "bpchar_pattern"):
+    for _word in ("lt", "le", "gt", "ge"):
+        _pattern = _OPERATORS[_word]
+        if _name.startswith("text"):
+            implements(f"{_name}_{_word}")(_pattern)
+        else:
+            implements(f"{_name}_{_word}")(lambda a, b, f=_pattern: f(bpchar_key(a), bpchar_key(b)))
+
+
+def _compared(name: str, compare: Compare) -> None:
+    def make(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        return lambda a, b: function(compare(a, b), 0)
+
+    for word, function in _OPERATORS.items():
+        implements(f"{name}_{word}")(make(function))
+
+
+def _ranges(a: Any, b: Any) -> int:
+    from pgrepl.types.ranges import compare_ranges
+
+    return compare_ranges(a, b)
+
+
+def _multiranges(a: Any, b: Any) -> int:
+    from pgrepl.types.ranges import compare_multiranges
+
+    return compare_multiranges(a, b)
+
+
+_compared("array", compare_arrays)
+_compared("record", compare_records)
+_compared("record_image", compare_records)
+_compared("range", _ranges)
+_compared("multirange", _multiranges)
+implements("array_eq")(equal_arrays)
+implements("array_ne")(lambda a, b: not equal_arrays(a, b))
+
+# Support functions of operator classes: -1, 0, 1.
+for _name in (
+    "int2",
+    "int4",
+    "int8",
+    "int24",
+    "int28",
+    "int42",
+    "int48",
+    "int82",
+    "int84",
+    "oid",
+    "bool",
+    "char",
+    "name",
+):
+    implements(f"bt{_name}cmp")(_order)
+for _name in ("bttextcmp", "btnametextcmp", "bttextnamecmp", "bttidcmp", "byteacmp", "bitcmp", "xid8cmp"):
+    implements(_name)(_order)
+for _name in ("date_cmp", "time_cmp", "timestamp_cmp", "uuid_cmp", "pg_lsn_cmp", "macaddr_cmp", "macaddr8_cmp"):
+    implements(_name)(_order)
+implements("bttext_pattern_cmp")(_order)
+for _name, _typoid in (
+    ("btfloat4cmp", oids.FLOAT4),
+    ("btfloat8cmp", oids.FLOAT8),
+    ("btfloat48cmp", oids.FLOAT8),
+    ("btfloat84cmp", oids.FLOAT8),
+    ("numeric_cmp", oids.NUMERIC),
+    ("interval_cmp", oids.INTERVAL),
+    ("timetz_cmp", oids.TIMETZ),
+    ("bpcharcmp", oids.BPCHAR),
+    ("btbpchar_pattern_cmp", oids.BPCHAR),
+    ("jsonb_cmp", oids.JSONB),
+    ("network_cmp", oids.INET),
+    ("btoidvectorcmp", oids.OIDVECTOR),
+):
+    implements(_name)(comparer(_typoid))
+implements("btarraycmp")(compare_arrays)
+implements("btrecordcmp", "btrecordimagecmp")(compare_records)
+implements("range_cmp")(_ranges)
+implements("multirange_cmp")(_multiranges)
+
+
+def _date_as_timestamp(days: int) -> int:
+    return days if abs(days) == INFINITY else days * USECS_PER_DAY
+
+
+def _utc(call: Call, local: int) -> int:
+    """A timestamp read in the session's time zone."""
+    from pgrepl.expr.functions.datetime import timestamp_to_timestamptz
+
+    return local if abs(local) == INFINITY else timestamp_to_timestamptz(call, local)
+
+
+_TIMES: dict[str, Callable[[Call, int], int]] = {
+    "date": lambda call, days: _date_as_timestamp(days),
+    "timestamp": lambda call, value: value,
+    "timestamptz": lambda call, value: value,
+}
+
+
+def _cross(left: str, right: str) -> None:
+    """Dates and timestamps with and without zone: the coarser or zoneless side is converted."""
+    zoned = "timestamptz" in (left, right)
+
+    def side(kind: str) -> Callable[[Call, int], int]:
+        convert = _TIMES[kind]
+        if zoned and kind != "timestamptz":
+            return lambda call, value: _utc(call, convert(call, value))
+        return convert
+
+    one, two = side(left), side(right)
+
+    def make(function: Callable[[Any, Any], Any]) -> Callable[[Call, int, int], Any]:
+        return lambda call, a, b: function(one(call, a), two(call, b))
+
+    for word, function in {**_OPERATORS, "cmp": _order}.items():
+        implements(f"{left}_{word}_{right}", context=True)(make(function))
+
+
+for _left, _right in (
+    ("date", "timestamp"),
+    ("date", "timestamptz"),
+    ("timestamp", "date"),
+    ("timestamp", "timestamptz"),
+    ("timestamptz", "date"),
+    ("timestamptz", "timestamp"),
+):
+    _cross(_left, _right)
+
+
+def _extremes(name: str, key: Callable[[Any], Any] | None, joint: str = "_") -> None:
+    if key is None:
+        implements(f"{name}{joint}larger")(lambda a, b: a if a > b else b)
+        implements(f"{name}{joint}smaller")(lambda a, b: a if a < b else b)
+    else:
+        implements(f"{name}{joint}larger")(lambda a, b: a if key(a) > key(b) else b)
+        implements(f"{name}{joint}smaller")(lambda a, b: a if key(a) < key(b) else b)
+
+
+for _name in ("int2", "int4", "int8", "oid"):
+    _extremes(_name, None, "")
+for _name in ("text", "date", "time", "timestamp", "pg_lsn"):
+    _extremes(_name, None)
+for _name in ("float4", "float8"):
+    _extremes(_name, float_key, "")
+_extremes("numeric", numeric_key)
+_extremes("interval", interval_key)
+_extremes("timetz", timetz_key)
+_extremes("bpchar", bpchar_key)
+_extremes("network", order_key(oids.INET))
+_extremes("array", order_key(oids.ANYARRAY))

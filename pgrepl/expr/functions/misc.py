@@ -1,0 +1,149 @@
+"""What is left: uuid, booleans, names of types, NULL counting, checks of input, sleeping."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+from uuid import UUID
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.interval import Interval
+from pgrepl.types.names import format_type
+
+
+@implements("gen_random_uuid")
+def gen_random_uuid() -> UUID:
+    return UUID(bytes=secrets.token_bytes(16), version=4)
+
+
+def _is_rfc(value: UUID) -> bool:
+    return value.bytes[8] & 0xC0 == 0x80
+
+
+@implements("uuid_extract_version")
+def uuid_extract_version(value: UUID) -> int | None:
+    return value.bytes[6] >> 4 if _is_rfc(value) else None
+
+
+@implements("uuid_extract_timestamp")
+def uuid_extract_timestamp(value: UUID) -> int | None:
+    """Of version 1: hundreds of nanoseconds since the Gregorian calendar began."""
+    if not _is_rfc(value) or value.bytes[6] >> 4 != 1:
+        return None
+    usecs = value.time // 10
+    return usecs - (2451545 - 2299161) * 86_400_000_000
+
+
+@implements("booland_statefunc")
+def booland_statefunc(a: bool, b: bool) -> bool:
+    return a and b
+
+
+@implements("boolor_statefunc")
+def boolor_statefunc(a: bool, b: bool) -> bool:
+    return a or b
+
+
+def _arguments(call: Call, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if not call.variadic:
+        return values
+    (array,) = values
+    return None if array is None else array.items
+
+
+@implements("pg_num_nulls", context=True)
+def pg_num_nulls(call: Call, *values: Any) -> int | None:
+    given = _arguments(call, values)
+    return None if given is None else sum(value is None for value in given)
+
+
+@implements("pg_num_nonnulls", context=True)
+def pg_num_nonnulls(call: Call, *values: Any) -> int | None:
+    given = _arguments(call, values)
+    return None if given is None else sum(value is not None for value in given)
+
+
+@implements("pg_typeof", context=True)
+def pg_typeof(call: Call, value: Any) -> int:
+    return call.argtypes[0]
+
+
+@implements("pg_basetype")
+def pg_basetype(typoid: int) -> int | None:
+    from pgrepl.types.builtin import base_type, type_by_oid
+
+    return base_type(typoid) if type_by_oid(typoid) is not None else None
+
+
+@implements("format_type")
+def format_type_(typoid: int | None, typmod: int | None) -> str | None:
+    return None if typoid is None else format_type(typoid, typmod)
+
+
+@implements("oidvectortypes")
+def oidvectortypes(vector: PgArray) -> str:
+    return ", ".join(format_type(typoid) for typoid in vector.items)
+
+
+def _input_error(call: Call, text: str, name: str) -> PgError | None:
+    from pgrepl.types.builtin import type_by_name
+    from pgrepl.types.text import read_text
+
+    typmod = -1
+    if call.context.has_session or call.style.lookup is not None:
+        typoid = read_text(name, oids.REGTYPE, -1, call.style)
+    else:
+        row = type_by_name(name)
+        if row is None:
+            raise PgError("42704", f'type "{name}" does not exist')
+        typoid = row.oid
+    try:
+        read_text(text, typoid, typmod, call.style)
+    except PgError as error:
+        return error
+    return None
+
+
+@implements("pg_input_is_valid", context=True)
+def pg_input_is_valid(call: Call, text: str, name: str) -> bool:
+    return _input_error(call, text, name) is None
+
+
+@implements("pg_input_error_info", context=True)
+def pg_input_error_info(call: Call, text: str, name: str) -> tuple[str | None, ...]:
+    error = _input_error(call, text, name)
+    if error is None:
+        return (None, None, None, None)
+    report = error.report
+    return report.message, report.detail, report.hint, report.sqlstate
+
+
+@implements("pg_sleep")
+def pg_sleep(seconds: float) -> str:
+    time.sleep(max(seconds, 0.0))
+    return ""
+
+
+@implements("pg_sleep_for(interval)")
+def pg_sleep_for(span: Interval) -> str:
+    days = span.months * 30 + span.days
+    return pg_sleep(days * 86400 + span.usecs / 1_000_000)
+
+
+@implements("pg_size_pretty")
+def pg_size_pretty(size: int) -> str:
+    """Steps of 1024, from 10 kB on, rounded half up."""
+    if abs(size) < 10 * 1024:
+        return f"{size} bytes"
+    shown = size // 512 if size >= 0 else -(-size // 512)
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        if abs(shown) < 20 * 1024 - 1 or unit == "PB":
+            half = (abs(shown) + 1) // 2
+            return f"{half if shown >= 0 else -half} {unit}"
+        shown = shown // 1024 if shown >= 0 else -(-shown // 1024)
+    raise AssertionError(size)

@@ -1,0 +1,213 @@
+"""Order and equality of values, by type: what the default btree and hash operator classes say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cache, cmp_to_key
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.dates import USECS_PER_DAY, USECS_PER_SEC
+from pgrepl.types.names import format_type
+
+Compare = Callable[[Any, Any], int]
+Key = Callable[[Any], Any]
+
+
+def float_key(value: float) -> tuple[bool, float]:
+    """NaN is above all and equal to itself."""
+    return (True, 0.0) if value != value else (False, value)
+
+
+def numeric_key(value: Decimal) -> tuple[bool, Decimal]:
+    return (True, Decimal(0)) if value.is_nan() else (False, value)
+
+
+def interval_key(value: tuple[int, int, int]) -> int:
+    """A month counts as 30 days, as interval_cmp_value does."""
+    months, days, usecs = value
+    return (months * 30 + days) * USECS_PER_DAY + usecs
+
+
+def timetz_key(value: tuple[int, int]) -> tuple[int, int]:
+    return value[0] + value[1] * USECS_PER_SEC, value[1]
+
+
+def bpchar_key(value: str) -> str:
+    return value.rstrip(" ")
+
+
+def _vector_key(value: PgArray) -> tuple[int, tuple[Any, ...]]:
+    return len(value.items), value.items
+
+
+def _jsonb_key(value: str) -> Any:
+    from pgrepl.types.json import parse_tree
+
+    return _json_order(parse_tree(value), True)
+
+
+def _json_order(tree: Any, top: bool = False) -> tuple[Any, ...]:
+    """object > array > boolean > number > string > null; more members first, then member by member."""
+    if tree is None:
+        return (1,)
+    if isinstance(tree, str):
+        return 2, tree
+    if isinstance(tree, bool):
+        return 4, tree
+    if isinstance(tree, Decimal):
+        return 3, tree
+    if isinstance(tree, list):
+        if top and not tree:
+            return (0,)  # an old quirk: the empty array is below everything
+        return 5, len(tree), tuple(_json_order(item) for item in tree)
+    return 6, len(tree), tuple((key, _json_order(item)) for key, item in tree.items())
+
+
+def _network_key(value: str) -> Any:
+    from pgrepl.types.network import network_key
+
+    return network_key(value)
+
+
+_KEYS: dict[int, Key] = {
+    oids.FLOAT4: float_key,
+    oids.FLOAT8: float_key,
+    oids.NUMERIC: numeric_key,
+    oids.INTERVAL: interval_key,
+    oids.TIMETZ: timetz_key,
+    oids.BPCHAR: bpchar_key,
+    oids.OIDVECTOR: _vector_key,
+    oids.INT2VECTOR: _vector_key,
+    oids.JSONB: _jsonb_key,
+    oids.INET: _network_key,
+    oids.CIDR: _network_key,
+}
+_NATURAL = frozenset(
+    {
+        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.NAME, oids.TEXT, oids.VARCHAR, oids.CHAR, oids.BYTEA,
+        oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.UUID, oids.PG_LSN, oids.XID, oids.XID8, oids.CID,
+        oids.TID, oids.BIT, oids.VARBIT, oids.UNKNOWN, oids.MACADDR, oids.MACADDR8, oids.REGPROC, oids.REGPROCEDURE,
+        oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE, oids.CSTRING,
+        oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
+    }
+)  # fmt: skip
+
+
+def order_key(typoid: int) -> Key | None:
+    """A function whose results Python orders as the type orders its values. None: the values themselves."""
+    key = _KEYS.get(typoid)
+    if key is not None or typoid in _NATURAL:
+        return key
+    compare = comparer(typoid)
+    return cmp_to_key(compare)
+
+
+@cache
+def comparer(typoid: int) -> Compare:
+    """-1, 0 or 1 for two values that are not NULL."""
+    key = _KEYS.get(typoid)
+    if key is not None:
+        return lambda a, b: _order(key(a), key(b))
+    if typoid in _NATURAL:
+        return _order
+    if element_type(typoid) or typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
+        return compare_arrays
+    row = type_by_oid(typoid)
+    if row is None or typoid == oids.RECORD or row.typtype == "c":
+        return compare_records
+    if row.typtype == "d":
+        return comparer(row.basetype)
+    if row.typtype in ("r", "m"):
+        from pgrepl.types.ranges import compare_multiranges, compare_ranges
+
+        return compare_ranges if row.typtype == "r" else compare_multiranges
+    raise PgError("42883", f"could not identify a comparison function for type {format_type(typoid)}")
+
+
+def _order(a: Any, b: Any) -> int:
+    return -1 if a < b else 1 if a > b else 0
+
+
+def compare_nullable(compare: Compare, a: Any, b: Any) -> int:
+    """NULL after everything, equal to NULL."""
+    if a is None or b is None:
+        return int(a is None) - int(b is None)
+    return compare(a, b)
+
+
+def compare_arrays(a: PgArray, b: PgArray) -> int:
+    """As array_cmp does: elements first, then their number, then the shape."""
+    if a.elemtype != b.elemtype:
+        raise PgError("42804", "cannot compare arrays of different element types")
+    compare = comparer(a.elemtype)
+    for x, y in zip(a.items, b.items, strict=False):
+        found = compare_nullable(compare, x, y)
+        if found:
+            return found
+    return _order((len(a.items), len(a.dims), a.dims), (len(b.items), len(b.dims), b.dims))
+
+
+def equal_arrays(a: PgArray, b: PgArray) -> bool:
+    """As array_eq does: lower bounds count too."""
+    return (a.dims, a.lbounds) == (b.dims, b.lbounds) and compare_arrays(a, b) == 0
+
+
+def compare_records(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """As record_cmp does."""
+    for number, (x, y) in enumerate(zip(a, b, strict=False), 1):
+        left, right = _field_type(a, number - 1), _field_type(b, number - 1)
+        if left and right and left != right:
+            message = (
+                f"cannot compare dissimilar column types {format_type(left)} and {format_type(right)} "
+                f"at record column {number}"
+            )
+            raise PgError("42804", message)
+        found = compare_nullable(comparer(left) if left else _order, x, y)
+        if found:
+            return found
+    if len(a) != len(b):
+        raise PgError("42804", "cannot compare record types with different numbers of columns")
+    return 0
+
+
+def _field_type(record: tuple[Any, ...], number: int) -> int:
+    types = getattr(record, "types", ())
+    return types[number] if types else 0
+
+
+def hashable(value: Any) -> Any:
+    """A Python object that is equal exactly when the values are."""
+    if isinstance(value, float):
+        return "NaN" if value != value else value
+    if isinstance(value, Decimal):
+        return "NaN" if value.is_nan() else value
+    if isinstance(value, str):
+        if type(value) is not str and any(digit in value for digit in "0123456789"):
+            return _jsonb_key(value)
+        return value
+    if isinstance(value, tuple):
+        if type(value).__name__ == "Interval":
+            return interval_key(value)  # type: ignore[arg-type]
+        return tuple([hashable(item) for item in value])
+    if isinstance(value, PgArray):
+        return value.dims, value.lbounds, tuple([hashable(item) for item in value.items])
+    return value
+
+
+def sorted_values(rows: Sequence[Any], types: Sequence[int]) -> list[Any]:
+    """Items whose first member is a row of values, in the order of those values; NULLs last."""
+    compares = [comparer(typoid) for typoid in types]
+
+    def order(a: Any, b: Any) -> int:
+        for compare, x, y in zip(compares, a[0], b[0], strict=False):
+            found = compare_nullable(compare, x, y)
+            if found:
+                return found
+        return 0
+
+    return sorted(rows, key=cmp_to_key(order))
