@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog import classes, tables
-from pgrepl.catalog.acl import parse_acl
 from pgrepl.catalog.classes import FIRST_NORMAL_OID, ObjectAddress
 from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.store import NOT_NULL, rows
@@ -76,7 +75,8 @@ def _mentions(stored: Sequence[str], role: int, owner: int) -> bool:
     """Is the role in the list as somebody other than the owner?"""
     if role == owner:
         return False
-    return any(role in (item.grantee, item.grantor) for item in parse_acl(stored) or ())
+    grantee, grantor = f"{role}=", f"/{role}"
+    return any(item.startswith(grantee) or item.endswith(grantor) for item in stored)
 
 
 def check_not_pinned(role: int, session: Session) -> None:

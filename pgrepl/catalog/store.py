@@ -47,11 +47,22 @@ def new_oid(session: Session) -> int:
 
 def rows(session: Session, table: Table, **eq: Any) -> list[Row]:
     """The rows whose columns equal the given values; a tuple, list or set stands for any of its members."""
+    return list(_remembered(session, table, eq))
+
+
+def one(session: Session, table: Table, **eq: Any) -> Row | None:
+    """The first such row, or None."""
+    found = _remembered(session, table, eq)
+    return found[0] if found else None
+
+
+def _remembered(session: Session, table: Table, eq: dict[str, Any]) -> list[Row]:
+    """What the session has read already, or reads now."""
     session.transaction.require_read()
     memory = session.memory.get(table.name)
     if memory is None:
         memory = session.memory[table.name] = {}
-    key = tuple(sorted(eq.items())) if len(eq) > 1 else tuple(eq.items())
+    key = tuple(eq.items())
     try:
         known = memory.get(key)
     except TypeError:  # a list or a set among the values
@@ -60,13 +71,7 @@ def rows(session: Session, table: Table, **eq: Any) -> list[Row]:
         if len(memory) >= _REMEMBERED:
             memory.clear()
         known = memory[key] = _read(session, table, eq)
-    return list(known)
-
-
-def one(session: Session, table: Table, **eq: Any) -> Row | None:
-    """The first such row, or None."""
-    found = rows(session, table, **eq)
-    return found[0] if found else None
+    return known
 
 
 def insert(session: Session, table: Table, **values: Any) -> None:

@@ -72,10 +72,9 @@ def _table(
     *spec: tuple[str, type[TypeEngine[Any]] | TypeEngine[Any]],
     versioned: bool = False,
     indexes: tuple[tuple[str, ...], ...] = (),
-    where: tuple[str, str] | None = None,
+    acl: str | None = None,
 ) -> Table:
-    """A system table. `key` is unique among the current rows; `where` is one more index, on its first column, of the
-    rows whose second is not NULL."""
+    """A system table. `key` is unique among the current rows; the few rows that have an `acl` are found quickly."""
     info = {"versioned": versioned, "key": key}
     current = "end_snapshot IS NULL" if versioned else None
 
@@ -92,8 +91,8 @@ def _table(
             _index(f"{name}_key", table, key, current, unique=True)
         for number, names in enumerate(indexes, 1):
             _index(f"{name}_ix{number}", table, names, current)
-        if where is not None:
-            _index(f"{name}_{where[1]}", table, where[:1], f"{where[1]} IS NOT NULL AND {current}")
+        if acl is not None:
+            _index(f"{name}_acl", table, ("end_snapshot",), f"{acl} IS NOT NULL AND {current}")
 
     later = _Later(name, info, make, index)
     _all.append(later)
@@ -142,11 +141,12 @@ pg_auth_members = _table(
     "pg_auth_members", ("oid",),
     ("oid", Oid), ("roleid", Oid), ("member", Oid), ("grantor", Oid), ("admin_option", Boolean),
     ("inherit_option", Boolean), ("set_option", Boolean),
-    indexes=(("member",), ("roleid",)),
+    indexes=(("member",), ("roleid",), ("grantor",)),
 )  # fmt: skip
 pg_db_role_setting = _table(
     "pg_db_role_setting", ("setdatabase", "setrole"),
     ("setdatabase", Oid), ("setrole", Oid), ("setconfig", Json),
+    indexes=(("setrole",),),
 )  # fmt: skip
 pg_database = _table(
     "pg_database", ("oid",),
@@ -158,7 +158,7 @@ pg_database = _table(
 pg_namespace = _table(
     "pg_namespace", ("datid", "oid"),
     ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", Json),
-    versioned=True, indexes=(("datid", "nspname"),),
+    versioned=True, indexes=(("datid", "nspname"), ("nspowner",)),
 )  # fmt: skip
 
 # --- relations ----------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ pg_class = _table(
     ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", Json),
     ("reloptions", Json), ("relpartbound", Json),
     versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
-    where=("oid", "relacl"),
+    acl="relacl",
 )  # fmt: skip
 pg_attribute = _table(
     "pg_attribute", ("attrelid", "attnum"),
@@ -182,7 +182,7 @@ pg_attribute = _table(
     ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
     ("attacl", Json), ("attoptions", Json),
     ("attmissingval", Json),
-    versioned=True, where=("attrelid", "attacl"),
+    versioned=True, acl="attacl",
 )  # fmt: skip
 pg_attrdef = _table(
     "pg_attrdef", ("oid",),
@@ -197,7 +197,8 @@ pg_constraint = _table(
     ("confrelid", Oid), ("confupdtype", String(1)), ("confdeltype", String(1)), ("confmatchtype", String(1)),
     ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", Json),
     ("confkey", Json), ("confdelsetcols", Json), ("conbin", Json),
-    versioned=True, indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",)),
+    versioned=True,
+    indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",), ("connamespace", "conname")),
 )  # fmt: skip
 pg_index = _table(
     "pg_index", ("indexrelid",),
