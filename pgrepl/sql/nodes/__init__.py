@@ -2,13 +2,31 @@
 
 Names follow PostgreSQL's parsenodes.h where it has one, so that a rule found there can be found here. `location` is the
 0-based character offset in the statement's text (-1: nowhere). Sequences are tuples, optional parts are None.
+
+A family is imported when the first of its names is asked for: who only prints an expression needs no CREATE TABLE.
 """
 
-from pgrepl.sql.nodes.dml import *  # noqa: F403
-from pgrepl.sql.nodes.expr import *  # noqa: F403
-from pgrepl.sql.nodes.publication import *  # noqa: F403
-from pgrepl.sql.nodes.role import *  # noqa: F403
-from pgrepl.sql.nodes.select import *  # noqa: F403
-from pgrepl.sql.nodes.subscription import *  # noqa: F403
-from pgrepl.sql.nodes.table import *  # noqa: F403
-from pgrepl.sql.nodes.utility import *  # noqa: F403
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgrepl.sql.nodes.dml import *  # noqa: F403
+    from pgrepl.sql.nodes.expr import *  # noqa: F403
+    from pgrepl.sql.nodes.publication import *  # noqa: F403
+    from pgrepl.sql.nodes.role import *  # noqa: F403
+    from pgrepl.sql.nodes.select import *  # noqa: F403
+    from pgrepl.sql.nodes.subscription import *  # noqa: F403
+    from pgrepl.sql.nodes.table import *  # noqa: F403
+    from pgrepl.sql.nodes.utility import *  # noqa: F403
+
+_FAMILIES = ("expr", "select", "utility", "publication", "subscription", "role", "dml", "table")
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for family in _FAMILIES:
+            module = import_module(f"{__name__}.{family}")
+            if hasattr(module, name):
+                found = globals()[name] = getattr(module, name)
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
