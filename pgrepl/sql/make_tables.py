@@ -24,7 +24,6 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
-from pgrepl.sql.scanner import SINGLE
 from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, pack
 
 GRAMMAR = next(
@@ -75,18 +74,11 @@ def keyword_rules() -> str:
     for kind, rule in _KEYWORD_RULES.items():
         lines.append(_choice(rule, (word for word, of in KEYWORDS.items() if of is kind)))
     lines.append(_choice("bare_label_keyword", (word for word in KEYWORDS if word not in AS_LABEL)))
-    lines.append("any_token: " + "\n  | ".join(_any_tokens()))
     return "\n".join(lines) + "\n"
 
 
 def _choice(rule: str, words: Any) -> str:
     return f"!{rule}: " + "\n  | ".join(f'"{word.upper()}"' for word in words)
-
-
-def _any_tokens() -> list[str]:
-    """Every token but the semicolon, as the grammar writes it."""
-    literals = {terminal: f'"{character}"' for character, terminal in SINGLE.items()}
-    return [literals.get(terminal, terminal) for terminal in sorted(TERMINALS - {"SEMICOLON"})]
 
 
 def fingerprint(text: str) -> str:
