@@ -9,8 +9,8 @@ from pgrepl.catalog.acl import Kind, check_owner, has_privilege
 from pgrepl.catalog.classes import PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL, ObjectAddress
 from pgrepl.catalog.publication import is_schema_publication, publication_by_name, publication_or_none
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
-from pgrepl.catalog.store import delete, one, update
-from pgrepl.commands.base import Result, acts, drop_objects, removes
+from pgrepl.catalog.store import Row, delete, one, update
+from pgrepl.commands.base import Result, acts, drop_objects, owners, removes
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterOwnerStmt, DropStmt, ObjectType, RenameStmt
 
@@ -59,13 +59,22 @@ def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterPublicationOwner."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
-    row = publication_by_name(session, name)
+    _change_owner(session, publication_by_name(session, name), owner)
+    return Result("ALTER PUBLICATION")
+
+
+@owners(PG_PUBLICATION)
+def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
+    _change_owner(session, one(session, tables.pg_publication, oid=oid), new_owner)
+
+
+def _change_owner(session: Session, row: Row, owner: int) -> None:
+    """As AlterPublicationOwner_internal."""
     if row.pubowner != owner:
         if not is_superuser(session):
-            check_owner(session, "publication", name, row.pubowner)
-            _check_new_owner(session, name, row.oid, row.puballtables, owner)
+            check_owner(session, "publication", row.pubname, row.pubowner)
+            _check_new_owner(session, row.pubname, row.oid, row.puballtables, owner)
         update(session, tables.pg_publication, {"oid": row.oid}, pubowner=owner)
-    return Result("ALTER PUBLICATION")
 
 
 def _check_new_owner(session: Session, name: str, pubid: int, all_tables: bool, owner: int) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
+from pgrepl.catalog.classes import PG_SUBSCRIPTION
 from pgrepl.catalog.roles import check_can_set_role, resolve_role
-from pgrepl.catalog.store import update
-from pgrepl.commands.base import Result, acts
+from pgrepl.catalog.store import Row, one, update
+from pgrepl.commands.base import Result, acts, owners
 from pgrepl.commands.subscription.rights import (
     check_create_on_database,
     check_password_exemption,
@@ -40,11 +41,20 @@ def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterSubscriptionOwner: the present user needs CREATE on the database, the new owner nothing."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
-    subscription = catalog.subscription_by_name(session, name)
+    _change_owner(session, catalog.subscription_by_name(session, name), owner)
+    return Result("ALTER SUBSCRIPTION")
+
+
+@owners(PG_SUBSCRIPTION)
+def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
+    _change_owner(session, one(session, tables.pg_subscription, oid=oid), new_owner)
+
+
+def _change_owner(session: Session, subscription: Row, owner: int) -> None:
+    """As AlterSubscriptionOwner_internal."""
     if subscription.subowner != owner:
         check_subscription_owner(session, subscription)
         check_password_exemption(session, subscription.subpasswordrequired)
         check_can_set_role(session, session.role, owner)
         check_create_on_database(session)
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subowner=owner)
-    return Result("ALTER SUBSCRIPTION")
