@@ -40,13 +40,17 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     if stmt.relation.persistence == "u":
         raise PgError("42601", "views cannot be unlogged because they do not have storage")
     columns = _columns(query)
-    namespace, persistence = creation_schema(session, replace(stmt.relation, location=-1), what="VIEW")
+    namespace, persistence = creation_schema(session, replace(stmt.relation, location=-1))
     existing = oid_in_schema(session, namespace, stmt.relation.name)
     if existing is not None and stmt.replace:
         _replace(session, relation(session, existing), query, columns, options)
         return Result("CREATE VIEW")
     texts = storage.transform(None, options)
     storage.validate(texts, storage.VIEW)
+    names = [column.name for column in columns]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise PgError("42701", f'column "{name}" specified more than once')
     finish(session, columns)
     oid = create_relation(session, stmt.relation.name, namespace, "v", columns, persistence=persistence, options=texts)
     _store_rule(session, oid, query)

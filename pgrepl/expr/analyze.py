@@ -41,8 +41,6 @@ from pgrepl.types.names import time_precision
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_INT4_MAX, _INT8_MAX = 2**31 - 1, 2**63 - 1
-
 
 def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
     """The meaning of an expression in its place, collations settled."""
@@ -95,8 +93,6 @@ def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
 def _(node: nodes.AConst, scope: Scope) -> Expr:
     """As make_const does: a number is of the narrowest of integer, bigint and numeric; a string is of no type yet."""
     kind, value, location = node.kind, node.value, node.location
-    if kind is AConstKind.INTEGER:
-        return Const(oids.INT4, value=value, location=location)
     if kind is AConstKind.BOOLEAN:
         return Const(oids.BOOL, value=value, location=location)
     if kind is AConstKind.NULL:
@@ -104,22 +100,21 @@ def _(node: nodes.AConst, scope: Scope) -> Expr:
     if kind is AConstKind.STRING:
         return Const(oids.UNKNOWN, value=value, location=location)
     text = str(value)
+    number = _integer(text) if kind is not AConstKind.BITSTRING else None
+    if number is not None:
+        for typoid, bits in ((oids.INT4, 31), (oids.INT8, 63)):
+            if -(2**bits) <= number < 2**bits:
+                return Const(typoid, value=number, location=location)
+    typoid = oids.BIT if kind is AConstKind.BITSTRING else oids.NUMERIC
     try:
-        if kind is AConstKind.BITSTRING:
-            return Const(oids.BIT, value=lookup.read_value(scope.session, text, oids.BIT, -1), location=location)
-        number = _integer(text)
-        if number is not None and number <= _INT8_MAX:
-            typoid = oids.INT4 if number <= _INT4_MAX else oids.INT8
-            return Const(typoid, value=number, location=location)
-        value = lookup.read_value(scope.session, text, oids.NUMERIC, -1)
-        return Const(oids.NUMERIC, value=value, location=location)
+        return Const(typoid, value=lookup.read_value(scope.session, text, typoid, -1), location=location)
     except PgError as error:
         raise error.at(location) from None
 
 
 def _integer(text: str) -> int | None:
     try:
-        return int(text, 0 if text[:2].lower() in ("0x", "0o", "0b") else 10)
+        return int(text, 0 if text.lstrip("-")[:2].lower() in ("0x", "0o", "0b") else 10)
     except ValueError:
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.expr.print_expr import print_const, print_expr
+from pgrepl.expr.print_expr import print_const, print_list
 from pgrepl.expr.print_names import names_of_relation
 from pgrepl.expr.print_query import print_whole_query
 from pgrepl.expr.printer import INDENTED, PRETTY, Names, Printer, Style
@@ -25,10 +25,12 @@ def _style(pretty: bool) -> Style:
     return PRETTY if pretty else INDENTED
 
 
-def expression_text(session: Session, expr: Expr, relation: Relation | None = None, pretty: bool = False) -> str:
-    """As pg_get_expr(expr, relation [, pretty]) does."""
+def expression_text(
+    session: Session, expr: Expr | tuple[Expr, ...], relation: Relation | None = None, pretty: bool = False
+) -> str:
+    """As pg_get_expr(expr, relation [, pretty]) does; of several expressions, as in pg_index.indexprs, a list."""
     out = Printer(session, _style(pretty), [names_of_relation(session, relation)])
-    print_expr(expr, out, False)
+    print_list(expr if isinstance(expr, tuple) else (expr,), out, False)
     return out.text()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pgrepl.catalog.relation import relation
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
@@ -27,6 +28,30 @@ from pgrepl.expr.tree import (
 )
 from pgrepl.expr.walk import children, first_location, location_of, query_exprs, rewrite, subqueries
 from pgrepl.types import oids
+
+# primary keys of system tables where that is not oid
+_SYSTEM_KEYS = {
+    "pg_aggregate": ("aggfnoid",),
+    "pg_attribute": ("attrelid", "attnum"),
+    "pg_db_role_setting": ("setdatabase", "setrole"),
+    "pg_description": ("objoid", "classoid", "objsubid"),
+    "pg_foreign_table": ("ftrelid",),
+    "pg_index": ("indexrelid",),
+    "pg_inherits": ("inhrelid", "inhseqno"),
+    "pg_init_privs": ("objoid", "classoid", "objsubid"),
+    "pg_largeobject": ("loid", "pageno"),
+    "pg_partitioned_table": ("partrelid",),
+    "pg_range": ("rngtypid",),
+    "pg_replication_origin": ("roident",),
+    "pg_seclabel": ("objoid", "classoid", "objsubid", "provider"),
+    "pg_sequence": ("seqrelid",),
+    "pg_shdescription": ("objoid", "classoid"),
+    "pg_shseclabel": ("objoid", "classoid", "provider"),
+    "pg_statistic": ("starelid", "staattnum", "stainherit"),
+    "pg_statistic_ext_data": ("stxoid", "stxdinherit"),
+    "pg_subscription_rel": ("srrelid", "srsubid"),
+    "pg_ts_config_map": ("mapcfg", "maptokentype", "mapseqno"),
+}
 
 
 def check_aggregates(scope: Scope, query: Query, group_sets: tuple[GroupSet, ...] | None) -> Query:
@@ -173,7 +198,7 @@ class _Checker:
     def depends_on_key(self, varno: int) -> bool:
         """Whether the relation's primary key is among the columns grouped by (check_functional_grouping)."""
         rte = self.query.rtable[varno - 1]
-        if rte.kind is not RteKind.RELATION or rte.relid < oids.FIRST_USER_OID:
+        if rte.kind is not RteKind.RELATION:
             return False
         columns = {
             expr.attnum
@@ -183,12 +208,21 @@ class _Checker:
             and expr.levelsup == 0
             and (self.common is None or resno in self.common)
         }
+        if rte.relid < oids.FIRST_USER_OID:
+            return columns.issuperset(self.system_key(rte))
         for row in rows(self.scope.session, pg_constraint, conrelid=rte.relid):
             if row.contype == "p" and not row.condeferrable and columns.issuperset(row.conkey or ()):
                 self.dependent.add(varno)
                 self.keys_used.append(row.oid)
                 return True
         return False
+
+    def system_key(self, rte: Rte) -> set[int]:
+        """The primary key of a system table; a column number that does not exist when it has none."""
+        found = relation(self.scope.session, rte.relid)
+        names = _SYSTEM_KEYS.get(found.name, ("oid",))
+        key = {a.num for a in found.attributes if a.name in names}
+        return key if found.kind == "r" and key else {0}
 
     def resolve_grouping(self, expr: Expr) -> Expr:
         """GROUPING(…) must name grouping expressions (finalize_grouping_exprs)."""

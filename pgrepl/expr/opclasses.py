@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from pgrepl.expr import typefacts
+from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import Amop, OpClass
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 BTREE = 403
 HASH = 405
@@ -41,12 +45,19 @@ class SortOperators:
     hashable: bool = False
 
 
-def sort_operators(typoid: int) -> SortOperators:
-    """As lookup_type_cache finds them: by its btree class, or = by its hash class."""
+def sort_operators(session: Session, typoid: int) -> SortOperators:
+    """As lookup_type_cache finds them: by its btree class, or = by its hash class. Arrays and rows have what their
+    parts have."""
     typoid = typefacts.base(typoid)
+    if typefacts.is_complex(typoid):
+        parts = [sort_operators(session, a.type) for a in lookup.row_attributes(session, typoid) if not a.dropped]
+        if not all(part.eq for part in parts):
+            return SortOperators()
+        whole = _sort_operators(oids.RECORD)
+        return whole if all(part.lt for part in parts) else SortOperators(0, whole.eq, 0, whole.hashable)
     element = typefacts.element(typoid) if typoid not in (oids.INT2VECTOR, oids.OIDVECTOR) else 0
     if element:
-        inner = sort_operators(element)
+        inner = sort_operators(session, element)
         if not inner.eq:
             return SortOperators()
         whole = _sort_operators(typoid)

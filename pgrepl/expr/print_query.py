@@ -297,7 +297,7 @@ def print_sort_expr(expr: Expr, out: Printer) -> None:
 
 def print_direction(typoid: int, sortop: int, nulls_first: bool, out: Printer) -> None:
     """DESC, USING and NULLS FIRST, where they are not what goes without saying."""
-    found = sort_operators(typoid)
+    found = sort_operators(out.session, typoid)
     if sortop == found.lt:
         out.put(" NULLS FIRST" if nulls_first else "")
     elif sortop == found.gt:

@@ -1,8 +1,9 @@
-"""Row filters of publications: what a WHERE may hold, and whether it and the column list leave UPDATE and DELETE possible.
+"""Row filters of publications: what a WHERE may hold, and whether it and the column list leave UPDATE and DELETE
+possible.
 
-A filter is evaluated by the publisher for every change, so it must not depend on anything that could change or that
-a user could redefine; and of an UPDATE's or DELETE's old row only the replica identity is known. The first is judged when
-the filter is written, the second when rows are updated or deleted.
+A filter is evaluated by the publisher for every change, so it must not depend on anything that could change or that a
+user could redefine; and of an UPDATE's or DELETE's old row only the replica identity is known. The first is judged
+when the filter is written, the second when rows are updated or deleted.
 """
 
 from __future__ import annotations
@@ -73,9 +74,7 @@ def _check(expr: Expr) -> None:
     """As check_simple_rowfilter_expr_walker does: the outermost part that is not allowed is shown."""
     problem = _problem(expr)
     if problem is not None:
-        raise PgError(
-            "0A000", "invalid publication WHERE expression", detail=problem, location=location_of(expr)
-        )
+        raise PgError("0A000", "invalid publication WHERE expression", detail=problem, location=location_of(expr))
     for child in children(expr):
         _check(child)
 
@@ -97,7 +96,7 @@ def _problem(expr: Expr) -> str | None:
     return None
 
 
-# --- when rows change -------------------------------------------------------------------------------------------------
+# --- when rows change ---------------------------------------------------------------------------------------------
 
 
 def filter_needs_more_than_identity(session: Session, publication: Row, target: Relation) -> bool:

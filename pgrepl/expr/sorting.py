@@ -129,7 +129,7 @@ def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: T
             sortop, eqop, reverse = _using(scope, item.using, expr.type, location)
         else:
             reverse = item.dir is SortDir.DESC
-            found = sort_operators(expr.type)
+            found = sort_operators(scope.session, expr.type)
             _require_ordering(scope, found.gt if reverse else found.lt, expr.type)
             sortop, eqop = found.gt if reverse else found.lt, found.eq
     except PgError as error:
@@ -170,7 +170,7 @@ def _require_ordering(scope: Scope, operator: int, typoid: int) -> None:
 
 def equality_operators(scope: Scope, typoid: int, location: int) -> SortOperators:
     """The operators of a type that must at least have = (get_sort_group_operators)."""
-    found = sort_operators(typoid)
+    found = sort_operators(scope.session, typoid)
     if not found.eq:
         text = typefacts.type_text(scope.session, typoid)
         raise PgError("42883", f"could not identify an equality operator for type {text}", location=location)

@@ -7,10 +7,11 @@ many queries up. `location` is the 0-based character offset in the statement the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import (
     BoolOp,
     BoolTestType,
@@ -23,7 +24,7 @@ from pgrepl.sql.nodes import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expr:
     """A typed expression. Subclasses have `type`, `typmod`, `collation` as fields or properties."""
 
@@ -40,7 +41,7 @@ class Expr:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Typed(Expr):
     """Mix-in of the nodes that store their type."""
 
@@ -50,14 +51,14 @@ class Typed(Expr):
     location: int = field(default=-1, kw_only=True, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const(Typed):
     """value is the Python form of pgrepl.types (None: NULL)."""
 
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Var(Typed):
     varno: int = 1
     attnum: int = 0  # 0: whole row; negative: system column
@@ -67,14 +68,14 @@ class Var(Typed):
     attnum_written: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param(Typed):
     """The n-th column of a SubLink's subquery, in its test."""
 
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuncExpr(Typed):
     func: int = 0
     args: tuple[Expr, ...] = ()
@@ -84,7 +85,7 @@ class FuncExpr(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedArg(Typed):
     """`name => value` among the arguments of a FuncExpr; argnumber is the parameter's place, from 0."""
 
@@ -93,7 +94,7 @@ class NamedArg(Typed):
     argnumber: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpExpr(Typed):
     op: int = 0
     args: tuple[Expr, ...] = ()
@@ -101,7 +102,7 @@ class OpExpr(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DistinctExpr(Typed):
     """a IS DISTINCT FROM b; op is the = operator."""
 
@@ -110,14 +111,14 @@ class DistinctExpr(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NullIfExpr(Typed):
     op: int = 0
     args: tuple[Expr, ...] = ()
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarArrayOpExpr(Typed):
     """scalar op ANY (array) with use_or, else ALL."""
 
@@ -127,38 +128,38 @@ class ScalarArrayOpExpr(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoolExpr(Typed):
     op: BoolOp = BoolOp.AND
     args: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NullTest(Typed):
     arg: Expr | None = None
     kind: NullTestType = NullTestType.IS_NULL
     argisrow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BooleanTest(Typed):
     arg: Expr | None = None
     kind: BoolTestType = BoolTestType.IS_TRUE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelabelType(Typed):
     arg: Expr | None = None
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoerceViaIO(Typed):
     arg: Expr | None = None
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayCoerceExpr(Typed):
     """elem casts CaseTestExpr to the element type of the result."""
 
@@ -167,7 +168,7 @@ class ArrayCoerceExpr(Typed):
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvertRowtypeExpr(Typed):
     """A row of a child table seen as one of its parent."""
 
@@ -175,54 +176,54 @@ class ConvertRowtypeExpr(Typed):
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoerceToDomain(Typed):
     arg: Expr | None = None
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseTestExpr(Typed):
     """The value under test in CASE x WHEN …, or an element in ArrayCoerceExpr."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollateExpr(Typed):
     arg: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseExpr(Typed):
     arg: Expr | None = None
     whens: tuple[tuple[Expr, Expr], ...] = ()
     default: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoalesceExpr(Typed):
     args: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MinMaxExpr(Typed):
     greatest: bool = True
     args: tuple[Expr, ...] = ()
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SQLValueFunction(Typed):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayExpr(Typed):
     element_type: int = 0
     elements: tuple[Expr, ...] = ()
     multidims: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubscriptingRef(Typed):
     container: Expr | None = None
     upper: tuple[Expr | None, ...] = ()
@@ -230,14 +231,14 @@ class SubscriptingRef(Typed):
     is_slice: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowExpr(Typed):
     args: tuple[Expr, ...] = ()
     names: tuple[str, ...] = ()
     form: CoercionForm = field(default=CoercionForm.IMPLICIT_CAST, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowCompareExpr(Typed):
     """(a, b) < (c, d); kind is what the comparison means: < <= >= >."""
 
@@ -248,24 +249,24 @@ class RowCompareExpr(Typed):
     input_collations: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldSelect(Typed):
     arg: Expr | None = None
     fieldnum: int = 0
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NextValueExpr(Typed):
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetToDefault(Typed):
     """DEFAULT as a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortGroup:
     """A sort or group key: the n-th target (resno), its < or > operator and = operator."""
 
@@ -276,7 +277,7 @@ class SortGroup:
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AggOrder:
     """One key of an aggregate's ORDER BY; sortop is its < or > operator."""
 
@@ -287,7 +288,7 @@ class AggOrder:
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aggref(Typed):
     """args are what is aggregated; of an ordered-set aggregate, what it sorts by."""
 
@@ -304,7 +305,7 @@ class Aggref(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowFunc(Typed):
     func: int = 0
     args: tuple[Expr, ...] = ()
@@ -315,7 +316,7 @@ class WindowFunc(Typed):
     input_collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupingFunc(Typed):
     """refs are the resnos of the grouping columns that args stand for."""
 
@@ -324,7 +325,7 @@ class GroupingFunc(Typed):
     levelsup: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubLink(Typed):
     kind: SubLinkType = SubLinkType.EXPR
     test: Expr | None = None  # over Param nodes 1…n that stand for the subquery's columns
@@ -341,7 +342,7 @@ class RteKind(Enum):
     CTE = "cte"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A column of a range table entry or of a result."""
 
@@ -352,7 +353,7 @@ class Column:
     dropped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableSample:
     """TABLESAMPLE method (args) REPEATABLE (repeatable); method is the OID of its function."""
 
@@ -361,7 +362,7 @@ class TableSample:
     repeatable: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rte:
     """A range table entry. columns are by attnum (1-based: columns[attnum - 1])."""
 
@@ -393,12 +394,12 @@ class Rte:
     in_from: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeRef:
     varno: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join:
     kind: JoinType
     left: RangeRef | Join
@@ -409,7 +410,7 @@ class Join:
     using: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     expr: Expr
     name: str
@@ -418,7 +419,7 @@ class Target:
     origin: tuple[int, int] | None = None  # (relid, attnum) of a plain column
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     name: str | None
     refname: str | None
@@ -435,14 +436,14 @@ class Window:
     copied_order: bool = False  # the ORDER BY is that of refname
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CteSearch:
     columns: tuple[str, ...]
     breadth_first: bool
     sequence: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CteCycle:
     columns: tuple[str, ...]
     mark: str
@@ -452,7 +453,7 @@ class CteCycle:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowMark:
     """FOR UPDATE … of one range table entry."""
 
@@ -462,7 +463,7 @@ class RowMark:
     pushed_down: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cte:
     name: str
     columns: tuple[str, ...]
@@ -473,7 +474,7 @@ class Cte:
     cycle: CteCycle | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetOperation:
     op: SetOp
     all: bool
@@ -484,7 +485,7 @@ class SetOperation:
     sortops: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupSet:
     """An item of GROUP BY when there are grouping sets: columns by resno (kind None), or ROLLUP, CUBE, SETS, () of
     such."""
@@ -493,7 +494,7 @@ class GroupSet:
     content: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupingSets:
     """The sets of resnos that the clause stands for, smallest first: ((), (1,), (1, 2)); and the clause as it was
     written."""
@@ -502,7 +503,7 @@ class GroupingSets:
     clause: tuple[GroupSet, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """A SELECT: what it gives (targets) from what (rtable, from_)."""
 

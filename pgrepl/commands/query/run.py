@@ -12,6 +12,7 @@ from pgrepl.commands.query.execute import compile_query
 from pgrepl.errors import unsupported
 from pgrepl.expr.context import Context
 from pgrepl.expr.query import analyze_query
+from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.sql.nodes import SelectStmt
@@ -32,7 +33,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
 
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of an analysed query."""
-    return compile_query(query, Context(session))(Env([], None))
+    return compile_query(expand_views(session, query), Context(session))(Env([], None))
 
 
 def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:

@@ -1,0 +1,69 @@
+"""Views in a query become the queries they stand for (fireRIRrules)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_rewrite
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SubLink
+from pgrepl.expr.walk import map_children
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def view_query(session: Session, view: int) -> Query:
+    """The query of a view that a user made."""
+    row = one(session, pg_rewrite, ev_class=view)
+    assert row is not None
+    query: Query = from_json(row.ev_action)
+    return query
+
+
+def expand_views(session: Session, query: Query) -> Query:
+    """The same query with every view in it, at any depth, replaced by a subquery. The entry keeps the view's relid."""
+
+    def expression(expr: Expr) -> Expr:
+        expr = map_children(expr, expression)
+        if isinstance(expr, SubLink) and expr.query is not None:
+            return replace(expr, query=expand_views(session, expr.query))
+        return expr
+
+    def optional(expr: Expr | None) -> Expr | None:
+        return expression(expr) if expr is not None else None
+
+    def join(item: RangeRef | Join) -> RangeRef | Join:
+        if isinstance(item, RangeRef):
+            return item
+        return replace(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
+
+    def entry(rte: Rte) -> Rte:
+        if rte.kind is RteKind.RELATION and rte.relkind == "v" and rte.relid >= oids.FIRST_USER_OID:
+            inner = expand_views(session, view_query(session, rte.relid))
+            return replace(rte, kind=RteKind.SUBQUERY, subquery=inner)
+        return replace(
+            rte,
+            subquery=expand_views(session, rte.subquery) if rte.subquery is not None else None,
+            functions=tuple(expression(f) for f in rte.functions),
+            values=tuple(tuple(expression(v) for v in row) for row in rte.values),
+            join_vars=tuple(optional(v) for v in rte.join_vars),
+        )
+
+    def common(cte: Cte) -> Cte:
+        return replace(cte, query=expand_views(session, cte.query))
+
+    return replace(
+        query,
+        targets=tuple(replace(t, expr=expression(t.expr)) for t in query.targets),
+        rtable=tuple(entry(rte) for rte in query.rtable),
+        from_=tuple(join(item) for item in query.from_),
+        where=optional(query.where),
+        having=optional(query.having),
+        limit=optional(query.limit),
+        offset=optional(query.offset),
+        ctes=tuple(common(cte) for cte in query.ctes),
+    )
