@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
 FLOORS = {
     "cli": 7,
-    "__main__": 7,
+    "__main__": 8,
     "shell": 6,
     "commands": 5,
     "replication": 4,
@@ -20,8 +20,9 @@ FLOORS = {
     "catalog": 2,
     "sql": 1,
     "types": 0,
-    "errors": 0,
-    "__init__": -1,
+    "errors": -1,
+    "frozen": -1,
+    "__init__": -2,
 }
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement
 from pgrepl.sql.nodes.select import FromItem, ResTarget, SelectStmt, WithClause
 from pgrepl.sql.nodes.utility import DefElem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OnConflict(Node):
     do_nothing: bool
     elements: tuple[object, ...] = ()  # IndexElem
@@ -20,7 +19,7 @@ class OnConflict(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MultiAssign(Expr):
     """`(a, b) = (…)`: the n-th column of a shared source; see ResTarget in UpdateStmt.targets."""
 
@@ -29,7 +28,7 @@ class MultiAssign(Expr):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InsertStmt(Statement):
     relation: RangeVar
     columns: tuple[ResTarget, ...]
@@ -40,7 +39,7 @@ class InsertStmt(Statement):
     with_: WithClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpdateStmt(Statement):
     relation: RangeVar
     targets: tuple[ResTarget, ...]
@@ -50,7 +49,7 @@ class UpdateStmt(Statement):
     with_: WithClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteStmt(Statement):
     relation: RangeVar
     using: tuple[FromItem, ...] = ()
@@ -59,7 +58,7 @@ class DeleteStmt(Statement):
     with_: WithClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeWhen(Node):
     match: str  # MATCHED, NOT MATCHED, NOT MATCHED BY SOURCE
     action: str  # UPDATE, DELETE, INSERT, NOTHING
@@ -69,7 +68,7 @@ class MergeWhen(Node):
     overriding: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeStmt(Statement):
     relation: RangeVar
     source: FromItem
@@ -79,14 +78,14 @@ class MergeStmt(Statement):
     with_: WithClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TruncateStmt(Statement):
     relations: tuple[RangeVar, ...]
     restart: bool = False
     cascade: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyStmt(Statement):
     relation: RangeVar | None
     query: Statement | None
@@ -98,7 +97,7 @@ class CopyStmt(Statement):
     where: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainStmt(Statement):
     query: Statement
     options: tuple[DefElem, ...] = ()

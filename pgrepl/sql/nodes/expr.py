@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.sql.nodes.select import SelectStmt, SortBy, WindowDef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """The root of all nodes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement(Node):
     """A whole statement."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawStmt(Node):
     """One statement of a query string: where it starts, and its length (0: up to the end of the string)."""
 
@@ -29,12 +31,12 @@ class RawStmt(Node):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expr(Node):
     """Anything that stands for a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeVar(Node):
     """A relation by name: `[ONLY] [catalog.][schema.]name [*] [alias]`."""
 
@@ -47,13 +49,13 @@ class RangeVar(Node):
     persistence: str = "p"  # t: TEMP, u: UNLOGGED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alias(Node):
     name: str
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeName(Node):
     """`pg_catalog.varchar(40)[]`. names: ("pg_catalog", "int4") for `int`, ("foo",) for `foo`."""
 
@@ -74,25 +76,25 @@ class AConstKind(Enum):
     NULL = "null"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AConst(Expr):
     kind: AConstKind
     value: int | str | bool | None
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AStar(Expr):
     """The `*` at the end of a ColumnRef, or of a[*]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnRef(Expr):
     fields: tuple[str | AStar, ...]  # ("t", "a") or ("t", AStar())
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParamRef(Expr):
     number: int
     location: int = -1
@@ -117,7 +119,7 @@ class AExprKind(Enum):
     NOT_BETWEEN_SYM = "not_between_sym"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AExpr(Expr):
     kind: AExprKind
     name: tuple[str, ...]  # possibly qualified operator name
@@ -132,7 +134,7 @@ class BoolOp(Enum):
     NOT = "not"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoolExpr(Expr):
     """AND and OR lists are flattened as makeAndExpr and makeOrExpr do."""
 
@@ -141,14 +143,14 @@ class BoolExpr(Expr):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeCast(Expr):
     arg: Expr
     type_name: TypeName
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollateClause(Expr):
     arg: Expr
     collation: tuple[str, ...]
@@ -160,7 +162,7 @@ class NullTestType(Enum):
     IS_NOT_NULL = "is_not_null"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NullTest(Expr):
     arg: Expr
     kind: NullTestType
@@ -176,14 +178,14 @@ class BoolTestType(Enum):
     IS_NOT_UNKNOWN = "IS NOT UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BooleanTest(Expr):
     arg: Expr
     kind: BoolTestType
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedArg(Expr):
     """`name => value` in a call."""
 
@@ -199,7 +201,7 @@ class CoercionForm(Enum):
     SQL_SYNTAX = "sql"  # EXTRACT(… FROM …), OVERLAY, TRIM …: print as it was written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuncCall(Expr):
     name: tuple[str, ...]
     args: tuple[Expr, ...] = ()
@@ -214,7 +216,7 @@ class FuncCall(Expr):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SQLValueFunction(Expr):
     """CURRENT_DATE, CURRENT_USER, LOCALTIMESTAMP(2) …; name in lower case."""
 
@@ -223,14 +225,14 @@ class SQLValueFunction(Expr):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseWhen(Node):
     condition: Expr
     result: Expr
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseExpr(Expr):
     arg: Expr | None
     whens: tuple[CaseWhen, ...]
@@ -238,40 +240,40 @@ class CaseExpr(Expr):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoalesceExpr(Expr):
     args: tuple[Expr, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MinMaxExpr(Expr):
     greatest: bool
     args: tuple[Expr, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowExpr(Expr):
     args: tuple[Expr, ...]
     explicit: bool = True  # False: (a, b) without the word ROW
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AArrayExpr(Expr):
     elements: tuple[Expr, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AIndices(Expr):
     is_slice: bool
     lower: Expr | None
     upper: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AIndirection(Expr):
     arg: Expr
     indirection: tuple[str | AStar | AIndices, ...]
@@ -286,7 +288,7 @@ class SubLinkType(Enum):
     ROWCOMPARE = "rowcompare"  # (a, b) < (SELECT …); never in the text, analysis finds it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubLink(Expr):
     kind: SubLinkType
     test: Expr | None
@@ -295,25 +297,25 @@ class SubLink(Expr):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupingFunc(Expr):
     args: tuple[Expr, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetToDefault(Expr):
     """DEFAULT in VALUES or SET."""
 
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurrentOf(Expr):
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnsupportedExpr(Expr):
     """Syntax that PostgreSQL has and pgrepl parses but cannot evaluate (XMLPARSE, JSON_TABLE …)."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement
 from pgrepl.sql.nodes.utility import DefElem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicationTable(Node):
     relation: RangeVar
     where: Expr | None = None
@@ -22,7 +22,7 @@ class PublicationObjKind(Enum):
     TABLES_IN_CUR_SCHEMA = "tables in current schema"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicationObj(Node):
     """One object after the carried-over keyword rule (preprocess_pubobj_list) has been applied."""
 
@@ -32,7 +32,7 @@ class PublicationObj(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreatePublicationStmt(Statement):
     name: str
     objects: tuple[PublicationObj, ...] = ()
@@ -46,7 +46,7 @@ class AlterPublicationAction(Enum):
     DROP = "drop"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterPublicationStmt(Statement):
     """ALTER PUBLICATION … SET (options) when action is None, else ADD / SET / DROP objects. OWNER, RENAME: utility."""
 

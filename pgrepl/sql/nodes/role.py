@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Node, Statement
 from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec, VariableSetStmt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateRoleStmt(Statement):
     """CREATE ROLE | USER | GROUP. Options as gram.y names them: superuser, canlogin, isreplication, bypassrls,
     createdb, createrole, inherit, connectionlimit, validUntil, password, addroleto, rolemembers, adminmembers, sysid.
@@ -20,27 +19,27 @@ class CreateRoleStmt(Statement):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterRoleStmt(Statement):
     role: RoleSpec
     options: tuple[DefElem, ...] = ()
     action: int = 1  # ALTER GROUP g ADD USER: +1, DROP USER: -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterRoleSetStmt(Statement):
     role: RoleSpec | None  # None: ALL
     database: str | None
     setting: VariableSetStmt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropRoleStmt(Statement):
     roles: tuple[RoleSpec, ...]
     missing_ok: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrantRoleStmt(Statement):
     is_grant: bool
     granted: tuple[tuple[str, tuple[str, ...], int], ...]  # (role name, column list, location), as AccessPriv
@@ -50,13 +49,13 @@ class GrantRoleStmt(Statement):
     cascade: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessPriv(Node):
     name: str | None  # None: ALL [PRIVILEGES] (columns)
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrantStmt(Statement):
     is_grant: bool
     target: str  # object, all_in_schema, defaults
@@ -69,13 +68,13 @@ class GrantStmt(Statement):
     cascade: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReassignOwnedStmt(Statement):
     roles: tuple[RoleSpec, ...]
     new_role: RoleSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropOwnedStmt(Statement):
     roles: tuple[RoleSpec, ...]
     cascade: bool = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
 
 
@@ -21,7 +21,7 @@ class NullsOrder(Enum):
     LAST = "last"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortBy(Node):
     node: Expr
     dir: SortDir = SortDir.DEFAULT
@@ -30,7 +30,7 @@ class SortBy(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowDef(Node):
     name: str | None  # the window's own name in the WINDOW clause
     refname: str | None  # the window it copies, or OVER name (then all else empty and over_name True)
@@ -41,7 +41,7 @@ class WindowDef(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowFrame(Node):
     mode: str  # RANGE, ROWS, GROUPS
     start: str  # UNBOUNDED PRECEDING, CURRENT ROW, PRECEDING, FOLLOWING, UNBOUNDED FOLLOWING
@@ -51,7 +51,7 @@ class WindowFrame(Node):
     exclude: str | None = None  # CURRENT ROW, GROUP, TIES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResTarget(Node):
     """One entry of a SELECT list (name: its AS label), of SET, or of an INSERT column list."""
 
@@ -61,14 +61,14 @@ class ResTarget(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeSubselect(Node):
     subquery: SelectStmt
     alias: Alias | None = None
     lateral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnDefinition(Node):
     """`AS f(a int, b text)` behind a function in FROM."""
 
@@ -78,7 +78,7 @@ class ColumnDefinition(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeFunction(Node):
     """A function in FROM, or ROWS FROM (…)."""
 
@@ -90,7 +90,7 @@ class RangeFunction(Node):
     rows_from: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeTableSample(Node):
     relation: RangeVar
     method: tuple[str, ...]
@@ -107,7 +107,7 @@ class JoinType(Enum):
     CROSS = "cross"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinExpr(Node):
     kind: JoinType
     natural: bool
@@ -119,7 +119,7 @@ class JoinExpr(Node):
     alias: Alias | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnsupportedFromItem(Node):
     """What PostgreSQL has in FROM and pgrepl only reads: XMLTABLE, JSON_TABLE."""
 
@@ -132,7 +132,7 @@ class UnsupportedFromItem(Node):
 FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr | UnsupportedFromItem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CTESearchClause(Node):
     columns: tuple[str, ...]
     breadth_first: bool
@@ -140,7 +140,7 @@ class CTESearchClause(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CTECycleClause(Node):
     columns: tuple[str, ...]
     mark_column: str
@@ -150,7 +150,7 @@ class CTECycleClause(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommonTableExpr(Node):
     name: str
     columns: tuple[str, ...]
@@ -161,7 +161,7 @@ class CommonTableExpr(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WithClause(Node):
     ctes: tuple[CommonTableExpr, ...]
     recursive: bool = False
@@ -175,14 +175,14 @@ class GroupingKind(Enum):
     SETS = "sets"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupingSet(Expr):
     kind: GroupingKind
     content: tuple[Expr, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LockingClause(Node):
     strength: str  # UPDATE, NO KEY UPDATE, SHARE, KEY SHARE
     relations: tuple[RangeVar, ...] = ()
@@ -195,7 +195,7 @@ class SetOp(Enum):
     EXCEPT = "except"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SelectStmt(Statement):
     """A plain SELECT, a VALUES list (values is not None), or a set operation (op is not None, with left and right)."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Statement
 from pgrepl.sql.nodes.utility import DefElem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateSubscriptionStmt(Statement):
     name: str
     conninfo: str
@@ -28,7 +28,7 @@ class AlterSubscriptionKind(Enum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterSubscriptionStmt(Statement):
     kind: AlterSubscriptionKind
     name: str
@@ -37,7 +37,7 @@ class AlterSubscriptionStmt(Statement):
     options: tuple[DefElem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropSubscriptionStmt(Statement):
     name: str
     missing_ok: bool = False

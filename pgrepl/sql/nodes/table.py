@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
 from pgrepl.sql.nodes.select import NullsOrder, SelectStmt, SortDir
 from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec
@@ -29,7 +29,7 @@ class ConstrType(Enum):
     ATTR_IMMEDIATE = "INITIALLY IMMEDIATE"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constraint(Node):
     kind: ConstrType
     name: str | None = None
@@ -56,7 +56,7 @@ class Constraint(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnDef(Node):
     name: str
     type_name: TypeName | None  # None in a typed table or partition: column options only
@@ -68,7 +68,7 @@ class ColumnDef(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableLikeClause(Node):
     relation: RangeVar
     options: frozenset[str] = (
@@ -76,7 +76,7 @@ class TableLikeClause(Node):
     )  # comments, compression, constraints, defaults, generated, identity, indexes, statistics, storage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionElem(Node):
     name: str | None
     expr: Expr | None
@@ -85,14 +85,14 @@ class PartitionElem(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionSpec(Node):
     strategy: str  # list, range, hash
     params: tuple[PartitionElem, ...]
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionBoundSpec(Node):
     """strategy l, r, h or d (DEFAULT). MINVALUE and MAXVALUE arrive as ColumnRef, as in PostgreSQL."""
 
@@ -105,7 +105,7 @@ class PartitionBoundSpec(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateStmt(Statement):
     relation: RangeVar
     elements: tuple[ColumnDef | Constraint | TableLikeClause, ...] = ()
@@ -121,7 +121,7 @@ class CreateStmt(Statement):
     if_not_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateTableAsStmt(Statement):
     relation: RangeVar
     columns: tuple[str, ...]
@@ -173,7 +173,7 @@ class AlterTableKind(Enum):
     UNSUPPORTED = "unsupported"  # name says what: CLUSTER ON, ENABLE TRIGGER, SET LOGGED …
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterTableCmd(Node):
     kind: AlterTableKind
     name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX) …
@@ -193,7 +193,7 @@ class AlterTableCmd(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterTableStmt(Statement):
     kind: ObjectType  # TABLE, INDEX, VIEW, SEQUENCE …
     relation: RangeVar
@@ -201,7 +201,7 @@ class AlterTableStmt(Statement):
     missing_ok: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexElem(Node):
     name: str | None
     expr: Expr | None
@@ -213,7 +213,7 @@ class IndexElem(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexStmt(Statement):
     name: str | None
     relation: RangeVar
@@ -229,7 +229,7 @@ class IndexStmt(Statement):
     if_not_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewStmt(Statement):
     relation: RangeVar
     columns: tuple[str, ...]
@@ -240,14 +240,14 @@ class ViewStmt(Statement):
     check_option: str | None = None  # LOCAL, CASCADED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateSeqStmt(Statement):
     relation: RangeVar
     options: tuple[DefElem, ...] = ()  # as, increment, minvalue, maxvalue, start, cache, cycle, owned_by, restart …
     if_not_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterSeqStmt(Statement):
     relation: RangeVar
     options: tuple[DefElem, ...] = ()

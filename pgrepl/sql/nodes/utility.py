@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DefElem(Node):
     """One option: `name [= value]`. The value is a string, an integer, a float's text in FloatText, a bool, a TypeName
     (a bare word that is not a keyword), a tuple of names, an expression, or None."""
@@ -19,7 +19,7 @@ class DefElem(Node):
     namespace: str | None = None  # toast.autovacuum_enabled
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FloatText(Node):
     text: str
 
@@ -64,7 +64,7 @@ class ObjectType(Enum):
     VIEW = "view"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropStmt(Statement):
     """DROP TABLE | VIEW | INDEX | SEQUENCE | SCHEMA | PUBLICATION …; a name is a tuple of its parts."""
 
@@ -75,7 +75,7 @@ class DropStmt(Statement):
     concurrently: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenameStmt(Statement):
     """ALTER … RENAME: of the object, or of a column (`kind` COLUMN) or constraint (TABCONSTRAINT) of `relation`."""
 
@@ -87,7 +87,7 @@ class RenameStmt(Statement):
     missing_ok: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleSpec(Node):
     """A role by name, or one of the words."""
 
@@ -96,7 +96,7 @@ class RoleSpec(Node):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterOwnerStmt(Statement):
     """ALTER PUBLICATION | SUBSCRIPTION | SCHEMA | DATABASE … OWNER TO (of tables: AlterTableStmt)."""
 
@@ -105,7 +105,7 @@ class AlterOwnerStmt(Statement):
     new_owner: RoleSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterObjectSchemaStmt(Statement):
     """ALTER TABLE | VIEW | SEQUENCE … SET SCHEMA."""
 
@@ -115,7 +115,7 @@ class AlterObjectSchemaStmt(Statement):
     missing_ok: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommentStmt(Statement):
     kind: ObjectType
     name: tuple[
@@ -125,7 +125,7 @@ class CommentStmt(Statement):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateSchemaStmt(Statement):
     name: str | None
     authorization: RoleSpec | None = None
@@ -133,13 +133,13 @@ class CreateSchemaStmt(Statement):
     elements: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateDatabaseStmt(Statement):
     name: str
     options: tuple[DefElem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterDatabaseStmt(Statement):
     """ALTER DATABASE d WITH options; ALTER DATABASE d SET … carries `setting`."""
 
@@ -148,7 +148,7 @@ class AlterDatabaseStmt(Statement):
     setting: VariableSetStmt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropDatabaseStmt(Statement):
     name: str
     missing_ok: bool = False
@@ -164,7 +164,7 @@ class VariableSetKind(Enum):
     RESET_ALL = "reset all"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariableSetStmt(Statement):
     """SET, RESET, SET TIME ZONE, SET ROLE (name "role"), SET SESSION AUTHORIZATION ("session_authorization")."""
 
@@ -174,7 +174,7 @@ class VariableSetStmt(Statement):
     local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariableShowStmt(Statement):
     name: str  # "all" for SHOW ALL
 
@@ -192,7 +192,7 @@ class TransactionKind(Enum):
     ROLLBACK_PREPARED = "ROLLBACK PREPARED"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionStmt(Statement):
     kind: TransactionKind
     options: tuple[DefElem, ...] = ()  # transaction_isolation, transaction_read_only, transaction_deferrable
@@ -202,19 +202,19 @@ class TransactionStmt(Statement):
     location: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiscardStmt(Statement):
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VacuumStmt(Statement):
     is_vacuum: bool  # False: ANALYZE
     options: tuple[DefElem, ...] = ()
     relations: tuple[tuple[RangeVar, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnsupportedStmt(Statement):
     """A statement of PostgreSQL outside the dialect: `what` is its command tag, "CREATE FUNCTION"."""
 
