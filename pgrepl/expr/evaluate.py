@@ -276,7 +276,7 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
     call = Call(compiler.context, (node.args[0].type, operator.right), node.type, node.input_collation)
     test = _function(proc, call)
     scalar, array = compiler.all(node.args)
-    decisive = node.use_or
+    decisive, otherwise = node.use_or, not node.use_or
     if operator.name == "=" and decisive and isinstance(node.args[1], tree.Const) and node.args[1].value is not None:
         items = node.args[1].value.items
         if len(items) >= _MANY and operator.left == operator.right and operator.canhash:
@@ -287,17 +287,17 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
         if found is None:
             return None
         if not found.items:
-            return not decisive
+            return otherwise
         if value is None and proc.strict:
             return None
         unknown = False
         for item in found.items:
             answer = None if item is None and proc.strict else test(value, item)
             if answer is decisive:
-                return decisive
+                return not otherwise
             if answer is None:
                 unknown = True
-        return None if unknown else not decisive
+        return None if unknown else otherwise
 
     return any_or_all
 
@@ -310,7 +310,7 @@ def _member(scalar: Compiled, items: Sequence[Any]) -> Compiled:
         value = scalar(env)
         if value is None:
             return None
-        return True if hashable(value) in known else otherwise
+        return hashable(value) in known or otherwise
 
     return member
 
@@ -327,16 +327,17 @@ def _(node: tree.BoolExpr, compiler: Compiler) -> Compiled:
 
         return negate
     decisive = node.op is BoolOp.OR
+    otherwise = not decisive
 
     def join(env: Any) -> bool | None:
         unknown = False
         for arg in args:
             value = arg(env)
             if value is decisive:
-                return decisive
+                return not otherwise
             if value is None:
                 unknown = True
-        return None if unknown else not decisive
+        return None if unknown else otherwise
 
     return join
 

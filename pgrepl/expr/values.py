@@ -192,7 +192,7 @@ def hashable(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         if type(value).__name__ == "Interval":
-            return interval_key(value)  # type: ignore[arg-type]
+            return interval_key(value)
         return tuple([hashable(item) for item in value])
     if isinstance(value, PgArray):
         return value.dims, value.lbounds, tuple([hashable(item) for item in value.items])

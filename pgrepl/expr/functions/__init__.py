@@ -50,6 +50,8 @@ _FAMILIES = [
         "json_making",
         "math",
         "binary",
+        "ranges",
+        "network",
     )
 ]
 _loaded: set[str] = set()

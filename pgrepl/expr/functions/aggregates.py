@@ -333,8 +333,13 @@ _REGRESSIONS: dict[str, Callable[[_Regression], float | None]] = {
     "covar_pop": lambda r: r.sxy / r.n,
     "covar_samp": lambda r: r.sxy / (r.n - 1) if r.n > 1 else None,
 }
-for _name, _finish in _REGRESSIONS.items():
-    _MAKERS[_name] = lambda call, finish=_finish: _Regression(finish)
+
+
+def _regression(finish: Callable[[_Regression], float | None]) -> Maker:
+    return lambda call: _Regression(finish)
+
+
+_MAKERS.update({name: _regression(finish) for name, finish in _REGRESSIONS.items()})
 _MAKERS["regr_count"] = Count
 
 
