@@ -139,14 +139,11 @@ class Settings:
             if key in parameters.NO_RESET:
                 raise PgError("0A000", f'parameter "{name}" cannot be reset')
             self._remove(key, local)
-            if parameter is None and key not in self._custom:
-                self._custom[key] = name
-                self._defaults[key] = Setting("", None, "default")
         else:
-            setting = self._checked(name, parameter, text)
-            if parameter is None:
-                self._custom.setdefault(key, name)
-            self._put(key, setting, local or key in CHARACTERISTICS)
+            self._put(key, self._checked(name, parameter, text), local or key in CHARACTERISTICS)
+        if parameter is None and key not in self._custom:  # from now on it exists, whatever becomes of this value
+            self._custom[key] = name
+            self._defaults[key] = Setting("", None, "default")
         if key == "session_authorization":
             self._remove("role", local)  # another user begins as himself
 
