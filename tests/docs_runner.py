@@ -1,4 +1,4 @@
-"""Runs the examples of a Markdown file: each ```console block is a session, its `$ ` lines are typed, the rest is printed.
+"""Runs the examples of a Markdown file: each ```console block is a session, `$ ` lines are typed, the rest is printed.
 
 Blocks of one file share a folder, so that a later one sees what an earlier one made. A block that starts with
 `<!-- not run -->` on the line before is only shown.
@@ -17,43 +17,43 @@ BLOCK = re.compile(r"(?P<skip><!-- not run[^>]*-->\n)?```console\n(?P<text>.*?)`
 HEREDOC = re.compile(r"<<'?(\w+)'?$")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
     line: int
     command: str
-    printed: str
+    printed: str = ""
 
 
 def steps(text: str) -> list[Step]:
-    found = []
+    found: list[Step] = []
     for block in BLOCK.finditer(text):
-        if block["skip"]:
-            continue
-        line = text.count("\n", 0, block.start("text")) + 1
-        command: list[str] = []
-        printed: list[str] = []
-        until: str | None = None
-        start = line
-
-        def close() -> None:
-            if command:
-                found.append(Step(start, "\n".join(command), "".join(p + "\n" for p in printed)))  # noqa: B023
-
-        for number, row in enumerate(block["text"].splitlines(), line):
-            if until is not None:
-                command.append(row)
-                until = None if row == until else until
-            elif row.startswith("$ "):
-                close()
-                command, printed, start = [row[2:]], [], number
-                heredoc = HEREDOC.search(row)
-                until = heredoc[1] if heredoc else None
-            elif command and command[-1].endswith("\\") and not printed:
-                command.append(row)
-            else:
-                printed.append(row)
-        close()
+        if not block["skip"]:
+            line = text.count("\n", 0, block.start("text")) + 1
+            found += _steps_of(block["text"].splitlines(), line)
     return found
+
+
+def _steps_of(rows: list[str], line: int) -> list[Step]:
+    found: list[Step] = []
+    until: str | None = None  # the word that ends the here-document being read
+    for number, row in enumerate(rows, line):
+        if until is not None:
+            found[-1].command += "\n" + row
+            until = None if row == until else until
+        elif row.startswith("$ "):
+            found.append(Step(number, row[2:]))
+            heredoc = HEREDOC.search(row)
+            until = heredoc[1] if heredoc else None
+        elif found[-1].printed == "" and _continues(found[-1].command):
+            found[-1].command += "\n" + row
+        else:
+            found[-1].printed += row + "\n"
+    return found
+
+
+def _continues(command: str) -> bool:
+    """A backslash at the end, or a quote that is still open."""
+    return command.endswith("\\") or command.count('"') % 2 == 1
 
 
 def play(text: str, folder: Path) -> list[tuple[Step, str]]:

@@ -1,8 +1,8 @@
 r"""What a partition's bound says of its rows: the constraint that `\d+` shows, as get_partition_qual builds it.
 
-A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`: equal
-leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what its siblings
-say. The constraint of a partition below another has those of its ancestors before its own.
+A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`:
+equal leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what
+its siblings say. The constraint of a partition below another has those of its ancestors before its own.
 """
 
 from __future__ import annotations

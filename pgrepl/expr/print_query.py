@@ -281,7 +281,7 @@ def _print_keys(keys: Sequence[SortGroup], out: Printer) -> None:
 
 
 def print_sort_expr(expr: Expr, out: Printer) -> None:
-    """A key: a constant must not look like a position, a column not like one of the result (get_rule_sortgroupclause)."""
+    """A key: a constant must not look like a position, a column not like a result's (get_rule_sortgroupclause)."""
     if isinstance(expr, Const):
         print_const(expr, out, 1)
     elif isinstance(expr, Var):

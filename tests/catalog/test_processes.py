@@ -1,5 +1,4 @@
-"""Several processes work in one catalog at once, and some are killed in the middle: what was said to be done is done, and
-nothing is half done."""
+"""Several processes at one catalog, some of them killed: what stands in it are whole transactions."""
 
 from __future__ import annotations
 

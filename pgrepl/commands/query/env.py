@@ -16,6 +16,7 @@ from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite, walk_deep
+from pgrepl.frozen import frozen
 
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
 Compiled = Callable[["Env"], Any]
@@ -33,7 +34,7 @@ class Env:
         self.computed = computed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot(tree.Typed):
     """A value computed beforehand: env.computed[number]."""
 

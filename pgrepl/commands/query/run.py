@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pgrepl.catalog.session import Session
@@ -9,20 +10,19 @@ from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
-from pgrepl.errors import unsupported
 from pgrepl.expr.context import Context
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.nodes import CreateTableAsStmt, SelectStmt
 from pgrepl.types.text import TextStyle, writer
 
 
 @execute.register(SelectStmt)
 def select(stmt: SelectStmt, session: Session) -> Result:
     if stmt.into is not None:
-        raise unsupported("SELECT INTO")
+        return execute(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
     query = analyze_query(session, stmt)
     permissions.check(session, query)
     permissions.check_functions(session, query)

@@ -33,7 +33,7 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     def compare(env: Env) -> bool | None:
         unknown = False
         for row in rows(env):
-            answer = test(Env(env.rows, env.outer, (*env.computed, *reversed(row))))
+            answer: bool | None = test(Env(env.rows, env.outer, (*env.computed, *reversed(row))))
             if answer is None:
                 unknown = True
             elif answer is any_row:

@@ -147,7 +147,7 @@ class _Calls:
             return self._range_bound(position, bound, by, is_end=is_end)
         if by < 0:
             raise PgError("22013", f"frame {which} offset must not be negative")
-        step = -by if bound == "PRECEDING" else by
+        step: int = -by if bound == "PRECEDING" else by
         if mode == "ROWS":
             return position + step
         group = self.groups.index(self.first[position]) + step

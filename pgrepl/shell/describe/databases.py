@@ -65,7 +65,7 @@ def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) ->
             comment = one(
                 session, pg_description, datid=session.database.oid, objoid=row.oid, classoid=2615, objsubid=0
             )
-            cells += [shown_acl(session, row.nspacl), comment.description if comment else None]  # type: ignore[list-item]
+            cells += [shown_acl(session, row.nspacl), comment.description if comment else None]
         listed.append(cells)
     headers = ("Name", "Owner", "Access privileges", "Description")[: 4 if verbose else 2]
     footers = _publications(session, text) if text is not None else None
