@@ -47,7 +47,7 @@ def test_the_installed_wheel_says_its_version(installed: Path) -> None:
     from pgrepl import __version__
 
     done = subprocess.run([str(installed), "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"pgrepl {__version__} (PostgreSQL 17)\n"
+    assert done.stdout == f"pgrepl {__version__} (PostgreSQL 17.10)\n"
 
 
 def test_the_installed_wheel_runs_a_script(installed: Path, tmp_path: Path) -> None:
