@@ -36,16 +36,33 @@ def schema_name(session: Session, oid: int) -> str:
     return str(row.nspname)
 
 
+TEMPORARY = "pg_temp"  # what each session calls its own
+
+
+def temporary_schema(session: Session) -> int:
+    """The session's schema for temporary relations; 0: it has none yet, or what made it was rolled back."""
+    oid = session.temporary_schema
+    return oid if oid and schema_row(session, oid) is not None else 0
+
+
+def is_temporary(name: str) -> bool:
+    """Is this the schema of some session's temporary relations? (isAnyTempNamespace)"""
+    return name.startswith(("pg_temp_", "pg_toast_temp_"))
+
+
 def explicit_schema(session: Session, name: str, *, missing_ok: bool = False, location: int | None = None) -> int:
     """A schema someone named: it must exist, the role needs USAGE (LookupExplicitNamespace). 0: missing, and fine."""
     from pgrepl.catalog.acl import Kind, check_privilege
 
+    if name == TEMPORARY and (own := temporary_schema(session)):
+        return own
     row = schema_or_none(session, name)
     if row is None:
         if missing_ok:
             return 0
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
-    check_privilege(session, Kind.SCHEMA, row, "USAGE", name)
+    if row.oid != session.temporary_schema:
+        check_privilege(session, Kind.SCHEMA, row, "USAGE", name)
     return int(row.oid)
 
 
@@ -66,6 +83,10 @@ def _named_schemas(session: Session) -> list[int]:
 
     found: list[int] = []
     for listed in _listed(session):
+        if listed == TEMPORARY:
+            if (own := temporary_schema(session)) and own not in found:
+                found.append(own)
+            continue
         name = role_display(session, session.role) if listed == "$user" else listed
         row = schema_or_none(session, name)
         if row is None or row.oid in found:
@@ -77,9 +98,12 @@ def _named_schemas(session: Session) -> list[int]:
 
 
 def search_path(session: Session) -> list[int]:
-    """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed."""
+    """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed, and before it the
+    temporary relations unless they are."""
     named = _named_schemas(session)
-    return named if CATALOG_NAMESPACE in named else [CATALOG_NAMESPACE, *named]
+    path = named if CATALOG_NAMESPACE in named else [CATALOG_NAMESPACE, *named]
+    own = temporary_schema(session)
+    return [own, *path] if own and own not in path else path
 
 
 def current_schemas(session: Session, implicit: bool) -> list[str]:
@@ -96,6 +120,11 @@ def creation_schema(session: Session, *, location: int | None = None) -> int:
     return named[0]
 
 
+def creates_temporary(session: Session) -> bool:
+    """Is pg_temp the first schema of search_path, so that new relations are temporary?"""
+    return _listed(session)[:1] == [TEMPORARY]
+
+
 def schema_for_creation(session: Session, schema: str | None, location: int | None = None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
     from pgrepl.catalog.acl import Kind, check_privilege
@@ -106,5 +135,6 @@ def schema_for_creation(session: Session, schema: str | None, location: int | No
         oid = int(schema_by_name(session, schema, location).oid)
     row = schema_row(session, oid)
     assert row is not None
-    check_privilege(session, Kind.SCHEMA, row, "CREATE", row.nspname, location=location)
+    if oid != session.temporary_schema:
+        check_privilege(session, Kind.SCHEMA, row, "CREATE", row.nspname, location=location)
     return oid

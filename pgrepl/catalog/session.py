@@ -56,6 +56,7 @@ class Session:
         self.settings = Settings(self)
         self.transaction = Transaction(self)
         self.query = ""  # the text that is running
+        self.at_close: list[Callable[[], None]] = []
         self._database_oid = 0  # until the role has been let in
         try:
             self._connect(database, user, settings or {})
@@ -88,6 +89,7 @@ class Session:
         other.settings = Settings(other)
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
+        other.at_close = []
         other.authenticated_user = role
         other._database_oid = database
         return other
@@ -111,6 +113,8 @@ class Session:
         return self._acting or int(self.settings.extra("role") or 0) or self.user
 
     _acting = 0
+    temporary_schema = 0  # once the session has had temporary relations; commands/temporary.py makes it
+    temporary_name = ""
 
     def act_as(self, role: int) -> int:
         """Work with another role's privileges, as SetUserIdAndSecContext; returns what to give back."""
@@ -198,7 +202,9 @@ class Session:
     def close(self) -> None:
         """End the session; an open transaction is rolled back."""
         with suppress(PgError):  # the catalog is gone: there is nothing to roll back
-            self.link.rollback()
+            self.transaction.end()
+            for action in self.at_close:
+                action()
         self.link.close()
 
 

@@ -50,6 +50,7 @@ class Savepoint:
     settings: object
     sql_name: str | None  # None: no SQL transaction had begun
     callbacks: int
+    before_commit: int
 
 
 class Transaction:
@@ -61,6 +62,7 @@ class Transaction:
         self.sql = Sql.NONE
         self.savepoints: list[Savepoint] = []
         self.callbacks: list[Callable[[], None]] = []
+        self.before_commit: list[Callable[[], None]] = []
         self.settings_before: object = None
         self.started_at: datetime | None = None
         self.statement_at: datetime | None = None
@@ -223,6 +225,11 @@ class Transaction:
         else:
             self._rollback()
 
+    def end(self) -> None:
+        """The session ends: what is open is rolled back."""
+        self.in_statement = False
+        self._rollback()
+
     @property
     def now(self) -> int:
         """now(): the start of the transaction, in microseconds since 2000-01-01 UTC."""
@@ -256,7 +263,6 @@ class Transaction:
     def commit_block(self, *, chain: bool = False) -> str:
         """COMMIT; the tag says what became of it."""
         if self.block is Block.EXPLICIT:
-            self._flush_snapshot()
             self._commit(chain=chain)
             return "COMMIT"
         if self.block is Block.ABORTED:
@@ -278,6 +284,9 @@ class Transaction:
         self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
 
     def _commit(self, *, chain: bool = False) -> None:
+        for action in self.before_commit:
+            action()
+        self._flush_snapshot()
         self._commit_sql()
         callbacks = self.callbacks
         self._leave(committed=True, chain=chain)
@@ -293,6 +302,7 @@ class Transaction:
         kept = settings.transaction_characteristics() if chain else None
         self.savepoints = []
         self.callbacks = []
+        self.before_commit = []
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
         self.block = Block.NONE
@@ -326,7 +336,7 @@ class Transaction:
         if self.sql is not Sql.NONE:
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
-        self.savepoints.append(Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks)))
+        self.savepoints.append(Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks), len(self.before_commit)))
 
     def release(self, name: str) -> None:
         self._require_block("RELEASE SAVEPOINT")
@@ -346,6 +356,7 @@ class Transaction:
             self._rollback_sql_to(point.sql_name)
         del self.savepoints[position + 1 :]
         del self.callbacks[point.callbacks :]
+        del self.before_commit[point.before_commit :]
         self._session.settings.restore(point.settings)
         self.block = Block.EXPLICIT
 

@@ -30,12 +30,12 @@ from pgrepl.types.oids import BOOL, INT8
 def create_sequence(stmt: CreateSeqStmt, session: Session) -> Result:
     name = replace(stmt.relation, location=-1)
     if stmt.if_not_exists:
-        namespace, _ = creation_schema(session, name, what="SEQUENCE")
+        namespace, _ = creation_schema(session, name)
         if oid_in_schema(session, namespace, name.name) is not None:
             session.notice("NOTICE", f'relation "{name.name}" already exists, skipping', sqlstate="42P07")
             return Result("CREATE SEQUENCE")
     options, owned_by = sequence_options(session, stmt.options)
-    namespace, persistence = creation_schema(session, name, what="SEQUENCE")
+    namespace, persistence = creation_schema(session, name)
     oid = _store(session, name.name, namespace, options, persistence, 0)
     if owned_by:
         _set_owner_column(session, relation(session, oid), owned_by, Dependency.AUTO)

@@ -143,10 +143,14 @@ def execute_show(stmt: VariableShowStmt, session: Session) -> Result:
 
 @execute.register(DiscardStmt)
 def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
-    """Nothing is kept that DISCARD PLANS, SEQUENCES or TEMP could forget; ALL resets the session (DiscardAll)."""
+    """Nothing is kept that DISCARD PLANS or SEQUENCES could forget; ALL resets the session (DiscardAll)."""
     target = stmt.target.upper()
     if target == "ALL":
         require_no_block(session, "DISCARD ALL")
         session.settings.set("session_authorization", None)
         session.settings.reset_all()
+    if target in ("ALL", "TEMP", "TEMPORARY"):
+        from pgrepl.commands.temporary import discard_temporary
+
+        discard_temporary(session)
     return Result(f"DISCARD {'TEMP' if target == 'TEMPORARY' else target}")

@@ -13,15 +13,16 @@ from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.needs import record_query_needs
 from pgrepl.commands.table import storage
-from pgrepl.commands.table.columns import NewColumn, column_of_type, finish
+from pgrepl.commands.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
 from pgrepl.commands.table.create import create_relation
 from pgrepl.commands.table.creation import creation_schema
 from pgrepl.commands.updatable import why_not_updatable
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.query import analyze_query
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, SubLink
 from pgrepl.expr.typenames import collation_name
+from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.sql.nodes import DefElem, ViewStmt
 
 
@@ -40,19 +41,20 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     if stmt.relation.persistence == "u":
         raise PgError("42601", "views cannot be unlogged because they do not have storage")
     columns = _columns(query)
-    namespace, persistence = creation_schema(session, replace(stmt.relation, location=-1))
-    existing = oid_in_schema(session, namespace, stmt.relation.name)
+    view = replace(stmt.relation, location=-1)
+    if view.persistence == "p" and uses_temporary(session, query):
+        session.notice("NOTICE", f'view "{view.name}" will be a temporary view')
+        view = replace(view, persistence="t")
+    namespace, persistence = creation_schema(session, view)
+    existing = oid_in_schema(session, namespace, view.name)
     if existing is not None and stmt.replace:
         _replace(session, relation(session, existing), query, columns, options)
         return Result("CREATE VIEW")
     texts = storage.transform(None, options)
     storage.validate(texts, storage.VIEW)
-    names = [column.name for column in columns]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise PgError("42701", f'column "{name}" specified more than once')
+    refuse_duplicates(columns)
     finish(session, columns)
-    oid = create_relation(session, stmt.relation.name, namespace, "v", columns, persistence=persistence, options=texts)
+    oid = create_relation(session, view.name, namespace, "v", columns, persistence=persistence, options=texts)
     _store_rule(session, oid, query)
     return Result("CREATE VIEW")
 
@@ -66,6 +68,15 @@ def _named(query: Query, names: tuple[str, ...]) -> Query:
     for number, name in zip(visible, names, strict=False):
         targets[number] = replace(targets[number], name=name)
     return replace(query, targets=tuple(targets))
+
+
+def uses_temporary(session: Session, query: Query) -> bool:
+    """Does the query, or one inside it, read a temporary relation? (isQueryUsingTempRelation)"""
+    for rte in query.rtable:
+        if rte.relid and relation(session, rte.relid).persistence == "t":
+            return True
+    inner = [node.query for expr in query_exprs(query) for node in walk(expr) if isinstance(node, SubLink)]
+    return any(uses_temporary(session, below) for below in (*subqueries(query), *inner) if below is not None)
 
 
 def _columns(query: Query) -> list[NewColumn]:

@@ -72,6 +72,15 @@ def column_of_type(
     return NewColumn(name, None, type_, typmod, collation, ndims=ndims, not_null=not_null)
 
 
+def refuse_duplicates(columns: Sequence[NewColumn]) -> None:
+    """Two columns of one name in the same definition."""
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise PgError("42701", f'column "{column.name}" specified more than once')
+        seen.add(column.name)
+
+
 def finish(session: Session, columns: Sequence[NewColumn]) -> None:
     """What BuildDescForRelation refuses and completes: SETOF, compression, storage."""
     for column in columns:

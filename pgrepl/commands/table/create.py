@@ -23,6 +23,7 @@ from pgrepl.commands.table.columns import (
     check_names_and_types,
     column_of_type,
     finish,
+    refuse_duplicates,
 )
 from pgrepl.commands.table.constraints import Check, add_checks, cook_check
 from pgrepl.commands.table.creation import creation_schema
@@ -31,7 +32,7 @@ from pgrepl.commands.table.inherit import store_inheritance
 from pgrepl.commands.table.merge import Merger
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.tree import Expr
-from pgrepl.sql.nodes import CreateStmt, DefElem
+from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, DefElem
 
 if TYPE_CHECKING:
     from pgrepl.sql.nodes import PartitionBoundSpec, PartitionSpec
@@ -66,6 +67,7 @@ def create_table(stmt: CreateStmt, session: Session) -> Result:
         create_column_sequence(session, sequence)
     table = _define_table(session, stmt, clauses)
     _complete(session, table, clauses)
+    _at_commit(session, table, stmt.on_commit)
     return Result("CREATE TABLE")
 
 
@@ -118,6 +120,38 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
         )
         add_checks(session, rel, checks, merge=True)
     return table
+
+
+def define_columns(
+    session: Session, stmt: CreateTableAsStmt, namespace: int, persistence: str, columns: list[NewColumn]
+) -> int:
+    """The table of CREATE TABLE AS: columns and options, no constraints."""
+    if stmt.on_commit is not None and persistence != "t":
+        raise PgError("42P16", "ON COMMIT can only be used on temporary tables")
+    check_tablespace(stmt.tablespace, partitioned=False)
+    options = table_options(stmt.options, partitioned=False)
+    refuse_duplicates(columns)
+    finish(session, columns)
+    access_method = _access_method(stmt.access_method, False, [])
+    table = create_relation(
+        session,
+        stmt.relation.name,
+        namespace,
+        "r",
+        columns,
+        persistence=persistence,
+        access_method=access_method,
+        options=options,
+    )
+    _at_commit(session, table, stmt.on_commit)
+    return table
+
+
+def _at_commit(session: Session, table: int, action: str | None) -> None:
+    if action == "DROP":
+        from pgrepl.commands.temporary import drop_on_commit
+
+        drop_on_commit(session, table)
 
 
 def _store_bound(session: Session, table: int, parent: Relation, spec: PartitionBoundSpec) -> None:

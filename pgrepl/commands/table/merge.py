@@ -14,6 +14,7 @@ from pgrepl.commands.table.columns import (
     NewColumn,
     column_of_type,
     compression_name,
+    refuse_duplicates,
     storage_name,
     too_many_columns,
 )
@@ -39,7 +40,7 @@ class Merger:
     def merge(self, columns: Sequence[NewColumn], parents: Sequence[Relation]) -> list[NewColumn]:
         if len(columns) > MAX_COLUMNS:
             raise too_many_columns()
-        _refuse_repeated(columns)
+        refuse_duplicates(columns)
         for parent in parents:
             self._refuse_parent(parent)
             self._add_parent(parent)
@@ -188,14 +189,6 @@ class Merger:
         _check_generated(column, option)
         if option.raw_default is not None:
             column.raw_default, column.cooked_default = option.raw_default, None
-
-
-def _refuse_repeated(columns: Sequence[NewColumn]) -> None:
-    seen: set[str] = set()
-    for column in columns:
-        if column.name in seen:
-            raise PgError("42701", f'column "{column.name}" specified more than once')
-        seen.add(column.name)
 
 
 def _copied(attribute: Attribute, *, identity: bool) -> NewColumn:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_relation_owner
-from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE
+from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE
 from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.inheritance import children
-from pgrepl.catalog.namespace import schema_for_creation, schema_name
+from pgrepl.catalog.namespace import is_temporary, schema_name
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.session import Session
@@ -25,6 +25,7 @@ from pgrepl.commands.table.constraints import (
     constraint_row,
     update_constraint,
 )
+from pgrepl.commands.table.creation import creation_schema
 from pgrepl.commands.table.inherit import inheritors_with_parents
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.commands.table.position import named_relation, named_relation_or_none
@@ -185,7 +186,11 @@ def _move(session: Session, rel: Relation, name: str, schema: str) -> None:
                     "cannot move an owned sequence into another schema",
                     detail=f'Sequence "{rel.name}" is linked to table "{table}".',
                 )
-    namespace = schema_for_creation(session, schema)
+    namespace, _ = creation_schema(session, RangeVar(rel.name, schema), location=False)
+    if is_temporary(schema_name(session, namespace)) or is_temporary(rel.schema):
+        raise PgError("0A000", "cannot move objects into or out of temporary schemas")
+    if TOAST_NAMESPACE in (namespace, rel.namespace):
+        raise PgError("0A000", "cannot move objects into or out of TOAST schema")
     if namespace == rel.namespace:
         return
     move_relation(session, rel, namespace)

@@ -1,18 +1,20 @@
 """What the rows of a table must satisfy: the one place where a change of definition asks about existing rows.
 
-A command that adds a constraint, attaches a partition or changes a type says with `require` what must hold of the
-rows that
-are already there. Who keeps rows registers a `Keeper`; as long as nobody does, no table has any row, and everything
-holds.
-The keeper raises the error PostgreSQL raises: `check constraint "c" of relation "t" is violated by some row`.
+A command that adds a constraint, attaches a partition or changes a type says with `require` what must hold of the rows
+that are already there. Who keeps rows registers a `Keeper`; as long as nobody does, no table has any row, and
+everything holds. The keeper raises the error PostgreSQL raises:
+`check constraint "c" of relation "t" is violated by some row`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
+from pgrepl.errors import unsupported
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.tree import Expr
 
@@ -49,8 +51,8 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class InPartition:
-    """Every row of the table is one its bound lets in: `partition constraint of relation "p" is violated by some
-    row`."""
+    """Every row of the table is one its bound lets in:
+    `partition constraint of relation "p" is violated by some row`."""
 
     table: int
     parent: int
@@ -80,8 +82,7 @@ Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultP
 
 @dataclass(frozen=True, slots=True)
 class NewValue:
-    """A column of existing rows gets another value: of a new column its default, of a changed type the converted
-    value."""
+    """A column of existing rows gets another value: a new column its default, one of changed type the converted one."""
 
     table: int
     attnum: int
@@ -93,6 +94,9 @@ class Keeper(Protocol):
 
     def require(self, session: Session, requirement: Requirement) -> None:
         """Raise PostgreSQL's error unless all rows satisfy the requirement."""
+
+    def append(self, session: Session, table: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Keep the first rows of a new table (CREATE TABLE AS)."""
 
     def rewrite(self, session: Session, table: int, values: list[NewValue]) -> None:
         """Give existing rows of a table new values in some columns."""
@@ -108,6 +112,13 @@ def register(keeper: Keeper) -> None:
 def require(session: Session, requirement: Requirement) -> None:
     for keeper in _keepers:
         keeper.require(session, requirement)
+
+
+def append(session: Session, table: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows and not _keepers:
+        raise unsupported("CREATE TABLE AS with rows")
+    for keeper in _keepers:
+        keeper.append(session, table, rows)
 
 
 def rewrite(session: Session, table: int, values: list[NewValue]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.catalog.namespace import current_schemas
+from pgrepl.catalog.namespace import current_schemas, is_temporary, schema_row, temporary_schema
 from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
 from pgrepl.errors import PgError
@@ -82,14 +82,15 @@ def database_encoding() -> str:
     return "UTF8"
 
 
-@implements("pg_my_temp_schema")
-def pg_my_temp_schema() -> int:
-    return 0
+@implements("pg_my_temp_schema", context=True)
+def pg_my_temp_schema(call: Call) -> int:
+    return temporary_schema(call.session)
 
 
-@implements("pg_is_other_temp_schema")
-def pg_is_other_temp_schema(oid: int) -> bool:
-    return False
+@implements("pg_is_other_temp_schema", context=True)
+def pg_is_other_temp_schema(call: Call, oid: int) -> bool:
+    found = schema_row(call.session, oid)
+    return found is not None and is_temporary(found.nspname) and oid != temporary_schema(call.session)
 
 
 @implements("pg_collation_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible")

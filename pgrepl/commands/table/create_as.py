@@ -1,0 +1,66 @@
+"""CREATE TABLE … AS and SELECT … INTO: a table with the columns of a query, and its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.catalog.relation import oid_in_schema, relation
+from pgrepl.catalog.session import Session
+from pgrepl.commands.base import Result, execute
+from pgrepl.commands.table.columns import NewColumn, column_of_type
+from pgrepl.commands.table.create import define_columns
+from pgrepl.commands.table.creation import creation_schema
+from pgrepl.commands.table.rows import append
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import typefacts
+from pgrepl.expr.query import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.sql.nodes import CreateTableAsStmt, ObjectType, SelectStmt
+
+
+@execute.register(CreateTableAsStmt)
+def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
+    """As ExecCreateTableAs does."""
+    if stmt.kind is not ObjectType.TABLE:
+        raise unsupported(f"CREATE {stmt.kind.value}")
+    if not isinstance(stmt.query, SelectStmt):
+        raise unsupported("CREATE TABLE AS EXECUTE")
+    query = analyze_query(session, stmt.query)
+    name = replace(stmt.relation, location=-1)
+    namespace, persistence = creation_schema(session, name)
+    if oid_in_schema(session, namespace, name.name) is not None:
+        if not stmt.if_not_exists:
+            raise PgError("42P07", f'relation "{name.name}" already exists')
+        session.notice("NOTICE", f'relation "{name.name}" already exists, skipping', sqlstate="42P07")
+        return Result("CREATE TABLE AS")
+    rows = _rows(session, query) if stmt.with_data else []
+    table = define_columns(session, stmt, namespace, persistence, _columns(session, query, stmt.columns))
+    append(session, relation(session, table), rows)
+    return Result(f"SELECT {len(rows)}" if stmt.with_data else "CREATE TABLE AS")
+
+
+def _columns(session: Session, query: Query, names: tuple[str, ...]) -> list[NewColumn]:
+    if len(names) > len(query.columns):
+        raise PgError("42601", "too many column names were specified")
+    made = []
+    for number, column in enumerate(query.columns):
+        name = names[number] if number < len(names) else column.name
+        if not column.collation and typefacts.is_collatable(column.type):
+            type_ = typefacts.type_text(session, column.type)
+            raise PgError(
+                "42P22",
+                f'no collation was derived for column "{name}" with collatable type {type_}',
+                hint="Use the COLLATE clause to set the collation explicitly.",
+            )
+        made.append(column_of_type(name, column.type, column.typmod, column.collation))
+    return made
+
+
+def _rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
+    from pgrepl.commands.query import permissions
+    from pgrepl.commands.query.run import play
+
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    return play(session, query)

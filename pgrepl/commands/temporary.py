@@ -1,0 +1,91 @@
+"""Temporary relations: the schema a session has for them, and what becomes of them at commit and at the session's end.
+
+The schema is called after the process, `pg_temp_4711`; a further session of the same process takes `pg_temp_4711_2`. It
+comes with the first temporary relation and goes with the session. What a killed process left is cleared away when
+another gets its number, as PostgreSQL does with the schema of a crashed backend.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog.acl import Kind, has_privilege
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_CLASS, ObjectAddress
+from pgrepl.catalog.databases import current_database
+from pgrepl.catalog.namespace import schema_or_none, temporary_schema
+from pgrepl.catalog.session import Session
+from pgrepl.commands.base import drop_objects
+from pgrepl.errors import PgError
+
+_sessions = itertools.count(1)
+
+
+def require_temporary_schema(session: Session) -> int:
+    """The session's schema for temporary relations, made if need be (InitTempTableNamespace)."""
+    existing = temporary_schema(session)
+    if existing:
+        return existing
+    database = current_database(session)
+    if not has_privilege(session, Kind.DATABASE, database, "TEMPORARY", session.role):
+        raise PgError("42501", f'permission denied to create temporary tables in database "{database.datname}"')
+    if session.settings.get("transaction_read_only") == "on":
+        raise PgError("25006", "cannot create temporary tables in a read-only transaction")
+    first = not session.temporary_name
+    if first:
+        number = next(_sessions)
+        session.temporary_name = f"pg_temp_{session.pid}" + (f"_{number}" if number > 1 else "")
+    left = schema_or_none(session, session.temporary_name)
+    if left is not None:
+        _clear(session, left.oid)
+        oid = int(left.oid)
+    else:
+        oid = store.new_oid(session)
+        store.insert(
+            session,
+            tables.pg_namespace,
+            datid=session.database.oid,
+            oid=oid,
+            nspname=session.temporary_name,
+            nspowner=BOOTSTRAP_SUPERUSER,
+            nspacl=None,
+        )
+    session.temporary_schema = oid
+    if first:
+        session.at_close.append(lambda: _leave(session))
+    return oid
+
+
+def _clear(session: Session, namespace: int) -> None:
+    found = store.rows(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace)
+    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in found]
+    drop_objects(session, addresses, cascade=True, quietly=True)
+
+
+def _leave(session: Session) -> None:
+    """The session ends: its temporary relations and their schema go."""
+    with suppress(PgError):  # somebody holds the catalog: the next session of this number clears away
+        session.transaction.begin_statement()
+        namespace = temporary_schema(session)
+        if namespace:
+            _clear(session, namespace)
+            store.delete(session, tables.pg_namespace, datid=session.database.oid, oid=namespace)
+        session.transaction.end_statement()
+
+
+def discard_temporary(session: Session) -> None:
+    """DISCARD TEMP."""
+    namespace = temporary_schema(session)
+    if namespace:
+        _clear(session, namespace)
+
+
+def drop_on_commit(session: Session, relid: int) -> None:
+    """ON COMMIT DROP: the table goes when the transaction that makes it commits."""
+
+    def drop() -> None:
+        if store.one(session, tables.pg_class, oid=relid) is not None:
+            drop_objects(session, [ObjectAddress(PG_CLASS, relid)], cascade=True, quietly=True)
+
+    session.transaction.before_commit.append(drop)
