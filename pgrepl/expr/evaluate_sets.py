@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
@@ -12,11 +12,12 @@ from pgrepl.expr.context import Call, Context
 from pgrepl.expr.evaluate import Compiled, Special, arguments, compile
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.walk import returns_set, rewrite
+from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Element(tree.Typed):
     """Stands for what a set-returning function gives in the present round."""
 
