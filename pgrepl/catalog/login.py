@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -51,14 +51,22 @@ def admit_to_database(session: Session, role: Row, database: str) -> Row:
 
 
 def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[str, str]) -> None:
-    """Later ones win: ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's own."""
+    """Later ones win: ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's
+    own."""
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
-    for setdatabase, setrole in ((0, 0), (database.oid, 0), (0, role.oid), (database.oid, role.oid)):
-        row = one(session, tables.pg_db_role_setting, setdatabase=setdatabase, setrole=setrole)
-        for item in row.setconfig if row is not None else ():
+    for row in rows(session, tables.pgrepl_setting):
+        settings.set_by_system(row.name, row.value)
+    for setdatabase, setrole, source in (
+        (0, 0, "global"),
+        (database.oid, 0, "database"),
+        (0, role.oid, "user"),
+        (database.oid, role.oid, "database user"),
+    ):
+        stored = one(session, tables.pg_db_role_setting, setdatabase=setdatabase, setrole=setrole)
+        for item in stored.setconfig if stored is not None else ():
             name, _, value = item.partition("=")
-            settings.set_default(name, value, complain=False)
+            settings.set_default(name, value, complain=False, source=source)
     for name, value in startup.items():
         settings.set_default(name, value, complain=True)
 

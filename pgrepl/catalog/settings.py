@@ -168,6 +168,17 @@ class Settings:
             raise PgError("42501", f'permission denied to set parameter "{name}"')
         return parameter
 
+    def check_text(self, name: str, text: str) -> None:
+        """Is this a value for the parameter, whoever may set it?"""
+        self._checked(name, parameters.find(name), text)
+
+    def set_by_system(self, name: str, text: str) -> None:
+        """What ALTER SYSTEM left: the instance's default."""
+        parameter = parameters.find(name)
+        self._defaults[name.lower()] = self._checked(name, parameter, text)._replace(source="configuration file")
+        if parameter is None:
+            self._custom.setdefault(name.lower(), name)
+
     def check_value(self, name: str, text: str) -> None:
         """Is this a value for it? ALTER ROLE … SET asks; what may yet come to exist is only a notice (PGC_S_TEST)."""
         from pgrepl.catalog.parameter_checks import foretold

@@ -148,6 +148,10 @@ pg_db_role_setting = _table(
     ("setdatabase", Oid), ("setrole", Oid), ("setconfig", Json),
     indexes=(("setrole",),),
 )  # fmt: skip
+pgrepl_setting = _table(  # ALTER SYSTEM
+    "pgrepl_setting", ("name",),
+    ("name", String), ("value", Text),
+)  # fmt: skip
 pg_database = _table(
     "pg_database", ("oid",),
     ("oid", Oid), ("datname", String), ("datdba", Oid), ("encoding", Integer), ("datlocprovider", String),

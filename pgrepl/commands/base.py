@@ -62,6 +62,7 @@ _MODULES = {
     "AlterRoleStmt": "role",
     "AlterSeqStmt": "sequence",
     "AlterSubscriptionStmt": "subscription",
+    "AlterSystemStmt": "system_settings",
     "AlterTableStmt": "table.alter.run",
     "CommentStmt": "comment",
     "CopyStmt": "dml",

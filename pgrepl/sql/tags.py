@@ -11,6 +11,7 @@ from pgrepl.sql.nodes import (
     AlterRoleStmt,
     AlterSeqStmt,
     AlterSubscriptionStmt,
+    AlterSystemStmt,
     AlterTableStmt,
     CommentStmt,
     CopyStmt,
@@ -82,6 +83,7 @@ _TAGS: dict[type[Statement], str] = {
     SelectStmt: "SELECT",
     TruncateStmt: "TRUNCATE TABLE",
     UpdateStmt: "UPDATE",
+    AlterSystemStmt: "ALTER SYSTEM",
     VariableShowStmt: "SHOW",
     ViewStmt: "CREATE VIEW",
 }

@@ -1,4 +1,4 @@
-"""SET, RESET, SHOW and DISCARD."""
+"""SET, RESET, SHOW, ALTER SYSTEM and DISCARD."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pgrepl.sql.build.names import INTERVAL_FULL_RANGE, integer_constant
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
+    AlterSystemStmt,
     DefElem,
     DiscardStmt,
     FloatText,
@@ -163,7 +164,7 @@ def set_xml_option_content(location: int) -> VariableSetStmt:
     return _value("xmloption", string_constant(location, "CONTENT"))
 
 
-# ------------------------------------------------------------------------------------------------ RESET, SHOW, DISCARD
+# ------------------------------------------------------------------------------------------------ RESET and the rest
 
 
 def _reset(alias: str, parameter: str) -> None:
@@ -192,6 +193,21 @@ def reset(location: int, name: str) -> VariableSetStmt:
 @build
 def reset_all(location: int) -> VariableSetStmt:
     return VariableSetStmt(VariableSetKind.RESET_ALL, None)
+
+
+@build
+def alter_system_set(location: int, setting: VariableSetStmt) -> AlterSystemStmt:
+    return AlterSystemStmt(setting)
+
+
+@build
+def alter_system_reset(location: int, name: str) -> AlterSystemStmt:
+    return AlterSystemStmt(VariableSetStmt(VariableSetKind.RESET, name))
+
+
+@build
+def alter_system_reset_all(location: int) -> AlterSystemStmt:
+    return AlterSystemStmt(VariableSetStmt(VariableSetKind.RESET_ALL, None))
 
 
 @build

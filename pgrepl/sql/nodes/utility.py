@@ -175,6 +175,13 @@ class VariableSetStmt(Statement):
 
 
 @frozen
+class AlterSystemStmt(Statement):
+    """ALTER SYSTEM SET | RESET: for all sessions that begin later."""
+
+    setting: VariableSetStmt
+
+
+@frozen
 class VariableShowStmt(Statement):
     name: str  # "all" for SHOW ALL
 
@@ -223,8 +230,8 @@ class UnsupportedStmt(Statement):
 
 
 __all__ = [
-    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "CommentStmt", "CreateDatabaseStmt",
-    "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt", "DropStmt", "Expr", "FloatText", "ObjectType",
-    "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt", "TypeName", "UnsupportedStmt", "VacuumStmt",
-    "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
+    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterSystemStmt", "CommentStmt",
+    "CreateDatabaseStmt", "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt", "DropStmt", "Expr",
+    "FloatText", "ObjectType", "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt", "TypeName",
+    "UnsupportedStmt", "VacuumStmt", "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
 ]  # fmt: skip

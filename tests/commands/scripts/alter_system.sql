@@ -1,0 +1,25 @@
+-- ALTER SYSTEM: for the sessions that begin later
+ALTER SYSTEM SET nosuch = 1;
+ALTER SYSTEM SET work_mem = 'much';
+ALTER SYSTEM SET work_mem = 1;
+ALTER SYSTEM SET server_version = '1';
+ALTER SYSTEM SET data_directory = '/x';
+ALTER SYSTEM SET role = 'postgres';
+ALTER SYSTEM SET transaction_isolation = 'serializable';
+ALTER SYSTEM SET application_name = E'a\nb';
+ALTER SYSTEM SET work_mem = '6MB';
+ALTER SYSTEM SET max_replication_slots = 20;
+SHOW work_mem;
+ALTER SYSTEM RESET max_replication_slots;
+ALTER SYSTEM RESET nosuch;
+ALTER SYSTEM RESET server_version;
+BEGIN;
+ALTER SYSTEM SET work_mem = '7MB';
+ROLLBACK;
+CREATE ROLE plain;
+SET ROLE plain;
+ALTER SYSTEM SET work_mem = '7MB';
+ALTER SYSTEM RESET work_mem;
+ALTER SYSTEM RESET ALL;
+RESET ROLE;
+ALTER SYSTEM RESET ALL;
