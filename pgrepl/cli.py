@@ -83,6 +83,10 @@ class _Shell(click.Command):
         return given, words
 
 
+class _Ambiguous(Exception):
+    """A shortened option that may be one of several; as getopt_long complains."""
+
+
 def _option(name: str, short: str | None, takes: str | None) -> click.Option:
     names = [f"-{short}"] if short else []
     names.append(f"--{name}")
@@ -111,9 +115,9 @@ def run(arguments: Sequence[str]) -> int:
         return startup.run([("help", topic)], [])
     try:
         options, words = _read(list(arguments))
-    except click.BadOptionUsage as problem:
-        return startup.usage_error(_complaint(problem))
-    except click.NoSuchOption as problem:
+    except _Ambiguous as problem:
+        return startup.usage_error(str(problem))
+    except (click.BadOptionUsage, click.NoSuchOption) as problem:
         return startup.usage_error(_complaint(problem))
     return startup.run(options, words)
 
@@ -137,8 +141,11 @@ def _read(arguments: list[str]) -> tuple[list[tuple[str, str | None]], list[str]
     except click.NoSuchOption as problem:
         short = problem.option_name
         longer = [f"--{name}" for name in [*_OPTIONS, "variable"] if f"--{name}".startswith(short)]
-        if not short.startswith("--") or len(longer) != 1:
+        if not short.startswith("--") or not longer:
             raise
+        if len(longer) > 1:
+            choices = " ".join(f"'{name}'" for name in longer)
+            raise _Ambiguous(f"option '{short}' is ambiguous; possibilities: {choices}") from problem
         at = next(i for i, argument in enumerate(arguments) if argument.partition("=")[0] == short)
         arguments[at] = longer[0] + arguments[at][len(short) :]
         return _read(arguments)
