@@ -137,10 +137,16 @@ def test_the_connection_string_is_hidden_and_the_rest_is_not(roles: Instance) ->
         "SELECT subconninfo FROM pg_subscription",
         "SELECT * FROM pg_subscription",
         "SELECT subname, subpublications FROM pg_subscription",
+        "SELECT subname, srrelid FROM pg_subscription_rel RIGHT JOIN pg_subscription s ON s.oid = srsubid",
+        "SELECT s.subname FROM pg_subscription s JOIN pg_subscription t USING (oid, subconninfo)",
+        "SELECT j FROM (pg_subscription JOIN pg_database ON true) AS j",
     ) == [
         "ERROR:  permission denied for table pg_subscription",
         "ERROR:  permission denied for table pg_subscription",
         "s|{p}",
+        "s|",
+        "ERROR:  permission denied for table pg_subscription",
+        "ERROR:  permission denied for table pg_subscription",
     ]
 
 

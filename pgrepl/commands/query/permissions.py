@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import is_superuser
@@ -9,7 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RteKind
-from pgrepl.expr.walk import subqueries, walk_deep
+from pgrepl.expr.walk import subqueries, walk, walk_deep
 from pgrepl.types.builtin import proc_by_oid
 
 # pg_subscription can be read by everybody but for the connection string, which may hold a password
@@ -52,12 +54,25 @@ def _check_level(session: Session, query: Query) -> None:
         found = relation(session, entry.relid)
         hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
         if hidden is not None:
-            used = {
-                node.attnum
-                for node, level in walk_deep(query)
-                if isinstance(node, tree.Var) and node.varno == varno and node.levelsup == level
-            }
             secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
-            if not used & {secret, 0}:
+            if not _used_columns(query, varno) & {secret, 0}:
                 continue
         acl.check_table_privilege(session, found, "SELECT")
+
+
+def _used_columns(query: Query, varno: int) -> set[int]:
+    """The columns of one relation that the query reads, 0 the whole row. That a join could give a column is no use
+    of it."""
+    entries = query.rtable
+    bare = replace(query, rtable=tuple(replace(entry, join_vars=()) for entry in entries))
+    used: set[int] = set()
+    pending = [n for n, level in walk_deep(bare) if isinstance(n, tree.Var) and n.levelsup == level]
+    while pending:
+        node = pending.pop()
+        entry = entries[node.varno - 1]
+        if entry.kind is RteKind.JOIN:
+            behind = entry.join_vars if node.attnum == 0 else entry.join_vars[node.attnum - 1 : node.attnum]
+            pending += [n for var in behind if var is not None for n in walk(var) if isinstance(n, tree.Var)]
+        elif node.varno == varno:
+            used.add(node.attnum)
+    return used
