@@ -7,6 +7,7 @@ import pytest
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
+    AlterSystemStmt,
     DefElem,
     DiscardStmt,
     TransactionKind,
@@ -70,6 +71,9 @@ def interval(text: str, *typmods: int) -> TypeCast:
         ("SET TRANSACTION SNAPSHOT 'x'", VariableSetStmt(KIND.MULTI, "TRANSACTION SNAPSHOT", (string("x"),))),
         ("RESET x.y", VariableSetStmt(KIND.RESET, "x.y")),
         ("RESET ALL", VariableSetStmt(KIND.RESET_ALL, None)),
+        ("ALTER SYSTEM SET x = 5", AlterSystemStmt(VariableSetStmt(KIND.VALUE, "x", (integer(5),)))),
+        ("ALTER SYSTEM RESET a.b", AlterSystemStmt(VariableSetStmt(KIND.RESET, "a.b"))),
+        ("ALTER SYSTEM RESET ALL", AlterSystemStmt(VariableSetStmt(KIND.RESET_ALL, None))),
         ("RESET TIME ZONE", VariableSetStmt(KIND.RESET, "timezone")),
         ("RESET TRANSACTION ISOLATION LEVEL", VariableSetStmt(KIND.RESET, "transaction_isolation")),
         ("RESET SESSION AUTHORIZATION", VariableSetStmt(KIND.RESET, "session_authorization")),
