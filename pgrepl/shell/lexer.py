@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
+from pgrepl.sql.literals import CONTINUATION
+
 Quoting = Literal["plain", "literal", "identifier", "shell"]
 Lookup = Callable[[str, Quoting], "str | None"]
 Warn = Callable[[str], None]
@@ -53,9 +55,10 @@ _PROMPTS = {
     "xc": Prompt.COMMENT,
 }
 
-VARIABLE_CHAR = "[A-Za-z_0-9\x80-\U0010ffff]"
-_LETTER = "[A-Za-z_\x80-\U0010ffff]"
-_IDENTIFIER = _LETTER + "[A-Za-z_0-9$\x80-\U0010ffff]*"
+# Letters, digits, _ and all beyond ASCII, by what they are not: a range up to U+10FFFF takes milliseconds to compile.
+VARIABLE_CHAR = r"[^\x00-/:-@\[-^`{-\x7f]"
+_LETTER = r"[^\x00-@\[-^`{-\x7f]"
+_IDENTIFIER = _LETTER + r"[^\x00-#%-/:-@\[-^`{-\x7f]*"
 _INTEGER = r"[0-9](?:_?[0-9])*"
 _MANTISSA = rf"(?:{_INTEGER}(?:\.(?!\.)(?:{_INTEGER})?)?|\.{_INTEGER})"
 _SPACE = r"[ \t\n\r\f\v]"
@@ -67,7 +70,7 @@ _INITIAL = re.compile(
     | (?P<comment>/\*)
     | (?P<quoted>(?:[bBxXeE]|[uU]&)?')
     | (?P<dquoted>(?:[uU]&)?")
-    | (?P<dollar>\$(?:{_LETTER}[A-Za-z_0-9\x80-\U0010ffff]*)?\$)
+    | (?P<dollar>\$(?:{_LETTER}{VARIABLE_CHAR}*)?\$)
     | (?P<word>{_IDENTIFIER})
     | (?P<open>\() | (?P<close>\)) | (?P<semicolon>;)
     | (?P<forced>\\[;:]) | (?P<backslash>\\)
@@ -94,8 +97,6 @@ _QUOTED = {
     "xui": re.compile('(?:[^"]+|"")*'),
 }
 _QUOTE_STATES = {"'": "xq", "b'": "xb", "x'": "xh", "e'": "xe", "u&'": "xus"}
-# A string goes on after white space with a line break in it.
-_CONTINUED = re.compile(rf"(?:[ \t\f\v]|{_COMMENT})*[\n\r](?:{_SPACE}+|{_COMMENT}[\n\r])*'")
 _COMMENT_PART = re.compile(r"(?P<open>/\*)|(?P<close>\*/)|[^*/]+|.", re.DOTALL)
 
 _ROUTINE_WORDS = frozenset(("create", "function", "procedure", "or", "replace"))
@@ -321,7 +322,7 @@ class Lexer:
     def _scan_quoted(self, source: _Source) -> None:
         state, text = self.state, source.text
         if state == "xqs":
-            continued = _CONTINUED.match(text, source.at)
+            continued = CONTINUATION.match(text, source.at)
             if continued:
                 self.query.append(continued[0])
                 source.at = continued.end()

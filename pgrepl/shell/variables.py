@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_NAME = re.compile("[A-Za-z_0-9\x80-\U0010ffff]+")
+from pgrepl.shell.lexer import VARIABLE_CHAR
+
+_NAME = re.compile(VARIABLE_CHAR + "+")
 _INTEGER = re.compile(r"[ \t\n\r\f\v]*([+-]?)(0[xX][0-9A-Fa-f]+|[0-9]+)")
 
 Report = Callable[[str], None]

@@ -11,8 +11,8 @@ from pgrepl.errors import PgError
 
 NAMEDATALEN = 64
 
-# whitespace with a newline in it, and a quote: the literal goes on
-_CONTINUATION = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'")
+CONTINUATION = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'")
+"""Whitespace with a newline in it, and a quote: the literal before it goes on."""
 _ESCAPE_PART = re.compile(
     r"""(?P<plain>[^\\']+) | (?P<doubled>'') | (?P<quote>')
       | \\x(?P<hex>[0-9A-Fa-f]{1,2}) | \\(?P<octal>[0-7]{1,3})
@@ -43,7 +43,7 @@ def quoted(text: str, index: int, start: int, what: str = "quoted string") -> tu
         if what == "quoted string" and text.startswith("'", end + 1):
             parts.append("'")
             index = end + 2
-        elif more := _CONTINUATION.match(text, end + 1):
+        elif more := CONTINUATION.match(text, end + 1):
             index = more.end()
         else:
             return "".join(parts), end + 1
@@ -91,7 +91,7 @@ def escape_string(text: str, index: int, start: int) -> tuple[str, int]:
         elif kind == "doubled":
             raw += b"'"
         elif kind == "quote":
-            more = _CONTINUATION.match(text, index)
+            more = CONTINUATION.match(text, index)
             if more is None:
                 return _decoded(raw), index
             index = more.end()

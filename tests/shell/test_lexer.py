@@ -178,3 +178,8 @@ def test_a_trial_changes_nothing() -> None:
     trial.begin("'); select 2; (")
     assert trial.scan()[0] is Stop.SEMICOLON
     assert (lexer.state, lexer.paren_depth, lexer.query.text) == ("xq", 1, "select ('a")
+
+
+def test_much_white_space_behind_a_string_takes_no_time() -> None:
+    query = "select 'a' " + "-- " * 200 + "\n" + " " * 2_000 + "x;"
+    assert Scan(query).queries == [query]
