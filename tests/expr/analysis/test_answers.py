@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from tests.expr.analysis import ours
+from tests.expr.analysis.answers import SCHEMA, read
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    path: Path = tmp_path_factory.mktemp("analysis")
+    made = Session(open_catalog(str(path / "catalog.db")), settings={"timezone": "GMT"})
+    for statement in SCHEMA:
+        list(run(made, statement))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "about", ["expressions", "queries", "mistakes", "clauses", "views", "random_expressions", "random_queries"]
+)
+def test_postgresql_17_says_the_same(session: Session, about: str) -> None:
+    differences = []
+    for expected in read(about):
+        question = {key: expected[key] for key in ("query", "statement", "shows") if key in expected}
+        found = question | ours.answer(session, question)
+        if found != expected:
+            differences.append((expected, found))
+    assert differences == []
