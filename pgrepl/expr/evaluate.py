@@ -115,7 +115,24 @@ def _proc(oid: int) -> Proc:
 
 def _function(proc: Proc, call: Call) -> Callable[..., Any]:
     found = implementation(proc)
-    return partial(found.function, call) if found.wants_call else found.function
+    function = partial(found.function, call) if found.wants_call else found.function
+    columns = out_columns(proc)
+    if columns is None or proc.retset:
+        return function
+    return lambda *values: as_record(function(*values), columns)
+
+
+def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
+    """Types and names of the columns of a function that gives rows by OUT parameters."""
+    if proc.rettype != oids.RECORD or proc.allargtypes is None or proc.argmodes is None:
+        return None
+    out = [number for number, mode in enumerate(proc.argmodes) if mode in "obt"]
+    names = proc.argnames or ()
+    return tuple(proc.allargtypes[n] for n in out), tuple(names[n] for n in out)
+
+
+def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any:
+    return None if row is None or isinstance(row, Record) else Record(row, *columns)
 
 
 class Compiler:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
-from pgrepl.expr.evaluate import Compiled, Special, arguments, compile
+from pgrepl.expr.evaluate import Compiled, Special, arguments, as_record, compile, out_columns
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.walk import returns_set, rewrite
 from pgrepl.frozen import frozen
@@ -77,11 +77,13 @@ def _calls(
             compiled.append(_single(compile(arg, context, special)))
     nested = [returns_set(arg) for arg in args]
 
+    columns = out_columns(proc)
+
     def run(values: tuple[Any, ...]) -> Iterable[Any]:
         if proc.strict and None in values:
             return ()
         result: Iterable[Any] = function(call, *values) if found.wants_call else function(*values)
-        return result
+        return result if columns is None else [as_record(row, columns) for row in result]
 
     def rows(env: Any) -> Iterable[Any]:
         if not any(nested):

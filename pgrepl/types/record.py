@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
+from pgrepl.types import oids
 
 
 class Record(tuple[Any, ...]):
@@ -22,12 +23,30 @@ class Record(tuple[Any, ...]):
         return record
 
 
+def guessed_type(value: Any) -> int:
+    """A type whose text a Python value prints as."""
+    return _GUESSES.get(type(value).__name__, oids.ANYARRAY if hasattr(value, "elemtype") else oids.TEXT)
+
+
+_GUESSES = {
+    "bool": oids.BOOL,
+    "int": oids.INT8,
+    "float": oids.FLOAT8,
+    "Decimal": oids.NUMERIC,
+    "Jsonb": oids.JSONB,
+    "bytes": oids.BYTEA,
+    "Interval": oids.INTERVAL,
+    "TimeTz": oids.TIMETZ,
+    "UUID": oids.UUID,
+}
+
 _SPECIAL = re.compile(r'[\s"\\(),]', re.ASCII)
 
 
-def write_record(value: Record, write: Callable[[Any, int], str]) -> str:
-    """As record_out does."""
-    fields = zip(value, value.types, strict=True)
+def write_record(value: Sequence[Any], write: Callable[[Any, int], str]) -> str:
+    """As record_out does. A plain tuple's fields are printed by what they look like."""
+    types = value.types if isinstance(value, Record) else [guessed_type(item) for item in value]
+    fields = zip(value, types, strict=True)
     return "(" + ",".join("" if item is None else quote_field(write(item, typoid)) for item, typoid in fields) + ")"
 
 

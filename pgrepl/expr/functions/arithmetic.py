@@ -213,10 +213,10 @@ def _moved(lsn: int, by: Decimal, sign: int) -> int:
     if by.is_nan():
         raise PgError("0A000", "cannot add NaN to pg_lsn" if sign > 0 else "cannot subtract NaN from pg_lsn")
     if by.is_infinite():
-        raise PgError("22003", "pg_lsn out of range")
+        raise PgError("0A000", "cannot convert infinity to pg_lsn")
     value = lsn + sign * int(by.to_integral_value(rounding="ROUND_HALF_UP"))
     if not 0 <= value < 1 << 64:
-        raise PgError("22003", "pg_lsn out of range")
+        raise PgError("22023", "pg_lsn out of range")
     return value
 
 
@@ -238,7 +238,7 @@ def numeric_pg_lsn(value: Decimal) -> int:
         raise PgError("0A000", "cannot convert infinity to pg_lsn")
     lsn = int(value.to_integral_value(rounding="ROUND_HALF_UP"))
     if not 0 <= lsn < 1 << 64:
-        raise PgError("22003", "pg_lsn out of range")
+        raise PgError("22023", "pg_lsn out of range")
     return lsn
 
 

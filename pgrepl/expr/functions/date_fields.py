@@ -46,24 +46,18 @@ _INTERVAL_UNITS = {"day", "month", "quarter", "year", "decade", "century", "mill
 _MONOTONIC = {"year", "decade", "century", "millennium", "julian", "isoyear", "epoch"}
 
 
-def unit_of(word: str) -> str | None:
-    """The unit a word means; any other word of date/time input counts as known but unsupported: ""."""
-    lower = "".join(char.lower() if char.isascii() else char for char in word)
+def _lower(word: str) -> str:
+    return "".join(char.lower() if char.isascii() else char for char in word)
+
+
+def _unit(word: str, allowed: set[str], typename: str, *, date_words: bool = True) -> str:
+    """The unit a word means. date_words: also those that only stand in dates, dow, doy, epoch …"""
+    lower = _lower(word)
     unit = UNITS.get(lower[:10])
-    if unit is not None:
-        return unit
     token = TOKENS.get(lower)
-    if token is None:
-        return None
-    if token.kind == "units" or token.value == "epoch":
-        return str(token.value)
-    return None if token.kind != "reserved" else ""
-
-
-def _unit(word: str, allowed: set[str], typename: str) -> str:
-    unit = unit_of(word)
-    lower = "".join(char.lower() if char.isascii() else char for char in word)
-    if unit is None or unit == "":
+    if unit is None and date_words and token is not None and (token.kind == "units" or token.value == "epoch"):
+        unit = str(token.value)
+    if unit is None:
         raise PgError("22023", f'unit "{lower}" not recognized for type {typename}')
     if unit not in allowed:
         raise PgError("0A000", f'unit "{lower}" not supported for type {typename}')
@@ -303,7 +297,7 @@ _MOMENT_UNITS = {*_TRUNCATED, *_LONG, "week"}
 
 @implements("timestamp_trunc")
 def timestamp_trunc(word: str, value: int) -> int:
-    unit = _unit(word, _MOMENT_UNITS, "timestamp without time zone")
+    unit = _unit(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
     if abs(value) == INFINITY:
         return value
     fields = fields_of_timestamp(value)
@@ -318,7 +312,7 @@ def _checked(value: int) -> int:
 
 
 def _trunc_in_zone(word: str, value: int, zone: Zone) -> int:
-    unit = _unit(word, _MOMENT_UNITS, "timestamp with time zone")
+    unit = _unit(word, _MOMENT_UNITS, "timestamp with time zone", date_words=False)
     if abs(value) == INFINITY:
         return value
     fields = zoned_fields(value, zone)
@@ -342,15 +336,14 @@ def timestamptz_trunc_zone(word: str, value: int, name: str) -> int:
 
 @implements("interval_trunc")
 def interval_trunc(word: str, value: Interval) -> Interval:
-    lower = word.lower()
-    unit = unit_of(word)
-    if unit == "week":
+    lower = _lower(word)
+    if UNITS.get(lower) == "week":
         raise PgError(
             "0A000",
             f'unit "{lower}" not supported for type interval',
             detail="Months usually have fractional weeks.",
         )
-    unit = _unit(word, {*_TRUNCATED, *_LONG}, "interval")
+    unit = _unit(word, {*_TRUNCATED, *_LONG}, "interval", date_words=False)
     if not is_finite(value):
         return value
     months, days, usecs = value

@@ -565,23 +565,20 @@ def jsonb_set_lax(
 
 def _scalar(value: Jsonb, wanted: type, target: str) -> Any:
     tree = jsonb_tree(value)
-    if tree is None:
-        return None
     if not isinstance(tree, wanted):
-        name = {"object": "object", "array": "array"}.get(_kind(tree), _kind(tree))
-        raise PgError("22023", f"cannot cast jsonb {name} to type {target}")
+        raise PgError("22023", f"cannot cast jsonb {_kind(tree)} to type {target}")
     return tree
 
 
 @implements("jsonb_bool")
-def jsonb_bool(value: Jsonb) -> bool | None:
-    found: bool | None = _scalar(value, bool, "boolean")
+def jsonb_bool(value: Jsonb) -> bool:
+    found: bool = _scalar(value, bool, "boolean")
     return found
 
 
 @implements("jsonb_numeric")
-def jsonb_numeric(value: Jsonb) -> Decimal | None:
-    found: Decimal | None = _scalar(value, Decimal, "numeric")
+def jsonb_numeric(value: Jsonb) -> Decimal:
+    found: Decimal = _scalar(value, Decimal, "numeric")
     return found
 
 
@@ -591,8 +588,7 @@ def _number(source: str, target: str, convert: str) -> None:
     function = getattr(casts, convert)
 
     def cast(value: Jsonb) -> Any:
-        found = _scalar(value, Decimal, target)
-        return None if found is None else function(found)
+        return function(_scalar(value, Decimal, target))
 
     implements(source)(cast)
 

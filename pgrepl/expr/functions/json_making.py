@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -15,6 +14,7 @@ from pgrepl.types.builtin import base_type, element_type, type_by_oid
 from pgrepl.types.dates import INFINITY
 from pgrepl.types.json import Jsonb, escape_json, jsonb_tree, parse_tree, sorted_object, to_jsonb
 from pgrepl.types.numeric import read_numeric
+from pgrepl.types.record import guessed_type
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
@@ -89,13 +89,6 @@ def fields_of(value: Sequence[Any]) -> list[tuple[str, Any, int]]:
         types = [guessed_type(item) for item in value]
         names = [f"f{number}" for number in range(1, len(value) + 1)]
     return list(zip(names, value, types, strict=True))
-
-
-def guessed_type(value: Any) -> int:
-    """For a row that does not know its types."""
-    kinds = {bool: oids.BOOL, int: oids.INT8, float: oids.FLOAT8, Decimal: oids.NUMERIC, Jsonb: oids.JSONB}
-    kinds |= {bytes: oids.BYTEA}
-    return kinds.get(type(value), oids.TEXT)
 
 
 def _row_text(call: Call, value: Sequence[Any], pretty: str | None) -> str:

@@ -44,9 +44,9 @@ def dsqrt(value: float) -> float:
 def dcbrt(value: float) -> float:
     if not math.isfinite(value) or value == 0:
         return value
-    root = math.copysign(abs(value) ** (1 / 3), value)
-    near = float(round(root))
-    return near if near**3 == value else root
+    root = abs(value) ** (1 / 3)
+    root -= (root * root * root - abs(value)) / (3 * root * root)
+    return math.copysign(root, value)
 
 
 @implements("dexp")

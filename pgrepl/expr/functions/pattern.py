@@ -39,7 +39,7 @@ def like(text: str, pattern: str, ignore_case: bool = False) -> bool:
         return _like(pattern, ignore_case).fullmatch(text) is not None
     except PgError:
         # a lone escape at the end is only noticed when matching comes that far
-        if _like(pattern[:-1] + "%", ignore_case).fullmatch(text) is None:
+        if _like(pattern[:-1] + "_%", ignore_case).fullmatch(text) is None:
             return False
         raise
 
@@ -64,7 +64,7 @@ def like_escape(pattern: str, escape: str) -> str:
     if not escape:
         return pattern.replace("\\", "\\\\")
     if len(escape) > 1:
-        raise PgError("22019", "invalid escape string", hint="Escape string must be empty or one character.")
+        raise PgError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
     if escape == "\\":
         return pattern
     out = []
@@ -103,7 +103,7 @@ def similar_to_escape_2(pattern: str, escape: str) -> str:
 def _similar(pattern: str, escape: str) -> str:
     """As similar_escape_internal does: `%` and `_`, alternatives, brackets, and `e"…e"` around the part to cut out."""
     if len(escape) > 1:
-        raise PgError("22019", "invalid escape string", hint="Escape string must be empty or one character.")
+        raise PgError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
     out = ["^(?:"]
     escaped = False
     quotes = 0

@@ -57,6 +57,7 @@ class Repeat:
     low: int
     high: int | None
     greedy: bool
+    exact: bool = False  # {m}: it prefers what its atom prefers
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,7 @@ class _Parser:
             raise _invalid("quantifier operand invalid")
         node = self.atom()
         self.skip_comments()
+        start = self.at
         bounds = self.bounds()
         if bounds is None:
             return node
@@ -230,7 +232,8 @@ class _Parser:
         self.skip_comments()
         if self.peek() in ("*", "+", "?") and self.peek():
             raise _invalid("quantifier operand invalid")
-        return Repeat(node, bounds[0], bounds[1], greedy)
+        exact = self.text[start : self.at].strip("{}?").isdigit()
+        return Repeat(node, bounds[0], bounds[1], greedy, exact)
 
     def bounds(self) -> tuple[int, int | None] | None:
         char = self.peek()
@@ -460,7 +463,7 @@ def _preference(node: Node) -> bool | None:
     if isinstance(node, Group):
         return _preference(node.node)
     if isinstance(node, Repeat):
-        return _preference(node.node) if node.low == node.high else node.greedy
+        return _preference(node.node) if node.exact else node.greedy
     return None
 
 

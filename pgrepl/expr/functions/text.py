@@ -100,7 +100,7 @@ def _by_character(text: str, change: Callable[[str], str]) -> str:
 
 @implements("lower")
 def lower(text: str) -> str:
-    return _by_character(text, str.lower)
+    return _by_character(text.replace("İ", "i"), str.lower)
 
 
 @implements("upper")
@@ -224,7 +224,7 @@ def ascii_(text: str) -> int:
 @implements("chr")
 def chr_(code: int) -> str:
     if code < 0:
-        raise PgError("54000", "character number must be positive")
+        raise PgError("22023", "character number must be positive")
     if code == 0:
         raise PgError("54000", "null character not permitted")
     if code > 0x10FFFF:
