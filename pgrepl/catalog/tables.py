@@ -11,7 +11,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     JSON,
@@ -27,13 +27,29 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
 
 metadata = MetaData()
 
 Oid = BigInteger  # unsigned 32 bits in PostgreSQL
 Json = JSON(none_as_null=True)
-Lsn = BigInteger  # a snapshot id; pgrepl.types.lsn prints it
+
+
+class Lsn(TypeDecorator[int]):
+    """A snapshot id, or what somebody says is one: unsigned 64 bits, the upper half of them kept as negative
+    numbers."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return value - 2**64 if value is not None and value >= 2**63 else value
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
+        return value + 2**64 if value is not None and value < 0 else value
 
 
 class _Later:

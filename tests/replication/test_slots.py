@@ -123,8 +123,9 @@ def test_an_origin_has_a_position_once_it_was_given_one(instance: Instance) -> N
     assert instance.play("pub", progress, status) == [""]
     instance.play("pub", "BEGIN", "SELECT pg_replication_origin_advance('o', '0/20')", "ROLLBACK")
     assert instance.play("pub", progress, status) == ["0/20", "o|0/20|0/0"]
-    instance.play("pub", "SELECT pg_replication_origin_advance('o', '0/10')")
-    assert instance.play("pub", progress) == ["0/10"]
+    for position in ("FFFFFFFF/FFFFFFFF", "0/10"):
+        instance.play("pub", f"SELECT pg_replication_origin_advance('o', '{position}')")
+        assert instance.play("pub", progress) == [position]
 
 
 def test_origins_with_a_position_are_as_many_as_slots_may_be(instance: Instance) -> None:
