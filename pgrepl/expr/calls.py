@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
@@ -20,6 +20,7 @@ from pgrepl.expr.scope import Scope, column_of_item
 from pgrepl.expr.tree import ArrayExpr, Const, Expr, FieldSelect, FuncExpr, NamedArg, Var, WindowFunc
 from pgrepl.expr.typenames import type_of_name_or_none
 from pgrepl.expr.walk import first_location, location_of
+from pgrepl.frozen import frozen
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm, FuncCall
 from pgrepl.types import builtin, oids
@@ -37,7 +38,7 @@ def signature(scope: Scope, name: Sequence[str], types: Sequence[int], names: Se
     return f"{'.'.join(name)}({', '.join(texts)})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Meaning:
     """What was found: a function of some kind, or a cast to a type."""
 

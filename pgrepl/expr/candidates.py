@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import can_coerce
 from pgrepl.expr.scope import Scope
+from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc
 
 MAX_ARGUMENTS = 100  # FUNC_MAX_ARGS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """oid 0: several functions of the same parameters, so that none can be chosen."""
 

@@ -299,18 +299,3 @@ def coerce_to_specific(scope: Scope, expr: Expr, target: int, construct: str) ->
     if returns_set(expr):
         raise PgError("42804", f"argument of {construct} must not return a set", location=location_of(expr))
     return expr
-
-
-def without_implicit_casts(expr: Expr) -> Expr:
-    """What stands under the casts that nobody wrote (strip_implicit_coercions)."""
-    while True:
-        if isinstance(expr, FuncExpr) and expr.form is IMPLICIT_CAST:
-            expr = expr.args[0]
-        elif (
-            isinstance(expr, (RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, CoerceToDomain))
-            and expr.form is IMPLICIT_CAST
-        ):
-            assert expr.arg is not None
-            expr = expr.arg
-        else:
-            return expr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from pgrepl.errors import PgError
@@ -18,6 +18,7 @@ from pgrepl.expr.sorting import (
     in_sort_list,
 )
 from pgrepl.expr.tree import GroupingSets, GroupSet, SortGroup
+from pgrepl.frozen import frozen
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import GroupingKind, GroupingSet, RowExpr
 
@@ -27,7 +28,7 @@ MAX_SETS = 4096
 _Item = object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Set:
     kind: GroupingKind
     content: tuple[_Item, ...]

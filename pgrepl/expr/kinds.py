@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """`name` as in "not allowed in NAME". `plural` and `subquery` are used instead where PostgreSQL has words of its
     own."""

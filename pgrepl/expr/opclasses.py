@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import is_binary_coercible
+from pgrepl.frozen import frozen
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import Amop, OpClass
 
@@ -35,7 +35,7 @@ def default_opclass(typoid: int, method: int) -> OpClass | None:
     return candidates[0] if not preferred and len(candidates) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortOperators:
     """The < = > of a type; 0: it has none. hashable: it can be grouped by hashing."""
 
@@ -104,7 +104,7 @@ def btree_meanings(operator: int) -> list[tuple[int, str]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderingOperator:
     """What an operator in ORDER BY … USING says: which direction, and the = that goes with it."""
 

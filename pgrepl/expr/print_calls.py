@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgrepl.expr import tree
-from pgrepl.expr.calls import name_finds
 from pgrepl.expr.print_expr import IMPLICIT, print_cast, print_expr, print_list, print_part
 from pgrepl.expr.printer import Printer
 from pgrepl.expr.tree import AggOrder, Aggref, Const, Expr, FuncExpr, NamedArg, WindowFunc
@@ -21,6 +20,10 @@ def function_name(out: Printer, proc: Proc, args: Sequence[Expr], variadic: bool
         return quote_qualified(proc.schema, proc.name)
     names = [arg.name for arg in args if isinstance(arg, NamedArg)]
     types = [arg.type for arg in args]
+    if tuple(types) == proc.argtypes and not (names or proc.variadic) and proc.schema == "pg_catalog":
+        return quote_identifier(proc.name)
+    from pgrepl.expr.calls import name_finds
+
     found = name_finds(out.session, proc, types, names, expand_variadic=not variadic)
     return quote_qualified(None if found else proc.schema, proc.name)
 

@@ -9,13 +9,12 @@ from functools import singledispatch
 from pgrepl.catalog.relation import display_name, relation
 from pgrepl.errors import unsupported
 from pgrepl.expr import lookup, tree, typefacts
-from pgrepl.expr.coerce import without_implicit_casts
-from pgrepl.expr.operators import find_operator_or_none
 from pgrepl.expr.printer import VAR, Printer, type_with_typmod
 from pgrepl.expr.rows import named_row_columns
 from pgrepl.expr.scope import SYSTEM_COLUMN_NAMES, Scope
 from pgrepl.expr.tree import Const, Expr, OpExpr, RteKind, Var
 from pgrepl.expr.typenames import collation_name
+from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import builtin, oids
@@ -162,6 +161,10 @@ def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     """The symbol; with its schema when it alone would mean another operator (generate_operator_name)."""
     found = builtin.operator_by_oid(oid)
     assert found is not None
+    if (found.left, found.right) == (left if found.kind == "b" else 0, right):
+        return found.name
+    from pgrepl.expr.operators import find_operator_or_none
+
     scope = Scope(out.session)
     meant = find_operator_or_none(scope, (found.name,), left if found.kind == "b" else 0, right)
     return found.name if meant is not None and meant.oid == oid else f"OPERATOR(pg_catalog.{found.name})"

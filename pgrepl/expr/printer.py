@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Cte, Rte, Target, Window
+from pgrepl.frozen import frozen
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ VAR = 4  # PRETTYINDENT_VAR
 LIMIT = 40  # PRETTYINDENT_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Style:
     """paren: leave out parentheses that are not needed. indent: break lines. wrap: where target lists are broken, 0 is
     after every item, -1 never (by width)."""

@@ -14,6 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.tree import Column, Cte, CteCycle, CteSearch, Expr, Query, Rte, RteKind, Var
+from pgrepl.frozen import frozen
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ TABLEOID = -6
 _WITHOUT_SYSTEM_COLUMNS = frozenset("vc")  # views, composite types
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NsColumn:
     """What a column name of a namespace item stands for. varno 0: dropped."""
 

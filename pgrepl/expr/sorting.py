@@ -9,14 +9,14 @@ from dataclasses import replace
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_type, without_implicit_casts
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_type
 from pgrepl.expr.kinds import ExprKind, aggregate_refused, window_refused
 from pgrepl.expr.opclasses import SortOperators, ordering_operator, sort_operators
 from pgrepl.expr.operators import compatible_operator
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope, column_by_name
 from pgrepl.expr.tree import Aggref, Expr, SortGroup, Target, WindowFunc
-from pgrepl.expr.walk import location_of, walk, walk_deep
+from pgrepl.expr.walk import location_of, walk, walk_deep, without_implicit_casts
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, NullsOrder, SortBy, SortDir
 from pgrepl.types import builtin, oids

@@ -10,13 +10,14 @@ in one fixed style.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
+from pgrepl.frozen import frozen
 from pgrepl.types import builtin, oids
 from pgrepl.types.style import TextStyle
 
@@ -33,7 +34,7 @@ _PLAIN = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     """What a class of nodes is made of: its fields with their defaults, and those that are enumerations."""
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar, cast
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.types import builtin
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.types import builtin, oids
 
 _PLAIN = frozenset({"type", "typmod", "collation", "location"})
 _parts: dict[type, tuple[str, ...]] = {}
@@ -206,6 +207,27 @@ def var_attnums(expr: Expr, varno: int = 1) -> frozenset[int]:
     )
 
 
+def without_implicit_casts(expr: Expr) -> Expr:
+    """What stands under the casts that nobody wrote (strip_implicit_coercions)."""
+    while True:
+        if isinstance(expr, tree.FuncExpr) and expr.form is CoercionForm.IMPLICIT_CAST:
+            expr = expr.args[0]
+        elif isinstance(expr, _CASTS) and expr.form is CoercionForm.IMPLICIT_CAST:
+            assert expr.arg is not None
+            expr = expr.arg
+        else:
+            return expr
+
+
+_CASTS = (
+    tree.RelabelType,
+    tree.CoerceViaIO,
+    tree.ArrayCoerceExpr,
+    tree.ConvertRowtypeExpr,
+    tree.CoerceToDomain,
+)
+
+
 def returns_set(expr: Expr) -> bool:
     """As expression_returns_set does."""
     return any(isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset for node in walk(expr))
@@ -242,14 +264,27 @@ def _volatility(oid: int) -> str:
     return proc.volatile if proc is not None else "i"
 
 
+# functions in SQL that turn their argument of any type into text: which one it is
+_TEXT_OF_ARGUMENT = {1285: 0, 1290: 0, 2003: 1, 2004: 0}  # quote_literal, quote_nullable, textanycat, anytextcat
+
+
 def contains_mutable_functions(expr: Expr) -> bool:
-    """As contain_mutable_functions does: anything that is not immutable."""
+    """As contain_mutable_functions_after_planning does: anything that is not immutable, once functions in SQL are
+    looked into."""
     for node, _ in walk_deep(expr):
         if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
             return True
-        if any(_volatility(oid) != "i" for oid in functions_used(node)):
+        if any(_volatility(oid) != "i" for oid in _inlined(node)):
             return True
     return False
+
+
+def _inlined(expr: Expr) -> Iterator[int]:
+    for oid in functions_used(expr):
+        if oid in _TEXT_OF_ARGUMENT and isinstance(expr, (tree.FuncExpr, tree.OpExpr)):
+            yield from _io_functions(expr.args[_TEXT_OF_ARGUMENT[oid]].type, oids.TEXT)
+        else:
+            yield oid
 
 
 def contains_volatile_functions(expr: Expr) -> bool:

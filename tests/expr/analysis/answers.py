@@ -1,7 +1,7 @@
 """Questions and PostgreSQL's answers: one JSON object a line.
 
-A question is a `query`, asked as the query of a view, or a `statement` with a query that `shows` what it made. The answer
-is the view's text (`plain`, `pretty`) and `columns`, or the `rows` shown, or the `error`.
+A question is a `query`, asked as the query of a view, or a `statement` with a query that `shows` what it made. The
+answer is the view's text (`plain`, `pretty`) and `columns`, or the `rows` shown, or the `error`.
 
     python -m tests.expr.analysis.answers postgresql://…/empty_database
 
