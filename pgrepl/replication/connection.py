@@ -110,21 +110,24 @@ def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
     """The catalog behind a folder's name; None: it is the session's own."""
     if not endpoint.is_folder:
         raise _server()
-    host = Path(endpoint.host)
-    file = host if host.is_file() else host / "catalog.db"
-    if not file.exists():
-        if (host / f".s.PGSQL.{endpoint.port}").exists():
+    host = endpoint.host
+    file = host if os.path.isfile(host) else os.path.join(host, "catalog.db")
+    if not os.path.exists(file):
+        if os.path.exists(os.path.join(host, f".s.PGSQL.{endpoint.port}")):
             raise _server()
         raise _NotHere(endpoint.name + _NO_SOCKET)
     own = session.catalog.path
-    return None if own is not None and os.path.samefile(own, file) else file
+    return None if own is not None and os.path.samefile(own, file) else Path(file)
 
 
 def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> None:
     """Who owns the catalog is who a server would run as."""
     if not required or file is None or not endpoint.is_socket:
         return
-    owner = file.owner()
+    try:
+        owner = file.owner()
+    except KeyError:
+        raise ConnectionFailure(f"{endpoint.name}local user with ID {file.stat().st_uid} does not exist") from None
     if owner != required:
         raise ConnectionFailure(
             f'{endpoint.name}requirepeer specifies "{required}", but actual peer user name is "{owner}"'
