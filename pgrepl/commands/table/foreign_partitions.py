@@ -32,8 +32,9 @@ def clone_foreign_keys(
 ) -> None:
     """The parent's foreign keys become the partition's, and foreign keys to the parent reach the partition, too, as
     CloneForeignKeyConstraints does. `pending` is None for a partition that is new and has no rows."""
+    own = sorted(constraints_of(session, parent.oid, "f"), key=lambda row: row.conname)
     _clone_referenced(session, parent, partition)
-    _clone_referencing(session, parent, partition, pending)
+    _clone_referencing(session, parent, partition, own, pending)
 
 
 def referencing_keys(session: Session, relid: int) -> list[Row]:
@@ -83,9 +84,8 @@ def _clone_referenced(session: Session, parent: Relation, partition: Relation) -
 
 
 def _clone_referencing(
-    session: Session, parent: Relation, partition: Relation, pending: list[Requirement] | None
+    session: Session, parent: Relation, partition: Relation, rows: list[Row], pending: list[Requirement] | None
 ) -> None:
-    rows = sorted(constraints_of(session, parent.oid, "f"), key=lambda row: row.conname)
     for row in rows:
         if row.confrelid == partition.oid:
             raise PgError(

@@ -123,7 +123,7 @@ def _copy_indexes(
     for info in index_infos(session, source.oid):
         text = comment_on(session, ObjectAddress(PG_CLASS, info.oid)) if with_comments else None
         spec, _ = cloned_spec(session, info.oid, numbers, comment=text)
-        define_index(session, table, spec)
+        define_index(session, table, spec, alter_table=True)
 
 
 # --- comments -----------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def schedule(work: Work, altered: Altered, clauses: Clauses, *, recurse: bool, s
         prepare_set_not_null(work, work.relation(altered), name, recurse=recurse, recursing=False)
     for spec in clauses.indexes:
         when = Pass.ADD_INDEX_CONSTRAINT if spec.existing else Pass.ADD_INDEX
-        altered.add(when, partial(_add_index, spec=spec))
+        altered.add(when, partial(_add_index, spec=replace(spec, recurse=recurse)))
     for check in clauses.checks:
         altered.add(Pass.ADD_OTHER, partial(_add_check, constraint=check, recurse=recurse))
     for key in clauses.foreign_keys:

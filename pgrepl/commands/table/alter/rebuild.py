@@ -170,6 +170,7 @@ def _schedule_index(work: Work, oid: int, definition: str) -> None:
     rel = relation(session, index_info(session, oid).table)
     stmt = _parsed(definition)
     assert isinstance(stmt, IndexStmt)
+    stmt = replace(stmt, relation=replace(stmt.relation, inh=True))  # again one for each partition
     spec = replace(index_spec(session, rel, stmt), comment=comment_on(session, ObjectAddress(PG_CLASS, oid)))
     work.entry(rel).add(Pass.OLD_INDEX, partial(_remake_index, spec=spec))
 

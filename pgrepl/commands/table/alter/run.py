@@ -12,6 +12,7 @@ from pgrepl.catalog.transaction import require_no_block
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.table.alter import add, attributes, constraint, drop, identity, inherit, options, replica
 from pgrepl.commands.table.alter import partition as partitions
+from pgrepl.commands.table.alter.row_type import refuse_used_row_type
 from pgrepl.commands.table.alter.type import prepare_type
 from pgrepl.commands.table.alter.work import Pass, Work
 from pgrepl.commands.table.permissions import refuse_catalog
@@ -107,6 +108,7 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
 def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *, recurse: bool) -> None:
     """As ATController does."""
     work = Work(session)
+    work.entry(rel)  # comes before its children
     for cmd in commands:
         prepare = _PREPARE.get(cmd.kind)
         if prepare is None:
@@ -135,7 +137,8 @@ def finish(work: Work) -> None:
 
 def _ask_rows(work: Work, altered: Altered) -> None:
     session = work.session
-    if altered.new_values:
+    if altered.new_values and altered.before.kind != "p":
+        refuse_used_row_type(session, altered.before)
         rewrite(session, altered.oid, altered.new_values)
     if altered.verify_not_null:
         require(session, NotNull(altered.oid))

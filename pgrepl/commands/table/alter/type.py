@@ -15,6 +15,7 @@ from pgrepl.catalog.tables import pg_attrdef
 from pgrepl.commands.needs import record_type_needs
 from pgrepl.commands.table.alter.attributes import set_attribute
 from pgrepl.commands.table.alter.rebuild import remember_dependents, schedule_rebuilding
+from pgrepl.commands.table.alter.row_type import refuse_used_row_type
 from pgrepl.commands.table.alter.targets import (
     FOREIGN,
     TABLE,
@@ -33,11 +34,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import transform
 from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import coerce_to_target, without_implicit_casts
+from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.sql.quote import quote_identifier
 
@@ -74,6 +76,8 @@ def _prepare(
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
     altered = work.entry(rel)
     altered.new_values.append(NewValue(rel.oid, attribute.num, _converted(session, rel, attribute, target, using)))
+    if rel.kind == "p":
+        refuse_used_row_type(session, rel)
     altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))
     if recurse:
         _prepare_children(work, rel, cmd, using)
