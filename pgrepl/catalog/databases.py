@@ -28,3 +28,12 @@ def current_database(session: Session) -> Row:
     row = one(session, tables.pg_database, oid=session.database.oid)
     assert row is not None
     return row
+
+
+def check_may_create(session: Session, role: int | None = None) -> None:
+    """The role (the current one) needs CREATE on the database, to make a publication or a subscription in it."""
+    from pgrepl.catalog.acl import Kind, has_privilege
+
+    database = current_database(session)
+    if not has_privilege(session, Kind.DATABASE, database, "CREATE", role):
+        raise PgError("42501", f"permission denied for database {database.datname}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.acl import Kind, check_privilege
+from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import publication_by_name, publication_or_none
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import insert, new_oid, one
+from pgrepl.catalog.store import insert, new_oid
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.publication.members import add_schemas, add_tables
 from pgrepl.commands.publication.objects import analyse_filters, check_column_lists, open_tables, tables_and_schemas
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @execute.register(CreatePublicationStmt)
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     """As CreatePublication."""
-    check_create_on_database(session)
+    check_may_create(session)
     if stmt.for_all_tables and not is_superuser(session):
         raise PgError("42501", "must be superuser to create FOR ALL TABLES publication")
     if publication_or_none(session, stmt.name) is not None:
@@ -60,8 +60,3 @@ def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) 
     check_column_lists(members, stmt.name, bool(schemas), via_root)
     add_tables(session, publication, members, skip_members=True)
     add_schemas(session, publication, schemas, skip_members=True)
-
-
-def check_create_on_database(session: Session) -> None:
-    database = one(session, tables.pg_database, oid=session.database.oid)
-    check_privilege(session, Kind.DATABASE, database, "CREATE", session.database.name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.acl import Kind, check_owner, has_privilege
+from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.classes import PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL, ObjectAddress
+from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import is_schema_publication, publication_by_name, publication_or_none
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
 from pgrepl.catalog.store import Row, delete, one, update
@@ -79,9 +80,7 @@ def _change_owner(session: Session, row: Row, owner: int) -> None:
 
 def _check_new_owner(session: Session, name: str, pubid: int, all_tables: bool, owner: int) -> None:
     check_can_set_role(session, session.role, owner)
-    database = one(session, tables.pg_database, oid=session.database.oid)
-    if not has_privilege(session, Kind.DATABASE, database, "CREATE", owner):
-        raise PgError("42501", f"permission denied for database {session.database.name}")
+    check_may_create(session, owner)
     if is_superuser(session, owner):
         return
     scope = "ALL TABLES" if all_tables else "TABLES IN SCHEMA" if is_schema_publication(session, pubid) else None

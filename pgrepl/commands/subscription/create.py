@@ -12,7 +12,7 @@ from pgrepl.catalog.store import Row, insert, new_oid, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.subscription.options import CREATE, SubscriptionOptions, parse_subscription_options
-from pgrepl.commands.subscription.rights import check_may_create, check_password_exemption
+from pgrepl.commands.subscription.rights import check_may_subscribe, check_password_exemption
 from pgrepl.commands.subscription.tables import add_tables, check_publications, check_publications_origin, connected
 from pgrepl.errors import PgError
 from pgrepl.replication.conninfo import check_conninfo
@@ -30,7 +30,7 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     options = parse_subscription_options(session, stmt.options, CREATE)
     if options.create_slot:
         require_no_block(session, "CREATE SUBSCRIPTION ... WITH (create_slot = true)")
-    check_may_create(session)
+    check_may_subscribe(session)
     check_password_exemption(session, options.password_required)
     if catalog.subscription_or_none(session, stmt.name) is not None:
         raise PgError("42710", f'subscription "{stmt.name}" already exists')

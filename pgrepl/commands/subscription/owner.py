@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import PG_SUBSCRIPTION
+from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import check_can_set_role, resolve_role
 from pgrepl.catalog.store import Row, one, update
 from pgrepl.commands.base import Result, acts, owners
 from pgrepl.commands.subscription.rights import (
-    check_create_on_database,
     check_password_exemption,
     check_subscription_owner,
 )
@@ -28,7 +28,7 @@ def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
     assert stmt.name is not None
     subscription = catalog.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
-    check_create_on_database(session)
+    check_may_create(session)
     check_password_exemption(session, subscription.subpasswordrequired)
     if catalog.subscription_or_none(session, stmt.new_name) is not None:
         raise PgError("42710", f'subscription "{stmt.new_name}" already exists')
@@ -56,5 +56,5 @@ def _change_owner(session: Session, subscription: Row, owner: int) -> None:
         check_subscription_owner(session, subscription)
         check_password_exemption(session, subscription.subpasswordrequired)
         check_can_set_role(session, session.role, owner)
-        check_create_on_database(session)
+        check_may_create(session)
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subowner=owner)

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.acl import Kind, check_owner, check_privilege
+from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.classes import ROLE_CREATE_SUBSCRIPTION
+from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def check_may_create(session: Session) -> None:
+def check_may_subscribe(session: Session) -> None:
     if not has_privs_of_role(session, session.role, ROLE_CREATE_SUBSCRIPTION):
         raise PgError(
             "42501",
             "permission denied to create subscription",
             detail='Only roles with privileges of the "pg_create_subscription" role may create subscriptions.',
         )
-    check_create_on_database(session)
-
-
-def check_create_on_database(session: Session) -> None:
-    database = one(session, tables.pg_database, oid=session.database.oid)
-    check_privilege(session, Kind.DATABASE, database, "CREATE", session.database.name)
+    check_may_create(session)
 
 
 def check_subscription_owner(session: Session, subscription: Row) -> None:
