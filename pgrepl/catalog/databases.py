@@ -31,7 +31,7 @@ def current_database(session: Session) -> Row:
 
 
 def check_may_create(session: Session, role: int | None = None) -> None:
-    """The role (the current one) needs CREATE on the database, to make a publication or a subscription in it."""
+    """The role (the current one) needs CREATE on the database to make a schema, publication or subscription in it."""
     from pgrepl.catalog.acl import Kind, has_privilege
 
     database = current_database(session)

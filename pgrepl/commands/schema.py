@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.acl import Kind, check_owner, check_privilege
+from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
-from pgrepl.catalog.databases import current_database
+from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
 from pgrepl.catalog.store import Row, delete, insert, new_oid, update
@@ -40,7 +40,7 @@ def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
     """As CreateSchemaCommand."""
     owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
     name = role_name(session, owner) if stmt.name is None else stmt.name
-    _check_create_on_database(session)
+    check_may_create(session)
     check_can_set_role(session, session.role, owner)
     _check_not_reserved(name)
     if schema_or_none(session, name) is not None:
@@ -59,11 +59,6 @@ def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
     )
     _run_elements(session, stmt, name, owner)
     return Result("CREATE SCHEMA")
-
-
-def _check_create_on_database(session: Session) -> None:
-    database = current_database(session)
-    check_privilege(session, Kind.DATABASE, database, "CREATE", database.datname)
 
 
 def _check_not_reserved(name: str) -> None:
@@ -124,7 +119,7 @@ def rename_schema(stmt: RenameStmt, session: Session) -> Result:
     if schema_or_none(session, stmt.new_name) is not None:
         raise PgError("42P06", f'schema "{stmt.new_name}" already exists')
     check_owner(session, "schema", stmt.name, row.nspowner)
-    _check_create_on_database(session)
+    check_may_create(session)
     _check_not_reserved(stmt.new_name)
     update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspname=stmt.new_name)
     return Result("ALTER SCHEMA")
@@ -148,7 +143,7 @@ def _change_owner(session: Session, row: Row, new_owner: int) -> None:
         return
     check_owner(session, "schema", row.nspname, row.nspowner)
     check_can_set_role(session, session.role, new_owner)
-    _check_create_on_database(session)
+    check_may_create(session)
     update(
         session,
         tables.pg_namespace,
