@@ -254,7 +254,7 @@ def _apply(
         _check_window(call)
 
     default_types = _default_types(proc, meaning, len(args))
-    declared, result = resolve([*types, *default_types], declared, proc.rettype)
+    declared, result = resolve(scope.session, [*types, *default_types], declared, proc.rettype)
     check_no_internal(declared, result, location)
     if meaning.numbers is not None:
         args = [

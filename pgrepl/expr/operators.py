@@ -144,7 +144,7 @@ def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, loca
     actual = [arg.type for arg in args]
     found = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
     parameters = [found.right] if left is None else [found.left, found.right]
-    declared, result = resolve(actual, parameters, found.result)
+    declared, result = resolve(scope.session, actual, parameters, found.result)
     check_no_internal(declared, result, location)
     args = coerce_arguments(scope, args, actual, declared)
     proc = builtin.proc_by_oid(found.code)
@@ -176,7 +176,7 @@ def make_array_operator(
     if not element:
         raise PgError("42809", "op ANY/ALL (array) requires array on right side", location=location)
     found = find_operator(scope, name, left.type, element, location)
-    declared, result = resolve([left.type, element], [found.left, found.right], found.result)
+    declared, result = resolve(scope.session, [left.type, element], [found.left, found.right], found.result)
     if result != oids.BOOL:
         raise PgError("42809", "op ANY/ALL (array) requires operator to yield boolean", location=location)
     proc = builtin.proc_by_oid(found.code)

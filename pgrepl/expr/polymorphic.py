@@ -9,24 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context, castable
 from pgrepl.expr.typefacts import POLYMORPHIC_1
 from pgrepl.types import oids
-from pgrepl.types.names import format_type
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 _ELEMENTS = (oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYENUM)
+_VERSUS = "{0} versus {1}"
 _COMPATIBLE = (oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY)
 
 
 class _Disagree(Exception):
-    """The arguments do not fit together; carries what PostgreSQL says of it."""
+    """The arguments do not fit together; carries what PostgreSQL says of it, with {0} and {1} where types are named."""
 
-    def __init__(self, message: str, detail: str | None = None, sqlstate: str = "42804") -> None:
+    def __init__(self, message: str, *types: int, detail: str | None = None, sqlstate: str = "42804") -> None:
         super().__init__(message)
-        self.message, self.detail, self.sqlstate = message, detail, sqlstate
+        self.message, self.types, self.detail, self.sqlstate = message, types, detail, sqlstate
+
+    def error(self, session: Session) -> PgError:
+        names = [typefacts.type_text(session, t) for t in self.types]
+        detail = self.detail.format(*names) if self.detail is not None else None
+        return PgError(self.sqlstate, self.message.format(*names), detail=detail)
 
 
 @dataclass(slots=True)
@@ -75,13 +84,13 @@ def consistent(actual: Sequence[int], declared: Sequence[int]) -> bool:
     return True
 
 
-def resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
+def resolve(session: Session, actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
     """The parameter types and the result type of a call, polymorphic ones made real
     (enforce_generic_type_consistency)."""
     try:
         return _resolve(actual, declared, result)
     except _Disagree as problem:
-        raise PgError(problem.sqlstate, problem.message, detail=problem.detail) from None
+        raise problem.error(session) from None
 
 
 def _resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
@@ -107,9 +116,8 @@ def _resolve(actual: Sequence[int], declared: Sequence[int], result: int) -> tup
 
 def _alike(known: int, given: int, declared: str) -> int:
     if known and given != known:
-        raise _Disagree(
-            f'arguments declared "{declared}" are not all alike', f"{format_type(known)} versus {format_type(given)}"
-        )
+        message = f'arguments declared "{declared}" are not all alike'
+        raise _Disagree(message, known, given, detail=_VERSUS)
     return given
 
 
@@ -169,16 +177,14 @@ def _collect2(two: _Family2, given: int, parameter: int) -> None:
 
 def _part(part: int, declared: str, kind: str, given: int) -> int:
     if not part:
-        raise _Disagree(f"argument declared {declared} is not {kind} but type {format_type(given)}")
+        raise _Disagree(f"argument declared {declared} is not {kind} but type {{0}}", given)
     return part
 
 
 def _agree(known: int, part: int, whole: int, declared: str, other: str) -> int:
     if known and part != known:
-        raise _Disagree(
-            f"argument declared {declared} is not consistent with argument declared {other}",
-            f"{format_type(whole)} versus {format_type(known)}",
-        )
+        message = f"argument declared {declared} is not consistent with argument declared {other}"
+        raise _Disagree(message, whole, known, detail=_VERSUS)
     return part
 
 
@@ -205,9 +211,9 @@ def _settle1(one: _Family1, *, checking: bool) -> None:
     if not one.elem:
         raise _Disagree("could not determine polymorphic type because input has type unknown")
     if one.nonarray and one.elem != oids.ANYELEMENT and typefacts.is_array_domain(one.elem):
-        raise _Disagree(f"type matched to anynonarray is an array type: {format_type(one.elem)}")
+        raise _Disagree("type matched to anynonarray is an array type: {0}", one.elem)
     if one.enum and one.elem != oids.ANYELEMENT and not typefacts.is_enum(one.elem):
-        raise _Disagree(f"type matched to anyenum is not an enum type: {format_type(one.elem)}")
+        raise _Disagree("type matched to anyenum is not an enum type: {0}", one.elem)
 
 
 def _settle2(two: _Family2, *, checking: bool) -> None:
@@ -245,11 +251,9 @@ def _settle2(two: _Family2, *, checking: bool) -> None:
         (two.wants_multirange, two.multirange, "anycompatiblemultirange"),
     ):
         if wanted and two.range_elem != two.type:
-            raise _Disagree(
-                f"{declared} type {format_type(whole)} does not match anycompatible type {format_type(two.type)}"
-            )
+            raise _Disagree(f"{declared} type {{0}} does not match anycompatible type {{1}}", whole, two.type)
     if two.nonarray and typefacts.is_array_domain(two.type):
-        raise _Disagree(f"type matched to anycompatiblenonarray is an array type: {format_type(two.type)}")
+        raise _Disagree("type matched to anycompatiblenonarray is an array type: {0}", two.type)
 
 
 def _require_ranges(two: _Family2) -> None:
@@ -266,7 +270,7 @@ def _undetermined(declared: str) -> str:
 def _array_of(elem: int) -> int:
     array = typefacts.array_over(elem)
     if not array:
-        raise _Disagree(f"could not find array type for data type {format_type(elem)}", sqlstate="42704")
+        raise _Disagree("could not find array type for data type {0}", elem, sqlstate="42704")
     return array
 
 
@@ -283,7 +287,7 @@ def common_type_of(types: Sequence[int]) -> int:
         if best == oids.UNKNOWN:
             best = other
         elif typefacts.category(other) != typefacts.category(best):
-            raise _Disagree(f"argument types {format_type(best)} and {format_type(other)} cannot be matched")
+            raise _Disagree("argument types {0} and {1} cannot be matched", best, other)
         elif (
             not typefacts.preferred(best)
             and castable(best, other, Context.IMPLICIT)

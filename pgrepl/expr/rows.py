@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.scope import Scope, WithItem
 from pgrepl.expr.tree import Column, Expr, FuncExpr, OpExpr, Query, RowExpr, Rte, RteKind, Var
 from pgrepl.types import builtin, oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 
 def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
@@ -17,20 +21,20 @@ def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
         if proc is not None and proc.allargtypes is not None and proc.argmodes is not None:
             outs = [i for i, mode in enumerate(proc.argmodes) if mode in ("o", "b", "t")]
             if proc.rettype == oids.RECORD and outs:
-                return _out_columns(call, proc, outs)
+                return _out_columns(scope.session, call, proc, outs)
     if typefacts.is_complex(call.type):
         return named_row_columns(scope, call.type)
     return None
 
 
-def _out_columns(call: FuncExpr, proc: builtin.Proc, outs: list[int]) -> tuple[Column, ...]:
+def _out_columns(session: Session, call: FuncExpr, proc: builtin.Proc, outs: list[int]) -> tuple[Column, ...]:
     assert proc.allargtypes is not None
     declared = [proc.allargtypes[i] for i in outs]
     if any(t in typefacts.POLYMORPHIC for t in declared):
         from pgrepl.expr.polymorphic import resolve
 
         actual = [arg.type for arg in call.args]
-        declared = [resolve(actual, proc.argtypes, t)[1] for t in declared]
+        declared = [resolve(session, actual, proc.argtypes, t)[1] for t in declared]
     names = proc.argnames or ("",) * len(proc.allargtypes)
     return tuple(
         Column(names[i] or f"column{n}", typoid, -1, typefacts.collation(typoid))
