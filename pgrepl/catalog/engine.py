@@ -81,7 +81,12 @@ class CatalogConnection:
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" if not write else "BEGIN")
         if write:
             self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
-            self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
+            try:
+                self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
+            except PgError as problem:
+                if problem.sqlstate == "55P03":
+                    raise self.catalog.lock_failure(lock_timeout) from problem
+                raise
 
     def commit(self) -> None:
         self.execute("COMMIT")

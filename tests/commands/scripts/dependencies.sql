@@ -1,0 +1,117 @@
+-- what depends on what, and how DROP says so
+CREATE TABLE a (id int PRIMARY KEY, v int, w text);
+CREATE TABLE b (id int PRIMARY KEY, a_id int REFERENCES a, x int);
+CREATE VIEW v1 AS SELECT id, v FROM a;
+CREATE VIEW v2 AS SELECT v1.id, b.x FROM v1 JOIN b ON b.a_id = v1.id;
+CREATE VIEW v3 AS SELECT count(*) AS n FROM v2;
+DROP TABLE a;
+DROP TABLE b;
+DROP VIEW v1;
+DROP VIEW v2, v3;
+DROP TABLE a, b;
+DROP TABLE a RESTRICT;
+ALTER TABLE a DROP COLUMN v;
+ALTER TABLE a DROP COLUMN w;
+ALTER TABLE a DROP COLUMN id;
+ALTER TABLE a DROP CONSTRAINT a_pkey;
+DROP INDEX a_pkey;
+ALTER TABLE b DROP COLUMN x CASCADE;
+ALTER TABLE b DROP COLUMN a_id CASCADE;
+CREATE VIEW v2 AS SELECT v1.id FROM v1;
+CREATE VIEW v4 AS SELECT * FROM v2;
+BEGIN;
+DROP TABLE a CASCADE;
+ROLLBACK;
+BEGIN;
+DROP VIEW v1 CASCADE;
+ROLLBACK;
+BEGIN;
+CREATE TABLE b2 (a_id int REFERENCES a);
+ALTER TABLE a DROP CONSTRAINT a_pkey CASCADE;
+ROLLBACK;
+BEGIN;
+DROP TABLE b, a CASCADE;
+ROLLBACK;
+SET client_min_messages = debug2;
+BEGIN;
+SET LOCAL client_min_messages = error;
+DROP TABLE a CASCADE;
+ROLLBACK;
+SET client_min_messages = notice;
+-- sequences: owned, identity, standing alone
+CREATE SEQUENCE s1;
+CREATE TABLE c (id int DEFAULT nextval('s1'), n serial, g int GENERATED ALWAYS AS IDENTITY);
+DROP SEQUENCE s1;
+DROP SEQUENCE c_n_seq;
+DROP SEQUENCE c_g_seq;
+ALTER SEQUENCE s1 OWNED BY c.id;
+DROP SEQUENCE s1;
+DROP SEQUENCE s1 CASCADE;
+\d c
+DROP SEQUENCE c_n_seq CASCADE;
+ALTER TABLE c DROP COLUMN g;
+\d c
+DROP TABLE c;
+\ds
+-- partitions and inheritance
+CREATE TABLE p (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (1) TO (10);
+CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20) PARTITION BY LIST (k);
+CREATE TABLE p21 PARTITION OF p2 FOR VALUES IN (15);
+CREATE VIEW pv AS SELECT k FROM p21;
+CREATE INDEX p_v ON p (v);
+DROP INDEX p1_v_idx;
+DROP INDEX p1_pkey;
+DROP TABLE p2;
+DROP TABLE p;
+BEGIN;
+DROP TABLE p CASCADE;
+ROLLBACK;
+DROP TABLE p1;
+DROP INDEX p_v;
+\d p
+CREATE TABLE parent (a int);
+CREATE TABLE child (b int) INHERITS (parent);
+CREATE TABLE grandchild (c int) INHERITS (child);
+DROP TABLE parent;
+DROP TABLE parent CASCADE;
+-- publications hold nothing back
+CREATE TABLE t (a int PRIMARY KEY, b int, c int);
+CREATE PUBLICATION pub FOR TABLE t (a, b) WHERE (a > 1);
+CREATE PUBLICATION pub2 FOR TABLE t;
+ALTER TABLE t DROP COLUMN b;
+ALTER TABLE t DROP COLUMN a;
+ALTER TABLE t DROP COLUMN b CASCADE;
+ALTER TABLE t DROP COLUMN c;
+DROP TABLE t;
+\dRp+
+DROP PUBLICATION pub, pub2;
+DROP PUBLICATION pub;
+DROP PUBLICATION IF EXISTS pub;
+-- a hundred and one
+CREATE TABLE many (a int);
+SELECT format('CREATE VIEW many_%s AS SELECT a FROM many', lpad(n::text, 3, '0')) FROM generate_series(1, 102) AS n \gexec
+DROP TABLE many;
+DROP TABLE many CASCADE;
+\dv
+-- names that need quoting, and schemas out of the path
+CREATE SCHEMA "S s";
+CREATE TABLE "S s"."T t" ("C c" int PRIMARY KEY, "select" int);
+CREATE VIEW "V v" AS SELECT "select" FROM "S s"."T t";
+CREATE TABLE refs (r int CONSTRAINT "F k" REFERENCES "S s"."T t");
+DROP TABLE "S s"."T t";
+ALTER TABLE "S s"."T t" DROP COLUMN "C c";
+ALTER TABLE "S s"."T t" DROP COLUMN "select";
+SET search_path = "S s", public;
+DROP TABLE "T t";
+RESET search_path;
+DROP SCHEMA "S s";
+DROP SCHEMA "S s" CASCADE;
+DROP TABLE nosuch;
+DROP TABLE IF EXISTS nosuch, refs;
+DROP TABLE pg_class;
+DROP TABLE v1;
+DROP VIEW a;
+DROP SEQUENCE a;
+DROP INDEX a;
+DROP TABLE a_pkey;
