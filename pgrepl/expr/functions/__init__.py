@@ -52,6 +52,9 @@ _FAMILIES = [
         "binary",
         "ranges",
         "network",
+        "to_char",
+        "from_char",
+        "number_format",
     )
 ]
 _loaded: set[str] = set()

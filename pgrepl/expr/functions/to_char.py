@@ -1,0 +1,210 @@
+"""to_char of dates, times and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.date_fields import iso_week
+from pgrepl.expr.functions.templates import ROMAN_MONTHS, Node, ordinal_suffix, parse_template
+from pgrepl.types.dates import DAYS, INFINITY, MONTHS, Fields, fields_of_timestamp, julian, weekday
+from pgrepl.types.datetime import local_fields
+from pgrepl.types.interval import Interval, is_finite, parts_of
+
+
+@dataclass(slots=True)
+class _Moment:
+    fields: Fields
+    yday: int
+    wday: int
+    is_interval: bool = False
+
+    @property
+    def year(self) -> int:
+        """The year as it is written."""
+        year = self.fields.year
+        return year if self.is_interval or year > 0 else 1 - year
+
+
+_NOT_FOR_INTERVALS = {"TZ", "tz", "TZH", "TZM", "OF", "A.D.", "a.d.", "B.C.", "b.c.", "AD", "ad", "BC", "bc", "MONTH"}
+_NOT_FOR_INTERVALS |= {"Month", "month", "MON", "Mon", "mon", "DAY", "Day", "day", "DY", "Dy", "dy", "D", "ID"}
+
+
+@implements("timestamp_to_char")
+def timestamp_to_char(value: int, template: str) -> str | None:
+    if not template or abs(value) == INFINITY:
+        return None
+    return _format(_moment(fields_of_timestamp(value)), template)
+
+
+@implements("timestamptz_to_char", context=True)
+def timestamptz_to_char(call: Call, value: int, template: str) -> str | None:
+    if not template or abs(value) == INFINITY:
+        return None
+    return _format(_moment(local_fields(value, call.style)), template)
+
+
+def _moment(fields: Fields) -> _Moment:
+    day = julian(fields.year, fields.month, fields.day)
+    return _Moment(fields, day - julian(fields.year, 1, 1) + 1, weekday(day))
+
+
+@implements("interval_to_char")
+def interval_to_char(value: Interval, template: str) -> str | None:
+    if not template or not is_finite(value):
+        return None
+    parts = parts_of(value)
+    fields = Fields(parts.year, parts.month, parts.day, parts.hour, parts.minute, parts.second, parts.usec)
+    return _format(_Moment(fields, (parts.year * 12 + parts.month) * 30 + parts.day, 0, is_interval=True), template)
+
+
+def _format(moment: _Moment, template: str) -> str:
+    return "".join(_shown(moment, node) for node in parse_template(template))
+
+
+def _shown(moment: _Moment, node: Node) -> str:
+    if node.kind != "pattern":
+        return node.text
+    if moment.is_interval and node.word in _NOT_FOR_INTERVALS:
+        raise PgError(
+            "22007",
+            "invalid format specification for an interval value",
+            hint="Intervals are not tied to specific calendar dates.",
+        )
+    text = _name(moment, node)
+    if text is None:
+        text = _number(moment, node)
+        if text and node.ordinal and node.word not in ("OF", "TZH", "TZM"):
+            text += ordinal_suffix(text, node.ordinal)
+    return text
+
+
+def _name(moment: _Moment, node: Node) -> str | None:
+    """Patterns that are words; None: it is a number."""
+    fields, word = moment.fields, node.word
+    upper = word.upper()
+    if upper in ("AM", "PM", "A.M.", "P.M."):
+        half = "P" if fields.hour % 24 >= 12 else "A"
+        text = f"{half}.M." if "." in word else f"{half}M"
+    elif upper in ("AD", "BC", "A.D.", "B.C."):
+        era = "BC" if fields.year <= 0 else "AD"
+        text = f"{era[0]}.{era[1]}." if "." in word else era
+    elif upper in ("MONTH", "MON", "DAY", "DY"):
+        name = MONTHS[fields.month - 1] if upper.startswith("M") else DAYS[moment.wday]
+        short = upper in ("MON", "DY")
+        text = name[:3] if short else name if node.fill or node.translate else name.ljust(9)
+        return text.upper() if word.isupper() else text.lower() if word.islower() else text
+    elif upper == "RM":
+        text = _roman(moment, node)
+    elif upper == "TZ":
+        text = fields.abbreviation or ""
+    else:
+        return "" if upper == "FX" else None
+    return text.lower() if word.islower() else text if upper == "TZ" else text.upper()
+
+
+def _roman(moment: _Moment, node: Node) -> str:
+    month = moment.fields.month
+    if moment.is_interval and not month and not moment.fields.year:
+        return ""
+    name = ROMAN_MONTHS[12 - month if month > 0 else -month - (1 if month else 0)] if month else ROMAN_MONTHS[0]
+    return name if node.fill else name.ljust(4)
+
+
+def _padded(value: int, width: int, node: Node) -> str:
+    """C's %0*d: the sign counts."""
+    if node.fill:
+        return str(value)
+    return f"{value:0{width + (value < 0)}d}"
+
+
+def _number(moment: _Moment, node: Node) -> str:
+    fields, word = moment.fields, node.word
+    if word.startswith("FF") or word in ("MS", "US"):
+        digits = {"MS": 3, "US": 6}.get(word) or int(word[2])
+        return f"{abs(fields.usec) // 10 ** (6 - digits) * (1 if fields.usec >= 0 else -1):0{digits}d}"
+    if word in ("HH", "HH12"):
+        hour = abs(fields.hour) % 12 * (1 if fields.hour >= 0 else -1)
+        return str(hour or 12) if node.fill else f"{hour or 12:0{2 if fields.hour >= 0 else 3}d}"
+    two = {"HH24": fields.hour, "MI": fields.minute, "SS": fields.second, "MM": fields.month}
+    if word in two:
+        return _padded(two[word], 2, node)
+    if word in ("SSSS", "SSSSS"):
+        return str(fields.hour * 3600 + fields.minute * 60 + fields.second)
+    if word in ("TZH", "TZM", "OF"):
+        return _zone(fields, node)
+    return _day_or_year(moment, node)
+
+
+def _zone(fields: Fields, node: Node) -> str:
+    minutes = abs(fields.zone) // 60
+    sign = "+" if fields.zone <= 0 else "-"
+    if node.word == "TZM":
+        return f"{minutes % 60:02d}"
+    hours = str(minutes // 60) if node.fill and node.word == "OF" else f"{minutes // 60:02d}"
+    rest = f":{minutes % 60:02d}" if node.word == "OF" and abs(fields.zone) % 3600 else ""
+    return sign + hours + rest
+
+
+def _day_or_year(moment: _Moment, node: Node) -> str:
+    fields, word = moment.fields, node.word
+    if word == "DDD":
+        return _padded(moment.yday, 3, node)
+    if word == "DD":
+        return str(fields.day) if node.fill else f"{fields.day:02d}"
+    if word == "D":
+        return str(moment.wday + 1)
+    if word == "ID":
+        return str(moment.wday or 7)
+    if word == "WW":
+        return _padded((moment.yday - 1) // 7 + 1, 2, node)
+    if word == "W":
+        return str((fields.day - 1) // 7 + 1)
+    if word == "Q":
+        return str((fields.month - 1) // 3 + 1) if fields.month else ""
+    if word == "J":
+        return str(julian(fields.year, fields.month, fields.day))
+    if word == "CC":
+        return _century(moment, node)
+    if word in ("IW", "IDDD"):
+        year, week = iso_week(fields.year, fields.month, fields.day)
+        if word == "IW":
+            return _padded(week, 2, node)
+        return _padded(_iso_day(moment), 3, node)
+    return _year(moment, node)
+
+
+def _iso_day(moment: _Moment) -> int:
+    fields = moment.fields
+    year, _ = iso_week(fields.year, fields.month, fields.day)
+    fourth = julian(year, 1, 4)
+    monday = fourth - (weekday(fourth) - 1) % 7
+    return julian(fields.year, fields.month, fields.day) - monday + 1
+
+
+def _century(moment: _Moment, node: Node) -> str:
+    year = moment.fields.year
+    if moment.is_interval:
+        century = abs(year) // 100 * (1 if year >= 0 else -1)
+    elif year > 0:
+        century = (year - 1) // 100 + 1
+    else:
+        century = -(-year // 100) - 1
+    return _padded(century, 2, node) if abs(century) <= 99 else str(century)
+
+
+def _year(moment: _Moment, node: Node) -> str:
+    fields, word = moment.fields, node.word
+    year = moment.year
+    if word.startswith("I") and not moment.is_interval:
+        iso, _ = iso_week(fields.year, fields.month, fields.day)
+        year = iso if iso > 0 else 1 - iso
+    if word == "Y,YYY":
+        thousands = abs(year) // 1000 * (1 if year >= 0 else -1)
+        return f"{thousands},{abs(year) % 1000:03d}"
+    digits = len(word)
+    if digits == 4:
+        return _padded(year, 4, node)
+    return _padded(abs(year) % 10**digits * (1 if year >= 0 else -1), digits, node)
