@@ -7,6 +7,7 @@ import re
 
 from pgrepl.catalog.parameters import BASE, MEMORY, TIME, Parameter, Value, ascii_lower, is_memory, unrecognized
 from pgrepl.errors import PgError
+from pgrepl.types.letters import LETTER, NAME_PART
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
@@ -25,7 +26,7 @@ _ENUMS_WITH_BOOLEANS = frozenset(
     }
 )  # fmt: skip
 
-_SIMPLE = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
+_SIMPLE = LETTER + NAME_PART + "*"
 _CUSTOM = re.compile(rf"{_SIMPLE}(\.{_SIMPLE})+\Z")
 
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Literal
 
 from pgrepl.sql.literals import CONTINUATION
+from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
 
 Quoting = Literal["plain", "literal", "identifier", "shell"]
 Lookup = Callable[[str, Quoting], "str | None"]
@@ -55,10 +56,7 @@ _PROMPTS = {
     "xc": Prompt.COMMENT,
 }
 
-# Letters, digits, _ and all beyond ASCII, by what they are not: a range up to U+10FFFF takes milliseconds to compile.
-VARIABLE_CHAR = r"[^\x00-/:-@\[-^`{-\x7f]"
-_LETTER = r"[^\x00-@\[-^`{-\x7f]"
-_IDENTIFIER = _LETTER + r"[^\x00-#%-/:-@\[-^`{-\x7f]*"
+_IDENTIFIER = LETTER + NAME_PART + "*"
 _INTEGER = r"[0-9](?:_?[0-9])*"
 _MANTISSA = rf"(?:{_INTEGER}(?:\.(?!\.)(?:{_INTEGER})?)?|\.{_INTEGER})"
 _SPACE = r"[ \t\n\r\f\v]"
@@ -70,15 +68,15 @@ _INITIAL = re.compile(
     | (?P<comment>/\*)
     | (?P<quoted>(?:[bBxXeE]|[uU]&)?')
     | (?P<dquoted>(?:[uU]&)?")
-    | (?P<dollar>\$(?:{_LETTER}{VARIABLE_CHAR}*)?\$)
+    | (?P<dollar>\$(?:{LETTER}{LETTER_OR_DIGIT}*)?\$)
     | (?P<word>{_IDENTIFIER})
     | (?P<open>\() | (?P<close>\)) | (?P<semicolon>;)
     | (?P<forced>\\[;:]) | (?P<backslash>\\)
     | (?P<colons>::|:=)
-    | :'(?P<literal>{VARIABLE_CHAR}+)'
-    | :"(?P<identifier>{VARIABLE_CHAR}+)"
-    | :\{{\?(?P<test>{VARIABLE_CHAR}+)\}}
-    | :(?P<variable>{VARIABLE_CHAR}+)
+    | :'(?P<literal>{LETTER_OR_DIGIT}+)'
+    | :"(?P<identifier>{LETTER_OR_DIGIT}+)"
+    | :\{{\?(?P<test>{LETTER_OR_DIGIT}+)\}}
+    | :(?P<variable>{LETTER_OR_DIGIT}+)
     # A number swallows the identifier that touches it; an exponent without sign is part of such an identifier.
     | (?P<number>{_MANTISSA}(?:[Ee][-+]{_INTEGER})?(?:{_IDENTIFIER})?|\$[0-9]+(?:{_IDENTIFIER})?)
     | (?P<operator>(?:(?!/\*|--)[~!@#^&|`?+\-*/%<>=])+)

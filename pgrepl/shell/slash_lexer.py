@@ -11,15 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from pgrepl.shell.lexer import VARIABLE_CHAR, Lexer
+from pgrepl.shell.lexer import Lexer
+from pgrepl.types.letters import LETTER_OR_DIGIT
 
 _SPACES = " \t\n\r\f\v"
 _NAME = re.compile(r"[^ \t\n\r\f\v\\]*")
 _VARIABLE = re.compile(
-    rf":(?:(?P<plain>{VARIABLE_CHAR}+)|'(?P<literal>{VARIABLE_CHAR}+)'"
-    rf'|"(?P<identifier>{VARIABLE_CHAR}+)"|\{{\?(?P<test>{VARIABLE_CHAR}+)\}})'
+    rf":(?:(?P<plain>{LETTER_OR_DIGIT}+)|'(?P<literal>{LETTER_OR_DIGIT}+)'"
+    rf'|"(?P<identifier>{LETTER_OR_DIGIT}+)"|\{{\?(?P<test>{LETTER_OR_DIGIT}+)\}})'
 )
-_SHELL_VARIABLE = re.compile(rf":(?:(?P<plain>{VARIABLE_CHAR}+)|'(?P<shell>{VARIABLE_CHAR}+)')")
+_SHELL_VARIABLE = re.compile(rf":(?:(?P<plain>{LETTER_OR_DIGIT}+)|'(?P<shell>{LETTER_OR_DIGIT}+)')")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
 _LETTER_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "r": "\r", "f": "\f"}
 

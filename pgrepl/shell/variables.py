@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pgrepl.shell.lexer import VARIABLE_CHAR
+from pgrepl.types.letters import LETTER_OR_DIGIT
 
-_NAME = re.compile(VARIABLE_CHAR + "+")
+_NAME = re.compile(LETTER_OR_DIGIT + "+")
 _INTEGER = re.compile(r"[ \t\n\r\f\v]*([+-]?)(0[xX][0-9A-Fa-f]+|[0-9]+)")
 
 Report = Callable[[str], None]

@@ -14,17 +14,14 @@ from typing import Any
 from pgrepl.errors import PgError, Report
 from pgrepl.sql.keywords import TOKENS
 from pgrepl.sql.literals import NAMEDATALEN, escape_string, near, quoted, quoted_name, unescape_unicode
+from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
 
 Token = tuple[str, Any, int, int]
 """(terminal, value, start, end). The value of a key word is the word in lower case, of a name or string its content."""
 
 OnNotice = Callable[[Report], None]
 
-# the complements of what is no letter: a range up to U+10FFFF would take milliseconds to compile
-_LETTER = r"[^\x00-@\[-^`{-\x7f]"
-_LETTER_OR_DIGIT = r"[^\x00-/:-@\[-^`{-\x7f]"
-_NAME_PART = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
-_NAME = _LETTER + _NAME_PART + "*"
+_NAME = LETTER + NAME_PART + "*"
 _DECIMAL = "[0-9](?:_?[0-9])*"
 _NUMERIC = rf"(?:{_DECIMAL}\.(?:{_DECIMAL})?|\.{_DECIMAL})"
 _REAL = rf"(?:{_NUMERIC}|{_DECIMAL})[Ee][-+]?{_DECIMAL}"
@@ -37,7 +34,7 @@ _TOKEN = re.compile(
       | (?P<word>{_NAME})
       | (?P<string>')
       | (?P<quoted>")
-      | (?P<dollar>\$(?:{_LETTER}{_LETTER_OR_DIGIT}*)?\$)
+      | (?P<dollar>\$(?:{LETTER}{LETTER_OR_DIGIT}*)?\$)
       | (?P<dots>\.\.)
       | (?P<number>\.?[0-9])
       | (?P<param>\$[0-9]+)
@@ -55,7 +52,7 @@ _NUMBER = re.compile(
 )
 _NUMBER_PREFIX = re.compile(rf"{_REAL}|{_NUMERIC}|{_DECIMAL}")
 _WORD = re.compile(_NAME)
-_NAME_GOES_ON = re.compile(_NAME_PART)
+_NAME_GOES_ON = re.compile(NAME_PART)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 SINGLE = {

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from pgrepl.errors import PgError
+from pgrepl.types.letters import LETTER_OR_DIGIT
 from pgrepl.types.numeric import read_numeric, write_numeric
 
 
@@ -158,9 +159,9 @@ def escape_json(text: str) -> str:
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_WORD = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff]+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![A-Za-z0-9_.\x80-\U0010ffff])")
-_NUMBER_LIKE = re.compile(r"-?[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?[A-Za-z0-9_\x80-\U0010ffff]*")
+_WORD = re.compile(LETTER_OR_DIGIT + "+")
+_NUMBER = re.compile(rf"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\.|{LETTER_OR_DIGIT})")
+_NUMBER_LIKE = re.compile(rf"-?[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?{LETTER_OR_DIGIT}*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _UNESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 

@@ -1,0 +1,11 @@
+"""The letters of names, as classes of a regular expression: whatever is beyond ASCII counts as one.
+
+They are written as complements of what is no letter, because a range up to U+10FFFF takes milliseconds to compile.
+"""
+
+from __future__ import annotations
+
+LETTER = r"[^\x00-@\[-^`{-\x7f]"
+LETTER_OR_DIGIT = r"[^\x00-/:-@\[-^`{-\x7f]"
+NAME_PART = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
+"""A letter, a digit or a dollar sign."""
