@@ -303,6 +303,14 @@ def _plain(alias: str, kind: AlterTableKind, name: str | None = None) -> None:
     build(alias)(command)
 
 
+@build
+def cluster_on(location: int, index: str) -> AlterTableCmd:
+    return AlterTableCmd(AlterTableKind.CLUSTER_ON, index, location=location)
+
+
+_plain("set_without_cluster", AlterTableKind.DROP_CLUSTER)
+_plain("set_logged", AlterTableKind.SET_LOGGED)
+_plain("set_unlogged", AlterTableKind.SET_UNLOGGED)
 _plain("set_without_oids", AlterTableKind.DROP_OIDS)
 _plain("enable_row_security", AlterTableKind.ENABLE_RLS)
 _plain("disable_row_security", AlterTableKind.DISABLE_RLS)
@@ -310,8 +318,7 @@ _plain("force_row_security", AlterTableKind.FORCE_RLS)
 _plain("no_force_row_security", AlterTableKind.NO_FORCE_RLS)
 
 for _words in (
-    "ALTER COLUMN OPTIONS", "OPTIONS", "CLUSTER ON", "SET WITHOUT CLUSTER", "SET LOGGED", "SET UNLOGGED",
-    "SET ACCESS METHOD", "SET TABLESPACE", "OF", "NOT OF", "ENABLE TRIGGER", "ENABLE ALWAYS TRIGGER",
+    "ALTER COLUMN OPTIONS", "OPTIONS", "SET ACCESS METHOD", "SET TABLESPACE", "OF", "NOT OF", "ENABLE TRIGGER", "ENABLE ALWAYS TRIGGER",
     "ENABLE REPLICA TRIGGER", "DISABLE TRIGGER", "ENABLE RULE", "ENABLE ALWAYS RULE", "ENABLE REPLICA RULE",
     "DISABLE RULE",
 ):  # fmt: skip

@@ -170,13 +170,17 @@ class AlterTableKind(Enum):
     SET_RELOPTIONS = "SET"
     RESET_RELOPTIONS = "RESET"
     DROP_OIDS = "SET WITHOUT OIDS"  # does nothing: no table has OIDs
-    UNSUPPORTED = "unsupported"  # name says what: CLUSTER ON, ENABLE TRIGGER, SET LOGGED …
+    CLUSTER_ON = "CLUSTER ON"
+    DROP_CLUSTER = "SET WITHOUT CLUSTER"
+    SET_LOGGED = "SET LOGGED"
+    SET_UNLOGGED = "SET UNLOGGED"
+    UNSUPPORTED = "unsupported"  # name says what: ENABLE TRIGGER, SET TABLESPACE …
 
 
 @frozen
 class AlterTableCmd(Node):
     kind: AlterTableKind
-    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX) …
+    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX, CLUSTER ON) …
     column: ColumnDef | None = None  # ADD COLUMN; ALTER_TYPE (type, collation)
     expr: Expr | None = None  # default; USING of ALTER_TYPE
     constraint: Constraint | None = None

@@ -27,6 +27,7 @@ from pgrepl.commands.index.define import define_index
 from pgrepl.commands.index.info import index_info
 from pgrepl.commands.index.spec import IndexSpec
 from pgrepl.commands.table.alter.add import add_check_and_recurse
+from pgrepl.commands.table.alter.cluster import mark_clustered
 from pgrepl.commands.table.alter.replica import mark_replica_identity
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.commands.table.clauses import Clauses, add_constraint, make_indexes
@@ -90,7 +91,7 @@ def _remember_constraint(session: Session, altered: Altered, oid: int) -> None:
     altered.changed_constraints[oid] = constraint_definition(session, oid) or ""
     row = constraint_row(session, oid)
     if row.contype in ("p", "u"):
-        _remember_replica_identity(session, altered, row.conindid)
+        _remember_marks(session, altered, row.conindid)
 
 
 def _remember_index(session: Session, altered: Altered, oid: int) -> None:
@@ -99,13 +100,15 @@ def _remember_index(session: Session, altered: Altered, oid: int) -> None:
         _remember_constraint(session, altered, constraint)
     elif oid not in altered.changed_indexes:
         altered.changed_indexes[oid] = index_definition(session, oid) or ""
-        _remember_replica_identity(session, altered, oid)
+        _remember_marks(session, altered, oid)
 
 
-def _remember_replica_identity(session: Session, altered: Altered, index: int) -> None:
+def _remember_marks(session: Session, altered: Altered, index: int) -> None:
     info = index_info(session, index)
     if info.replident:
         altered.replica_identity_index = info.name
+    if info.clustered:
+        altered.clustered_index = info.name
 
 
 # --- making anew --------------------------------------------------------------------------------------------------
@@ -125,7 +128,9 @@ def schedule_rebuilding(work: Work, altered: Altered) -> None:
         name = altered.replica_identity_index
         altered.add(Pass.OLD_CONSTRAINT, partial(_restore_replica_identity, name=name))
     altered.changed_constraints, altered.changed_indexes = {}, {}
-    altered.replica_identity_index = None
+    if altered.clustered_index is not None:
+        altered.add(Pass.OLD_CONSTRAINT, partial(_restore_cluster, name=altered.clustered_index))
+    altered.replica_identity_index = altered.clustered_index = None
     if addresses:
         drop_objects(session, addresses, cascade=False, quietly=True)
 
@@ -222,3 +227,7 @@ def _remake_comment(work: Work, altered: Altered, *, name: str, text: str) -> No
 
 def _restore_replica_identity(work: Work, altered: Altered, *, name: str) -> None:
     mark_replica_identity(work.session, work.relation(altered), "i", name)
+
+
+def _restore_cluster(work: Work, altered: Altered, *, name: str) -> None:
+    mark_clustered(work.session, work.relation(altered), name)

@@ -10,7 +10,18 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.commands.base import Result, execute
-from pgrepl.commands.table.alter import add, attributes, constraint, drop, identity, inherit, options, replica
+from pgrepl.commands.table.alter import (
+    add,
+    attributes,
+    cluster,
+    constraint,
+    drop,
+    identity,
+    inherit,
+    options,
+    persistence,
+    replica,
+)
 from pgrepl.commands.table.alter import partition as partitions
 from pgrepl.commands.table.alter.row_type import refuse_used_row_type
 from pgrepl.commands.table.alter.type import prepare_type
@@ -62,6 +73,10 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
     K.NO_FORCE_RLS: options.prepare_row_security,
     K.SET_RELOPTIONS: options.prepare_storage_parameters,
     K.RESET_RELOPTIONS: options.prepare_storage_parameters,
+    K.CLUSTER_ON: cluster.prepare_cluster,
+    K.DROP_CLUSTER: cluster.prepare_cluster,
+    K.SET_LOGGED: persistence.prepare_persistence,
+    K.SET_UNLOGGED: persistence.prepare_persistence,
     K.DROP_OIDS: options.prepare_nothing,
 }
 
@@ -137,8 +152,9 @@ def finish(work: Work) -> None:
 
 def _ask_rows(work: Work, altered: Altered) -> None:
     session = work.session
-    if altered.new_values and altered.before.kind != "p":
+    if altered.before.kind == "r" and (altered.new_values or altered.persistence):
         refuse_used_row_type(session, altered.before)
+    if altered.new_values:
         rewrite(session, altered.oid, altered.new_values)
     if altered.verify_not_null:
         require(session, NotNull(altered.oid))

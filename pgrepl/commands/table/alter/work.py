@@ -42,6 +42,8 @@ class Altered:
     changed_constraints: dict[int, str] = field(default_factory=dict)  # to be made anew: OID and definition
     changed_indexes: dict[int, str] = field(default_factory=dict)
     replica_identity_index: str | None = None
+    clustered_index: str | None = None
+    persistence: str = ""  # what it is changed to
 
     def add(self, when: Pass, step: Step) -> None:
         self.passes[when].append(step)
