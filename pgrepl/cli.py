@@ -6,6 +6,8 @@ The options are declared to click and read by its parser; what they do, in the o
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -100,7 +102,15 @@ def _option(name: str, short: str | None, takes: str | None) -> click.Option:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program's entry point."""
+    _collect_seldom()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _collect_seldom() -> None:
+    """Nearly all that a start makes stays to the end: the collector would go through it again and again in vain, and
+    once more at the exit."""
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
 
 
 def run(arguments: Sequence[str]) -> int:
