@@ -156,7 +156,7 @@ class Transaction:
         self._oids_taken = False
 
     def last_snapshot(self) -> int:
-        """The snapshot this transaction sees last: pg_current_wal_lsn()."""
+        """The snapshot this transaction sees last; pg_current_wal_lsn() is the next."""
         if self._snapshot is not None:
             return self._snapshot
         if self._last_snapshot is not None:
@@ -336,7 +336,9 @@ class Transaction:
         if self.sql is not Sql.NONE:
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
-        self.savepoints.append(Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks), len(self.before_commit)))
+        self.savepoints.append(
+            Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks), len(self.before_commit))
+        )
 
     def release(self, name: str) -> None:
         self._require_block("RELEASE SAVEPOINT")
