@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
 from pgrepl.catalog.session import Session
 from pgrepl.expr import lookup, tree
@@ -94,6 +94,8 @@ def _of_query(query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
     for rte in query.rtable:
         if rte.kind is RteKind.RELATION:
             yield ObjectAddress(PG_CLASS, rte.relid)
+    for key in query.constraint_deps:
+        yield ObjectAddress(PG_CONSTRAINT, key)
     # of a join's columns only the merged ones name anything that is not named elsewhere
     rtable = tuple(replace(rte, join_vars=rte.join_vars[: len(rte.join_using)]) for rte in query.rtable)
     for expr in query_exprs(replace(query, rtable=rtable)):
