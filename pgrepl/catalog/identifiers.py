@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.sql.scanner import fold, truncate
-
+_SHORT = 16  # characters that certainly fit into an identifier
 _SPACE = " \t\n\r\f\v"
 
 
@@ -24,14 +23,30 @@ def split_identifiers(text: str, separator: str = ",") -> list[str] | None:
                 position += 1
             if position == start:
                 return None
-            name = fold(text[start:position])
-        names.append(truncate(name))
+            name = _folded(text[start:position])
+        names.append(_fitting(name))
         position = _skip(text, position)
         if position == len(text):
             return names
         if text[position] != separator:
             return None
         position = _skip(text, position + 1)
+
+
+def _folded(name: str) -> str:
+    if name.isascii():
+        return name.lower()
+    from pgrepl.sql.scanner import fold
+
+    return fold(name)
+
+
+def _fitting(name: str) -> str:
+    if len(name) < _SHORT:
+        return name
+    from pgrepl.sql.scanner import truncate
+
+    return truncate(name)
 
 
 def _skip(text: str, position: int) -> int:

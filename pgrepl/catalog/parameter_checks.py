@@ -138,12 +138,12 @@ def _offset_seconds(name: str, text: str) -> int | None:
         if interval.days:
             raise invalid_value(name, text, detail="Cannot specify days in time zone interval.")
         return int(interval.usecs / 1_000_000)
-    if _NUMBER.match(text):
+    if re.match(_NUMBER, text):
         return int(float(text) * 3600)
     return None
 
 
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBER = r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z"
 
 
 def _offset_zone(seconds: int) -> str:

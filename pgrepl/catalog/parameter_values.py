@@ -27,14 +27,13 @@ _ENUMS_WITH_BOOLEANS = frozenset(
 )  # fmt: skip
 
 _SIMPLE = LETTER + NAME_PART + "*"
-_CUSTOM = re.compile(rf"{_SIMPLE}(\.{_SIMPLE})+\Z")
 
 
 def check_custom_name(name: str) -> None:
     """A name that is no parameter's may still be a custom one, `a.b` (assignable_custom_variable_name)."""
     if "." not in name:
         raise unrecognized(name)
-    if not _CUSTOM.match(name):
+    if not re.match(rf"{_SIMPLE}(\.{_SIMPLE})+\Z", name):
         raise PgError(
             "42602",
             f'invalid configuration parameter name "{name}"',
@@ -91,8 +90,8 @@ def _parse_enum(parameter: Parameter, text: str, shown: str) -> str:
     raise invalid_value(shown, text, hint=f"Available values: {', '.join(options)}.")
 
 
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
-_FLOAT = re.compile(r"[ \t\n\v\f\r]*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE)
+_NUMBER = r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|\d+)"
+_FLOAT = r"[ \t\n\v\f\r]*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
 _HINTS = {
     True: 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".',
     False: 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
@@ -108,7 +107,7 @@ def _parse_integer(parameter: Parameter, text: str, shown: str) -> int:
 
 def _parse_number(parameter: Parameter, text: str, shown: str, *, real: bool) -> float:
     number: float
-    matched = None if real else _NUMBER.match(text)
+    matched = None if real else re.match(_NUMBER, text)
     if matched is not None and text[matched.end() : matched.end() + 1] not in (".", "e", "E"):
         digits = matched[2]
         if digits[:2] in ("0x", "0X"):
@@ -123,7 +122,7 @@ def _parse_number(parameter: Parameter, text: str, shown: str, *, real: bool) ->
             number = int(digits)
         number = -number if matched[1] == "-" else number
     else:
-        matched = _FLOAT.match(text)
+        matched = re.match(_FLOAT, text, re.IGNORECASE)
         if matched is None:
             raise invalid_value(shown, text)
         number = float(matched[0])

@@ -20,20 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pgrepl.catalog import classes
 from pgrepl.catalog.classes import ObjectAddress
 from pgrepl.errors import PgError, unsupported
-from pgrepl.sql.nodes import (
-    AlterObjectSchemaStmt,
-    AlterOwnerStmt,
-    CommentStmt,
-    DropStmt,
-    RenameStmt,
-    Statement,
-    UnsupportedStmt,
-)
-from pgrepl.sql.nodes.utility import ObjectType
-from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, CommentStmt, DropStmt, RenameStmt, Statement
+    from pgrepl.sql.nodes.utility import ObjectType
+
+    AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +100,10 @@ def execute(stmt: Statement, session: Session) -> Result:
     module = _MODULES.get(name)
     if module is not None and _load(module) and execute.dispatch(type(stmt)) is not execute.dispatch(object):
         return execute(stmt, session)
-    raise unsupported(command_tag(stmt))
+    from pgrepl.sql.nodes import UnsupportedStmt
+    from pgrepl.sql.tags import command_tag
 
-
-@execute.register(UnsupportedStmt)
-def execute_unsupported(stmt: UnsupportedStmt, session: Session) -> Result:
-    raise unsupported(stmt.what)
+    raise unsupported(stmt.what if isinstance(stmt, UnsupportedStmt) else command_tag(stmt))
 
 
 def _load(module: str) -> bool:
@@ -129,21 +120,21 @@ def _load(module: str) -> bool:
 
 # --- statements about any kind of object ----------------------------------------------------------------------------
 
+# by the word of ObjectType
 _KIND_MODULES = {
-    ObjectType.COLUMN: "table.objects",
-    ObjectType.DATABASE: "database",
-    ObjectType.INDEX: "table.objects",
-    ObjectType.PUBLICATION: "publication",
-    ObjectType.ROLE: "role",
-    ObjectType.SCHEMA: "schema",
-    ObjectType.SEQUENCE: "table.objects",
-    ObjectType.SUBSCRIPTION: "subscription",
-    ObjectType.TABCONSTRAINT: "table.objects",
-    ObjectType.TABLE: "table.objects",
-    ObjectType.VIEW: "table.objects",
+    "column": "table.objects",
+    "database": "database",
+    "index": "table.objects",
+    "publication": "publication",
+    "role": "role",
+    "schema": "schema",
+    "sequence": "table.objects",
+    "subscription": "subscription",
+    "constraint": "table.objects",
+    "table": "table.objects",
+    "view": "table.objects",
 }
 
-AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
 _Action = TypeVar("_Action", bound=Callable[..., Any])
 _actions: dict[tuple[type[Statement], ObjectType], Callable[[Any, Session], Result]] = {}
 
@@ -162,8 +153,8 @@ def acts(node: type[Statement], *kinds: ObjectType) -> Callable[[_Action], _Acti
 def action_for(stmt: AboutObject, kind: ObjectType) -> Callable[[Any, Session], Result] | None:
     """The function for this statement about this kind of object."""
     key = (type(stmt), kind)
-    if key not in _actions and kind in _KIND_MODULES:
-        _load(_KIND_MODULES[kind])
+    if key not in _actions and kind.value in _KIND_MODULES:
+        _load(_KIND_MODULES[kind.value])
     return _actions.get(key)
 
 
