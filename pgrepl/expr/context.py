@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
+from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 class Context:
     """The surroundings of the expressions of one statement. Without a session only what needs no catalog can run."""
 
-    def __init__(
-        self, session: Session | None = None, style: TextStyle | None = None, lookup: Lookup | None = None
-    ) -> None:
+    def __init__(self, session: Session | None = None, style: TextStyle | None = None) -> None:
         self._session = session
         self._style = style
-        self._lookup = lookup
 
     @property
     def session(self) -> Session:
@@ -36,14 +33,7 @@ class Context:
     def style(self) -> TextStyle:
         """The settings that texts depend on, as they were when the statement first needed them."""
         if self._style is None:
-            if self._session is None:
-                self._style = DEFAULT_STYLE
-            else:
-                from dataclasses import replace
-
-                self._style = self._session.text_style
-                if self._lookup is not None:
-                    self._style = replace(self._style, lookup=self._lookup)
+            self._style = DEFAULT_STYLE if self._session is None else self._session.text_style
         return self._style
 
     @property

@@ -8,8 +8,9 @@ from itertools import zip_longest
 from typing import Any
 
 from pgrepl.expr import tree
+from pgrepl.expr.compiler import Compiled, Special, arguments, as_record, out_columns
 from pgrepl.expr.context import Call, Context
-from pgrepl.expr.evaluate import Compiled, Special, arguments, as_record, compile, out_columns
+from pgrepl.expr.evaluate import compile
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.walk import returns_set, rewrite
 from pgrepl.frozen import frozen

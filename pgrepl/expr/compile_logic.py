@@ -1,0 +1,189 @@
+"""Constants, columns, function and operator calls, comparisons with NULL and with arrays, AND, OR, NOT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import tree
+from pgrepl.expr.compiler import Compiled, Compiler, arguments, compile_node, function_of, proc_of
+from pgrepl.expr.context import Call
+from pgrepl.expr.values import hashable
+from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
+from pgrepl.types.builtin import operator_by_oid
+
+
+@compile_node.register
+def _(node: tree.Const, compiler: Compiler) -> Compiled:
+    value = node.value
+    return lambda env: value
+
+
+@compile_node.register
+def _(node: tree.Var, compiler: Compiler) -> Compiled:
+    if node.attnum <= 0:
+        return lambda env: env
+    index = node.attnum - 1
+    return lambda env: env[index]
+
+
+@compile_node.register
+def _(node: tree.FuncExpr, compiler: Compiler) -> Compiled:
+    if node.retset:
+        raise PgError("0A000", "set-valued function called in context that cannot accept a set", location=node.location)
+    args = arguments(node)
+    return compiler.call(node.func, args, node, node.input_collation, node.variadic)
+
+
+@compile_node.register
+def _(node: tree.NamedArg, compiler: Compiler) -> Compiled:
+    assert node.arg is not None
+    return compiler.compile(node.arg)
+
+
+@compile_node.register
+def _(node: tree.OpExpr, compiler: Compiler) -> Compiled:
+    operator = operator_by_oid(node.op)
+    if operator is None:
+        raise unsupported(f"operator {node.op}")
+    return compiler.call(operator.code, node.args, node, node.input_collation, False)
+
+
+@compile_node.register
+def _(node: tree.DistinctExpr, compiler: Compiler) -> Compiled:
+    equal = operator_function(node.op, compiler.context)
+    left, right = compiler.all(node.args)
+
+    def distinct(env: Any) -> bool:
+        a, b = left(env), right(env)
+        if a is None or b is None:
+            return a is not b
+        return not equal(a, b)
+
+    return distinct
+
+
+@compile_node.register
+def _(node: tree.NullIfExpr, compiler: Compiler) -> Compiled:
+    equal = operator_function(node.op, compiler.context)
+    left, right = compiler.all(node.args)
+
+    def nullif(env: Any) -> Any:
+        a, b = left(env), right(env)
+        return None if a is not None and b is not None and equal(a, b) is True else a
+
+    return nullif
+
+
+_MANY = 8  # from so many constants on, IN looks them up in a set
+
+
+@compile_node.register
+def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
+    operator = operator_by_oid(node.op)
+    if operator is None:
+        raise unsupported(f"operator {node.op}")
+    proc = proc_of(operator.code)
+    call = Call(compiler.context, (node.args[0].type, operator.right), node.type, node.input_collation)
+    test = function_of(proc, call)
+    scalar, array = compiler.all(node.args)
+    decisive, otherwise = node.use_or, not node.use_or
+    if operator.name == "=" and decisive and isinstance(node.args[1], tree.Const) and node.args[1].value is not None:
+        items = node.args[1].value.items
+        if len(items) >= _MANY and operator.left == operator.right and operator.canhash:
+            return _member(scalar, items)
+
+    def any_or_all(env: Any) -> bool | None:
+        value, found = scalar(env), array(env)
+        if found is None:
+            return None
+        if not found.items:
+            return otherwise
+        if value is None and proc.strict:
+            return None
+        unknown = False
+        for item in found.items:
+            answer = None if item is None and proc.strict else test(value, item)
+            if answer is decisive:
+                return not otherwise
+            if answer is None:
+                unknown = True
+        return None if unknown else otherwise
+
+    return any_or_all
+
+
+def _member(scalar: Compiled, items: Sequence[Any]) -> Compiled:
+    known = {hashable(item) for item in items if item is not None}
+    otherwise = None if any(item is None for item in items) else False
+
+    def member(env: Any) -> bool | None:
+        value = scalar(env)
+        if value is None:
+            return None
+        return hashable(value) in known or otherwise
+
+    return member
+
+
+@compile_node.register
+def _(node: tree.BoolExpr, compiler: Compiler) -> Compiled:
+    args = compiler.all(node.args)
+    if node.op is BoolOp.NOT:
+        (arg,) = args
+
+        def negate(env: Any) -> bool | None:
+            value = arg(env)
+            return None if value is None else not value
+
+        return negate
+    decisive = node.op is BoolOp.OR
+    otherwise = not decisive
+
+    def join(env: Any) -> bool | None:
+        unknown = False
+        for arg in args:
+            value = arg(env)
+            if value is decisive:
+                return not otherwise
+            if value is None:
+                unknown = True
+        return None if unknown else otherwise
+
+    return join
+
+
+@compile_node.register
+def _(node: tree.NullTest, compiler: Compiler) -> Compiled:
+    assert node.arg is not None
+    arg = compiler.compile(node.arg)
+    is_null = node.kind is NullTestType.IS_NULL
+    if node.argisrow:
+
+        def row_test(env: Any) -> bool:
+            value = arg(env)
+            if value is None:
+                return is_null
+            return all((field is None) is is_null for field in value)
+
+        return row_test
+    return (lambda env: arg(env) is None) if is_null else (lambda env: arg(env) is not None)
+
+
+_BOOLEAN_TESTS: dict[BoolTestType, tuple[bool | None, bool]] = {
+    BoolTestType.IS_TRUE: (True, True),
+    BoolTestType.IS_NOT_TRUE: (True, False),
+    BoolTestType.IS_FALSE: (False, True),
+    BoolTestType.IS_NOT_FALSE: (False, False),
+    BoolTestType.IS_UNKNOWN: (None, True),
+    BoolTestType.IS_NOT_UNKNOWN: (None, False),
+}
+
+
+@compile_node.register
+def _(node: tree.BooleanTest, compiler: Compiler) -> Compiled:
+    assert node.arg is not None
+    arg = compiler.compile(node.arg)
+    wanted, answer = _BOOLEAN_TESTS[node.kind]
+    return lambda env: (arg(env) is wanted) is answer

@@ -1,0 +1,153 @@
+"""The ground of the evaluator: how a node of the typed tree becomes a Python closure, and how functions are called.
+
+`compile_node` dispatches on the node's class; `compile_logic`, `compile_coercions` and `compile_composites` register
+their nodes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, singledispatch
+from typing import Any
+
+from pgrepl.errors import unsupported
+from pgrepl.expr import tree
+from pgrepl.expr.context import Call, Context
+from pgrepl.expr.functions import implementation
+from pgrepl.types import oids
+from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid
+from pgrepl.types.record import Record
+from pgrepl.types.text import read_text
+
+Compiled = Callable[[Any], Any]
+Special = Callable[[tree.Expr], "Compiled | None"]
+
+
+class Compiler:
+    """Compiles the nodes of one expression."""
+
+    def __init__(self, context: Context, special: Special | None) -> None:
+        self.context = context
+        self.special = special
+        self.tested: list[Any] = [None]  # where the CaseTestExpr of the innermost CASE finds its value
+
+    def compile(self, expr: tree.Expr) -> Compiled:
+        if self.special is not None:
+            found = self.special(expr)
+            if found is not None:
+                return found
+        return compile_node(expr, self)
+
+    def all(self, exprs: Sequence[tree.Expr]) -> list[Compiled]:
+        return [self.compile(expr) for expr in exprs]
+
+    def call(self, oid: int, args: Sequence[tree.Expr], expr: tree.Typed, collation: int, variadic: bool) -> Compiled:
+        """A function applied to argument expressions."""
+        proc = proc_of(oid)
+        call = Call(self.context, tuple(arg.type for arg in args), expr.type, collation, variadic)
+        return apply(function_of(proc, call), self.all(args), proc.strict)
+
+
+def apply(function: Callable[..., Any], args: list[Compiled], strict: bool) -> Compiled:
+    if not strict:
+        return lambda env: function(*[arg(env) for arg in args])
+    if len(args) == 1:
+        (only,) = args
+
+        def one(env: Any) -> Any:
+            value = only(env)
+            return None if value is None else function(value)
+
+        return one
+    if len(args) == 2:
+        first, second = args
+
+        def two(env: Any) -> Any:
+            a, b = first(env), second(env)
+            return None if a is None or b is None else function(a, b)
+
+        return two
+
+    def many(env: Any) -> Any:
+        values = [arg(env) for arg in args]
+        return None if None in values else function(*values)
+
+    return many
+
+
+@singledispatch
+def compile_node(node: tree.Expr, compiler: Compiler) -> Compiled:
+    raise unsupported(f"{type(node).__name__} in this place")
+
+
+def _strict(function: Callable[..., Any], strict: bool) -> Callable[..., Any]:
+    if not strict:
+        return function
+    return lambda *values: None if None in values else function(*values)
+
+
+def proc_of(oid: int) -> Proc:
+    proc = proc_by_oid(oid)
+    if proc is None:
+        raise unsupported(f"function {oid}")
+    return proc
+
+
+def function_of(proc: Proc, call: Call) -> Callable[..., Any]:
+    found = implementation(proc)
+    function = partial(found.function, call) if found.wants_call else found.function
+    columns = out_columns(proc)
+    if columns is None or proc.retset:
+        return function
+    return lambda *values: as_record(function(*values), columns)
+
+
+def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
+    """Types and names of the columns of a function that gives rows by OUT parameters."""
+    if proc.rettype != oids.RECORD or proc.allargtypes is None or proc.argmodes is None:
+        return None
+    out = [number for number, mode in enumerate(proc.argmodes) if mode in "obt"]
+    names = proc.argnames or ()
+    return tuple(proc.allargtypes[n] for n in out), tuple(names[n] for n in out)
+
+
+def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any:
+    return None if row is None or isinstance(row, Record) else Record(row, *columns)
+
+
+def operator_function(oid: int, context: Context | None = None) -> Callable[..., Any]:
+    """An operator as a function of values; with NULL among them it gives NULL when it is strict."""
+    operator = operator_by_oid(oid)
+    if operator is None:
+        raise unsupported(f"operator {oid}")
+    operands = (operator.left, operator.right) if operator.left else (operator.right,)
+    proc = proc_of(operator.code)
+    call = Call(context or Context(), operands, operator.result)
+    return _strict(function_of(proc, call), proc.strict)
+
+
+def arguments(node: tree.FuncExpr) -> list[tree.Expr]:
+    """The arguments in the order of the parameters, defaults filled in (as expand_function_arguments does)."""
+    proc = proc_of(node.func)
+    given: dict[int, tree.Expr] = {}
+    for position, arg in enumerate(node.args):
+        if isinstance(arg, tree.NamedArg):
+            assert arg.arg is not None
+            given[arg.argnumber] = arg.arg
+        else:
+            given[position] = arg
+    if len(given) < proc.nargs:
+        first = proc.nargs - proc.ndefaults
+        for number in range(first, proc.nargs):
+            if number not in given:
+                typoid = proc.argtypes[number]
+                given[number] = tree.Const(typoid, value=_default(proc.defaults[number - first], typoid))
+    return [given[number] for number in sorted(given)]
+
+
+def _default(text: str, typoid: int) -> Any:
+    """A parameter's default; those of built-in functions are all plain constants."""
+    word = text.partition("::")[0]
+    if word == "NULL":
+        return None
+    return read_text(word.strip("'"), typoid)
