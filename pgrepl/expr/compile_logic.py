@@ -7,7 +7,15 @@ from typing import Any
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
-from pgrepl.expr.compiler import Compiled, Compiler, arguments, compile_node, function_of, proc_of
+from pgrepl.expr.compiler import (
+    Compiled,
+    Compiler,
+    arguments,
+    compile_node,
+    function_of,
+    operator_function,
+    proc_of,
+)
 from pgrepl.expr.context import Call
 from pgrepl.expr.values import hashable
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
