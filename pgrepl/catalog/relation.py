@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.system import SystemRelation
+    from pgrepl.catalog.system import SystemColumn, SystemRelation
     from pgrepl.sql.nodes.expr import RangeVar
 
 
@@ -191,6 +191,14 @@ def _system(oid: int) -> Relation | None:
 _SYSTEM_ACL = (f"{BOOTSTRAP_SUPERUSER}=arwdDxtm/{BOOTSTRAP_SUPERUSER}", f"=r/{BOOTSTRAP_SUPERUSER}")
 
 
+def _system_attribute(number: int, column: SystemColumn) -> Attribute:
+    from pgrepl.types.builtin import type_by_oid
+
+    kind = type_by_oid(column.type)
+    storage = "p" if kind is None else kind.storage
+    return Attribute(number, column.name, column.type, column.typmod, column.notnull, column.collation, storage=storage)
+
+
 def _from_system(found: SystemRelation) -> Relation:
     return Relation(
         oid=found.oid,
@@ -212,7 +220,7 @@ def _from_system(found: SystemRelation) -> Relation:
         access_method=2 if found.kind == "r" else 0,
         acl=_SYSTEM_ACL if found.acl is None else found.acl,
         options=None,
-        attributes=tuple([Attribute(n, c.name, c.type, c.typmod, c.notnull) for n, c in enumerate(found.columns, 1)]),
+        attributes=tuple([_system_attribute(n, c) for n, c in enumerate(found.columns, 1)]),
         system=found,
     )
 

@@ -23,6 +23,7 @@ class SystemColumn:
     type: int
     typmod: int = -1
     notnull: bool = False
+    collation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

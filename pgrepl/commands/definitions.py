@@ -17,7 +17,7 @@ from pgrepl.expr.opclasses import default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid, type_by_oid
+from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
 BTREE = 403
@@ -48,10 +48,9 @@ def _key_expression(session: Session, expr: tree.Expr, table: Relation, pretty: 
     return text if looks_like_function(expr) else f"({text})"
 
 
-def _collation(session: Session, collation: int, typid: int) -> str:
-    """` COLLATE "C"` where it is not the type's own."""
-    kind = type_by_oid(typid)
-    if not collation or (kind is not None and kind.collation == collation):
+def _collation(collation: int, own: int) -> str:
+    """` COLLATE "C"` where it is not the column's or expression's own."""
+    if not collation or collation == own:
         return ""
     found = collation_by_oid(collation)
     return f" COLLATE {quote_identifier(found.name)}" if found is not None else ""
@@ -100,12 +99,12 @@ def _index_keys(session: Session, index: Any, own: Relation, table: Relation, co
         if attnum:
             attribute = table.attribute_by_number(attnum)
             assert attribute is not None
-            text, typid = quote_identifier(attribute.name), attribute.type
+            text, typid, collation = quote_identifier(attribute.name), attribute.type, attribute.collation
         else:
             expr = next(expressions)
-            text, typid = _key_expression(session, expr, table, pretty), expr.type
+            text, typid, collation = _key_expression(session, expr, table, pretty), expr.type, expr.collation
         if not column and number < index.indnkeyatts:
-            text += _collation(session, index.indcollation[number], typid) + _opclass(index.indclass[number], typid)
+            text += _collation(index.indcollation[number], collation) + _opclass(index.indclass[number], typid)
             text += _key_order(index.indoption[number]) if own.access_method == BTREE else ""
         keys.append(text)
     return keys
@@ -213,7 +212,7 @@ def _partition_column(session: Session, column: KeyColumn, table: Relation) -> s
         text = quote_identifier(table.attributes[column.attnum - 1].name)
     else:
         text = _key_expression(session, column.expr, table, False)
-    return text + _collation(session, column.collation, column.type) + _opclass(column.opclass, column.type)
+    return text + _collation(column.collation, column.own_collation) + _opclass(column.opclass, column.type)
 
 
 def partition_bound_text(session: Session, oid: int) -> str | None:

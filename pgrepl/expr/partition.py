@@ -34,6 +34,7 @@ class KeyColumn:
     collation: int
     type: int
     typmod: int
+    own_collation: int  # that of the column or expression; `collation` is what the key compares by
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,16 @@ def partition_key(session: Session, relid: int) -> PartitionKey | None:
     if row is None:
         return None
     exprs = iter(row.partexprs or ())
-    types = {a.attnum: (a.atttypid, a.atttypmod) for a in store.rows(session, pg_attribute, attrelid=relid)}
+    types = {
+        a.attnum: (a.atttypid, a.atttypmod, a.attcollation) for a in store.rows(session, pg_attribute, attrelid=relid)
+    }
     columns = []
     for attnum, opclass, collation in zip(row.partattrs, row.partclass, row.partcollation, strict=True):
         if attnum:
             columns.append(KeyColumn(attnum, None, opclass, collation, *types[attnum]))
         else:
             expr = stored.from_json(next(exprs))
-            columns.append(KeyColumn(0, expr, opclass, collation, expr.type, expr.typmod))
+            columns.append(KeyColumn(0, expr, opclass, collation, expr.type, expr.typmod, expr.collation))
     return PartitionKey(row.partstrat, tuple(columns))
 
 

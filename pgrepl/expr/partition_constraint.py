@@ -110,20 +110,16 @@ def _all(args: list[Expr]) -> Expr:
 def _column(column: KeyColumn) -> Expr:
     if column.expr is not None:
         return column.expr
-    return Var(column.type, typmod=column.typmod, collation=_type_collation(column.type), varno=1, attnum=column.attnum)
-
-
-def _type_collation(typid: int) -> int:
-    kind = type_by_oid(typid)
-    return kind.collation if kind is not None else 0
+    return Var(column.type, typmod=column.typmod, collation=column.own_collation, varno=1, attnum=column.attnum)
 
 
 def _comparable(column: KeyColumn, arg: Expr) -> Expr:
-    """As the operator class takes it: a varchar column is compared as text."""
+    """As the operator class takes it: a varchar column is compared as text, by the collation of the key."""
     opclass = opclass_by_oid(column.opclass)
     intype = opclass.intype if opclass is not None else column.type
     kind = type_by_oid(intype)
-    if intype == column.type or kind is None or kind.typtype == "p":
+    other_type = intype != column.type and kind is not None and kind.typtype != "p"
+    if not other_type and column.collation == column.own_collation:
         return arg
     return RelabelType(intype, collation=column.collation, arg=arg, form=CoercionForm.EXPLICIT_CAST)
 

@@ -123,7 +123,7 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
     found.ordering.append(_ordering(key, method))
     if found.attnums[-1] == 0:
         check_type(session, key.column_name or "expr", type_, collation)
-    found.stored_types.append(_stored_type(opclass, type_))
+    found.stored_types.append(_stored_type(opclass, type_, method))
 
 
 def _ordering(key: IndexKey, method: AccessMethod) -> int:
@@ -140,8 +140,10 @@ def _ordering(key: IndexKey, method: AccessMethod) -> int:
     return (DESC if descending else 0) | (NULLS_FIRST if first else 0)
 
 
-def _stored_type(opclass: int, type_: int) -> int:
-    """What the operator class keeps in the index, if that is not the value itself (opckeytype)."""
+def _stored_type(opclass: int, type_: int, method: AccessMethod) -> int:
+    """What is kept in the index, if that is not the value itself: a hash index keeps hashes, others opckeytype."""
+    if method.name == "hash":
+        return oids.INT4
     found = opclass_by_oid(opclass)
     if found is None or not found.keytype:
         return type_

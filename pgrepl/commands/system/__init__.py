@@ -1,9 +1,9 @@
 """The system catalogs and views as somebody who asks them sees them; importing this room makes them known.
 
 `relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a
-column's name, type, type modifier and NOT NULL. Rows come from `base_tables` (the catalogs), `activity` (settings,
-slots, statistics) or `views` (queries of our own). A relation none of them knows is refused by name when it is
-asked.
+column's name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity`
+(settings, slots, statistics) or `views` (queries of our own). A relation none of them knows is refused by name when
+it is asked.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _load() -> None:
         oid, schema, name, kind, columns = line.split("\t")
         made = []
         for column in columns.split(" "):
-            title, typid, typmod, notnull = column.split(":")
-            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1"))
+            title, typid, typmod, notnull, collation = column.split(":")
+            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation)))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
         register(SystemRelation(int(oid), name, schema, kind, tuple(made), _rows(name, schema), acl))
 

@@ -93,11 +93,6 @@ def _attribute(relid: int, name: str, number: int, typid: int, typmod: int, notn
     }  # fmt: skip
 
 
-def _collation(typid: int) -> int:
-    found = builtin.type_by_oid(typid)
-    return 0 if found is None else found.collation
-
-
 _SYSTEM_COLUMNS = [
     ("ctid", -1, 27), ("xmin", -2, 28), ("cmin", -3, 29), ("xmax", -4, 28), ("cmax", -5, 29), ("tableoid", -6, 26),
 ]  # fmt: skip
@@ -122,7 +117,7 @@ def _attributes(session: Session) -> Iterator[Values]:
                     column.type,
                     column.typmod,
                     column.notnull,
-                    _collation(column.type),
+                    column.collation,
                 )
             )
         if relation.kind == "r":

@@ -50,7 +50,7 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
 
 
 def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
-    pattern = read_pattern(shell, text, qualified=False)
+    pattern = read_pattern(shell, text, of_schemas=True)
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)

@@ -20,10 +20,13 @@ def session_of(shell: Shell) -> Session:
     return shell.connection.session
 
 
-def read_pattern(shell: Shell, text: str | None, *, qualified: bool = False) -> Pattern | bool | None:
+def read_pattern(
+    shell: Shell, text: str | None, *, qualified: bool = False, of_schemas: bool = False
+) -> Pattern | bool | None:
     """The pattern, None if there is none, False (with a message) if it cannot be one."""
     try:
-        return parse_pattern(text, qualified=qualified, database=session_of(shell).database.name)
+        database = session_of(shell).database.name
+        return parse_pattern(text, qualified=qualified, of_schemas=of_schemas, database=database)
     except BadPattern as problem:
         shell.error(str(problem))
         return False
@@ -53,8 +56,16 @@ def print_listing(
 
 
 def print_description(
-    shell: Shell, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], footers: Sequence[str] | None
+    shell: Shell,
+    title: str,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    footers: Sequence[str] | None,
+    *,
+    expandable: bool = True,
 ) -> bool:
     """A table of psql's own making: footers are what is said below it, None the number of rows."""
     options = replace(shell.options, title=None)
+    if not expandable:
+        options = replace(options, expanded="off")
     return shell.print_table(Table(headers, rows, "l" * len(headers), title=title, footers=footers), options)

@@ -7,8 +7,7 @@ catalog finds by index.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 SPECIAL = set("|*+?()[]{}.^$\\")
 
@@ -19,14 +18,13 @@ class Part:
 
     regex: str
     literal: str | None
-    _compiled: list[re.Pattern[str]] = field(default_factory=list, compare=False)
 
     def matches(self, name: str) -> bool:
         if self.literal is not None:
             return name == self.literal
-        if not self._compiled:
-            self._compiled.append(re.compile(self.regex, re.DOTALL))
-        return self._compiled[0].search(name) is not None
+        from pgrepl.expr.functions.regex import compile_regex
+
+        return compile_regex(self.regex, "").matches(name)
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,28 @@ class Pattern:
     text: str
     name: Part
     schema: Part | None = None
-    database: str | None = None
     dots: int = 0
-
-    @property
-    def is_everything(self) -> bool:
-        """`*` asks for nothing of the name, though it asks for objects of every schema that is visible."""
-        return self.name.regex == "^(.*)$"
 
 
 class BadPattern(Exception):
     """What psql says of it."""
 
 
-def parse_pattern(text: str | None, *, qualified: bool, database: str) -> Pattern | None:
-    """None: no pattern was given. `qualified`: names of this kind of object stand in schemas."""
+def parse_pattern(
+    text: str | None, *, qualified: bool = False, of_schemas: bool = False, database: str
+) -> Pattern | None:
+    """None: no pattern was given. `qualified`: names of this kind of object stand in schemas. A schema's name could
+    follow a database's, but psql compares that with its pattern as a regular expression, so that it is never the own.
+    """
     if text is None:
         return None
     parts, dots = _split(text, 3 if qualified else 1)
-    if dots > (2 if qualified else 0):
+    if dots > (2 if qualified else 1 if of_schemas else 0):
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")
-    if len(parts) == 3 and parts[0].literal != database:
+    if (len(parts) == 3 and parts[0].literal != database) or (of_schemas and dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
-    return Pattern(text, parts[-1], schema, parts[0].literal if len(parts) == 3 else None, dots)
+    return Pattern(text, parts[-1], schema, dots)
 
 
 def _split(text: str, most: int) -> tuple[list[Part], int]:

@@ -69,7 +69,7 @@ def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) ->
         headers += ["Description"] if not is_index else []
     cells = [_column(session, found, column, verbose, with_compression) for column in found.columns]
     footers = footers_of(session, found, verbose=verbose, with_method=not hides_method)
-    return print_description(shell, title_of(found), headers, cells, footers)
+    return print_description(shell, title_of(found), headers, cells, footers, expandable=False)
 
 
 def _column(session: Session, found: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_sequence, pgrepl_instance
+from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
+from pgrepl.commands.system import sizes
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
@@ -88,19 +90,52 @@ def pg_control_system(call: Call) -> list[tuple[object, ...]]:
     return [(1300, 202307071, row.system_identifier, current_usecs(call.style))]
 
 
-# --- sizes: what pgrepl keeps of tables has no pages ----------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------------------------
 
 
-@implements(
-    "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_database_size_oid", "pg_database_size_name",
-    "pg_tablespace_size_oid", "pg_tablespace_size_name",
-)  # fmt: skip
-def no_size(oid: object) -> int:
-    return 0
+@implements("pg_table_size", context=True)
+def pg_table_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.table_size(found)
 
 
-@implements("pg_relation_size")
-def pg_relation_size(oid: int, fork: str = "main") -> int:
+@implements("pg_indexes_size", context=True)
+def pg_indexes_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.indexes_size(call.session, found)
+
+
+@implements("pg_total_relation_size", context=True)
+def pg_total_relation_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.total_size(call.session, found)
+
+
+@implements("pg_relation_size", context=True)
+def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
+    """The main fork is what a table's rows take: nothing. Indexes and sequences begin with a page."""
+    found = relation_or_none(call.session, oid)
+    if found is None:
+        return None
+    return sizes.table_size(found) if fork == "main" and found.kind in "iS" else 0
+
+
+@implements("pg_database_size_oid", context=True)
+def pg_database_size_oid(call: Call, oid: int) -> int:
+    return sizes.database_size(call.session, oid)
+
+
+@implements("pg_database_size_name", context=True)
+def pg_database_size_name(call: Call, name: str) -> int:
+    row = one(call.session, pg_database, datname=name)
+    if row is None:
+        raise PgError("3D000", f'database "{name}" does not exist')
+    return sizes.database_size(call.session, row.oid)
+
+
+@implements("pg_tablespace_size_oid", "pg_tablespace_size_name")
+def pg_tablespace_size(tablespace: object) -> int:
+    """There is no place of its own for anything."""
     return 0
 
 

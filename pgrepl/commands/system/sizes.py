@@ -1,0 +1,89 @@
+"""What relations take on disk, as far as somebody who asks pg_table_size can tell: an empty relation of PostgreSQL.
+
+Rows are not kept in PostgreSQL's pages here, so there is nothing else to measure; but what an empty relation takes is
+known: the first pages of each index, those of the TOAST table's index, and that of a sequence.
+"""
+
+from __future__ import annotations
+
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_class, pg_index
+from pgrepl.types import oids
+from pgrepl.types.builtin import access_methods, type_by_oid
+
+PAGE = 8192
+_INDEX_PAGES = {"btree": 1, "hash": 4, "gist": 1, "gin": 2, "spgist": 3, "brin": 6}
+_TOAST_THRESHOLD = 2032  # TOAST_TUPLE_THRESHOLD: longer rows are cut down
+_HEADER = 23
+
+
+def table_size(found: Relation) -> int:
+    """pg_table_size: without the indexes of a table."""
+    if found.system is not None:
+        return 0
+    copies = 2 if found.persistence == "u" else 1  # an unlogged relation has what it is reset to beside it
+    if found.kind == "S":
+        return PAGE * copies
+    if found.kind == "i":
+        method = next(m.name for m in access_methods if m.oid == found.access_method)
+        return PAGE * copies * _INDEX_PAGES.get(method, 1)
+    return PAGE * copies if found.kind in "rm" and _needs_toast(found) else 0
+
+
+def indexes_size(session: Session, found: Relation) -> int:
+    if found.kind not in "rm":
+        return 0
+    return sum(table_size(relation(session, index.indexrelid)) for index in rows(session, pg_index, indrelid=found.oid))
+
+
+def total_size(session: Session, found: Relation) -> int:
+    return table_size(found) + indexes_size(session, found)
+
+
+def database_size(session: Session, oid: int) -> int:
+    """Of what its owners have made."""
+    kinds = {"r", "m", "i", "S"}
+    here = [row.oid for row in rows(session, pg_class, datid=oid) if row.relkind in kinds]
+    return sum(table_size(relation(session, member)) for member in here) if oid == session.database.oid else 0
+
+
+def size_text(size: int) -> str:
+    """pg_size_pretty, for sizes such as these."""
+    return f"{size} bytes" if size < 10 * 1024 else f"{size // 1024} kB"
+
+
+def _needs_toast(found: Relation) -> bool:
+    """As heapam_relation_needs_toast_table."""
+    length, toastable, unknown = 0, False, False
+    for column in found.columns:
+        kind = type_by_oid(column.type)
+        if kind is None:
+            continue
+        width = {"c": 1, "s": 2, "i": 4, "d": 8}[kind.align]
+        length = -(-length // width) * width
+        most = kind.len if kind.len > 0 else _maximum(column)
+        if most < 0:
+            unknown = True
+        else:
+            length += most
+        toastable = toastable or (kind.len < 0 and column.storage != "p")
+    if not toastable or unknown:
+        return toastable
+    bitmap = (len(found.attributes) + 7) // 8
+    return -(-(_HEADER + bitmap) // 8) * 8 + -(-length // 8) * 8 > _TOAST_THRESHOLD
+
+
+def _maximum(column: Attribute) -> int:
+    """As type_maximum_size in UTF8; -1: nobody knows."""
+    if column.typmod < 0:
+        return -1
+    if column.type in (oids.BPCHAR, oids.VARCHAR):
+        return (column.typmod - 4) * 4 + 4
+    if column.type == oids.NUMERIC:
+        precision = ((column.typmod - 4) >> 16) & 0xFFFF
+        return 8 + (precision + 6) // 4 * 2
+    if column.type in (oids.BIT, oids.VARBIT):
+        return (column.typmod + 7) // 8 + 8
+    return -1
