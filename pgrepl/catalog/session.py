@@ -57,6 +57,7 @@ class Session:
         self.transaction = Transaction(self)
         self.query = ""  # the text that is running
         self.at_close: list[Callable[[], None]] = []
+        self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self._database_oid = 0  # until the role has been let in
         try:
             self._connect(database, user, settings or {})
@@ -90,6 +91,7 @@ class Session:
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
         other.at_close = []
+        other.emptied_at_commit = []
         other.authenticated_user = role
         other._database_oid = database
         return other

@@ -284,8 +284,12 @@ class Transaction:
         self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
 
     def _commit(self, *, chain: bool = False) -> None:
-        for action in self.before_commit:
-            action()
+        try:
+            for action in self.before_commit:
+                action()
+        except PgError:
+            self.block = Block.NONE  # the caller rolls all of it back
+            raise
         self._flush_snapshot()
         self._commit_sql()
         callbacks = self.callbacks

@@ -15,6 +15,7 @@ from pgrepl.catalog.acl import Kind, has_privilege
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_CLASS, ObjectAddress
 from pgrepl.catalog.databases import current_database
 from pgrepl.catalog.namespace import schema_or_none, temporary_schema
+from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.base import drop_objects
 from pgrepl.errors import PgError
@@ -89,3 +90,29 @@ def drop_on_commit(session: Session, relid: int) -> None:
             drop_objects(session, [ObjectAddress(PG_CLASS, relid)], cascade=True, quietly=True)
 
     session.transaction.before_commit.append(drop)
+
+
+def empty_on_commit(session: Session, relid: int) -> None:
+    """ON COMMIT DELETE ROWS: every commit empties the table."""
+    session.emptied_at_commit.append(relid)
+    check_at_commit(session)
+
+
+def check_at_commit(session: Session) -> None:
+    """Before this transaction commits, see that no table keeps rows that reference emptied ones."""
+    session.transaction.before_commit.append(lambda: _check_foreign_keys(session))
+
+
+def _check_foreign_keys(session: Session) -> None:
+    """As heap_truncate_check_FKs does for temporary tables."""
+    emptied = session.emptied_at_commit
+    for relid in emptied:
+        for key in store.rows(session, tables.pg_constraint, confrelid=relid, contype="f"):
+            if key.conrelid not in emptied:
+                names = [relation(session, oid).name for oid in (key.conrelid, relid)]
+                raise PgError(
+                    "0A000",
+                    "unsupported ON COMMIT and foreign key combination",
+                    detail=f'Table "{names[0]}" references "{names[1]}", but they do not have the same ON COMMIT '
+                    "setting.",
+                )

@@ -148,10 +148,10 @@ def define_columns(
 
 
 def _at_commit(session: Session, table: int, action: str | None) -> None:
-    if action == "DROP":
-        from pgrepl.commands.temporary import drop_on_commit
+    if action in ("DROP", "DELETE ROWS"):
+        from pgrepl.commands.temporary import drop_on_commit, empty_on_commit
 
-        drop_on_commit(session, table)
+        (drop_on_commit if action == "DROP" else empty_on_commit)(session, table)
 
 
 def _store_bound(session: Session, table: int, parent: Relation, spec: PartitionBoundSpec) -> None:

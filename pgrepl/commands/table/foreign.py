@@ -104,6 +104,10 @@ def add_foreign_key(
     oid, spec = store_key(session, Side.BOTH, spec, name, rel, pk_rel, index, 0, columns)
     recurse_referenced(session, spec, rel, pk_rel, index, oid, columns)
     recurse_referencing(session, spec, rel, pk_rel, index, oid, columns, pending)
+    if rel.persistence == "t":
+        from pgrepl.commands.temporary import check_at_commit
+
+        check_at_commit(session)
 
 
 def _name(session: Session, rel: Relation, constraint: Constraint) -> str:

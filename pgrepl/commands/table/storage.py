@@ -101,14 +101,14 @@ def transform(
 ) -> list[str]:
     """The new list of `name=value`, as transformRelOptions makes it; options of the toast table as
     `toast.name=value`."""
-    named = {option.name for option in options}
+    named = {_full_name(option) for option in options}
     result = [text for text in old or () if text.partition("=")[0] not in named]
     for option in options:
         if reset:
             if option.value is not None:
                 raise PgError("42601", "RESET must not include values for parameters")
             continue
-        namespace, name = _split(option.name)
+        namespace, name = option.namespace, option.name
         if namespace is not None and namespace not in namespaces:
             raise PgError("22023", f'unrecognized parameter namespace "{namespace}"')
         value = "true" if option.value is None else get_string(option)
@@ -118,8 +118,12 @@ def transform(
             if get_boolean(option):
                 raise PgError("0A000", "tables declared WITH OIDS are not supported")
             continue
-        result.append(f"{option.name}={value}")
-    return result
+        result.append(f"{_full_name(option)}={value}")
+    return sorted(result, key=lambda text: text.startswith("toast."))
+
+
+def _full_name(option: DefElem) -> str:
+    return option.name if option.namespace is None else f"{option.namespace}.{option.name}"
 
 
 def validate(options: Sequence[str], kind: str) -> None:
