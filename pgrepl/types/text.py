@@ -78,6 +78,8 @@ def reader(typoid: int) -> Reader:
     if row is not None and row.typtype == "d":
         base = reader(row.basetype)
         return lambda text, typmod, style: base(text, row.typmod, style)
+    if typoid == oids.RECORD:
+        raise PgError("0A000", "input of anonymous composite types is not implemented")
     if row is not None and row.typtype == "p":
         raise PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
     raise unsupported(f"type {format_type(typoid)}")

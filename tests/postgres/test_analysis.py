@@ -46,10 +46,13 @@ def differences(server: Any, session: Session, texts: list[str]) -> list[tuple[A
     found = []
     for text in texts:
         expected = ask(server, {"query": text})
+        answer = {"query": text} | ours.answer(session, {"query": text})
         told = expected.get("error", {}).get("message", "")
+        if told.startswith("malformed array literal"):
+            expected["error"].pop("detail")  # another in 17
+            answer.get("error", {}).pop("detail", None)
         if "specified more than once" in told or "pseudo-type" in told:
             continue  # the view is refused, not its query
-        answer = {"query": text} | ours.answer(session, {"query": text})
         if answer != expected:
             found.append((expected, answer))
     return found

@@ -64,7 +64,7 @@ def ask(connection: Any, question: Answer) -> Answer:
         if position is not None and "query" in question:
             position -= len(CREATE_VIEW)
         answer = error(told.sqlstate, told.message_primary, told.message_detail, told.message_hint, position)
-    connection.execute("ROLLBACK TO question")
+    connection.execute("ROLLBACK TO question; RELEASE question")
     return {key: question[key] for key in ("query", "statement", "shows") if key in question} | answer
 
 
