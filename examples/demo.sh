@@ -6,4 +6,4 @@ trap 'rm -rf "$work"' EXIT
 cp "$(dirname "$0")/demo.sql" "$work"
 cd "$work"
 pgrepl -X -q -c 'CREATE DATABASE shop' -c 'CREATE DATABASE reports'
-pgrepl -X -a -d shop < demo.sql
+pgrepl -X -a -d shop < demo.sql 2>&1

@@ -6,7 +6,7 @@ CREATE PUBLICATION big_orders FOR TABLE orders (id, country, total) WHERE (id > 
 \c reports
 CREATE TABLE orders (id bigint PRIMARY KEY, country text NOT NULL, total numeric(10,2), source text DEFAULT 'shop');
 CREATE SUBSCRIPTION from_shop CONNECTION 'host=localhost dbname=shop' PUBLICATION big_orders;
-\dRs+ from_shop
+\dRs from_shop
 SELECT srrelid::regclass AS "table", srsubstate AS state FROM pg_subscription_rel;
 -- The publisher keeps a slot for it.
 \c shop
