@@ -39,7 +39,7 @@ class Context:
     @property
     def now(self) -> int:
         """Start of the transaction, microseconds since 2000-01-01."""
-        from pgrepl.types.datetime_input import current_usecs
+        from pgrepl.types.datetime_decoding import current_usecs
 
         return current_usecs(self.style)
 

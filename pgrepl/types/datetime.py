@@ -35,7 +35,8 @@ from pgrepl.types.dates import (
     weekday,
     year_bc,
 )
-from pgrepl.types.datetime_input import decode_datetime, decode_time, session_zone
+from pgrepl.types.datetime_decoding import session_zone
+from pgrepl.types.datetime_input import decode_datetime, decode_time
 from pgrepl.types.datetime_tokens import InputError, report
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 

@@ -19,6 +19,7 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
+from pgrepl.expr.functions.statistics import MAKERS
 from pgrepl.expr.values import comparer, hashable
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
@@ -159,7 +160,7 @@ def numeric_sum(a: Decimal, b: Decimal) -> Decimal:
 
 @aggregate("sum")
 def sum_(call: Call) -> Accumulator:
-    from pgrepl.expr.functions.datetime import interval_pl
+    from pgrepl.expr.functions.intervals import interval_pl
 
     argtype = call.argtypes[0]
     if argtype in (oids.INT2, oids.INT4):
@@ -204,7 +205,7 @@ class _Average:
 
 @aggregate("avg")
 def avg(call: Call) -> Accumulator:
-    from pgrepl.expr.functions.datetime import interval_div, interval_pl
+    from pgrepl.expr.functions.intervals import interval_div, interval_pl
     from pgrepl.expr.functions.numeric import numeric_div
 
     argtype = call.argtypes[0]
@@ -219,127 +220,7 @@ def avg(call: Call) -> Accumulator:
     raise unsupported(f"aggregate function avg({format_type(argtype)})")
 
 
-class _Moments:
-    """Count, sum and sum of squares; floats by Youngs and Cramer's steps, exact numbers exactly."""
-
-    def __init__(self, exact: bool, sample: bool, root: bool) -> None:
-        self.exact = exact
-        self.sample = sample
-        self.root = root
-        self.count = 0
-        self.total: Any = Decimal(0) if exact else 0.0
-        self.squares: Any = Decimal(0) if exact else 0.0
-        self.special = False
-
-    def add(self, *values: Any) -> None:
-        (value,) = values
-        if value is None:
-            return
-        self.count += 1
-        if self.exact:
-            value = Decimal(value)
-            if not value.is_finite():
-                self.special = True
-                return
-            self.total = EXACT.add(self.total, value)
-            self.squares = EXACT.add(self.squares, EXACT.multiply(value, value))
-            return
-        before = self.total
-        self.total += value
-        if self.count > 1:
-            step = value * self.count - self.total
-            self.squares += step * step / (self.count * (self.count - 1))
-            if math.isinf(self.total) or math.isinf(self.squares):
-                if not math.isinf(before) and not math.isinf(value):
-                    raise float_overflow()
-                self.squares = math.nan
-        elif not math.isfinite(value):
-            self.squares = math.nan
-
-    def result(self) -> Any:
-        if self.count < (2 if self.sample else 1):
-            return None
-        divisor = self.count - 1 if self.sample else self.count
-        if not self.exact:
-            return math.sqrt(self.squares / divisor) if self.root else self.squares / divisor
-        if self.special:
-            return NAN
-        from pgrepl.expr.functions.numeric import numeric_stddev
-
-        return numeric_stddev(self.count, self.total, self.squares, sample=self.sample, variance=not self.root)
-
-
-def _moments(sample: bool, root: bool) -> Maker:
-    return lambda call: _Moments(call.argtypes[0] not in (oids.FLOAT4, oids.FLOAT8), sample, root)
-
-
-for _name, _sample, _root in (
-    ("stddev", True, True),
-    ("stddev_samp", True, True),
-    ("stddev_pop", False, True),
-    ("variance", True, False),
-    ("var_samp", True, False),
-    ("var_pop", False, False),
-):
-    _MAKERS[_name] = _moments(_sample, _root)
-
-
-class _Regression:
-    """Youngs and Cramer's sums over pairs (Y, X), as float8_regr_accum does."""
-
-    def __init__(self, finish: Callable[[_Regression], float | None]) -> None:
-        self.finish = finish
-        self.n = 0
-        self.sx = self.sxx = self.sy = self.syy = self.sxy = 0.0
-
-    def add(self, *values: Any) -> None:
-        y, x = values
-        if y is None or x is None:
-            return
-        self.n += 1
-        self.sx += x
-        self.sy += y
-        if self.n > 1:
-            dx, dy = x * self.n - self.sx, y * self.n - self.sy
-            scale = 1.0 / (self.n * (self.n - 1))
-            self.sxx += dx * dx * scale
-            self.syy += dy * dy * scale
-            self.sxy += dx * dy * scale
-
-    def result(self) -> float | None:
-        return self.finish(self) if self.n else None
-
-
-def _corr(r: _Regression) -> float | None:
-    return r.sxy / math.sqrt(r.sxx * r.syy) if r.sxx and r.syy else None
-
-
-def _r2(r: _Regression) -> float | None:
-    if not r.sxx:
-        return None
-    return (r.sxy * r.sxy) / (r.sxx * r.syy) if r.syy else 1.0
-
-
-_REGRESSIONS: dict[str, Callable[[_Regression], float | None]] = {
-    "regr_sxx": lambda r: r.sxx,
-    "regr_syy": lambda r: r.syy,
-    "regr_sxy": lambda r: r.sxy,
-    "regr_avgx": lambda r: r.sx / r.n,
-    "regr_avgy": lambda r: r.sy / r.n,
-    "regr_slope": lambda r: r.sxy / r.sxx if r.sxx else None,
-    "regr_intercept": lambda r: (r.sy - r.sx * r.sxy / r.sxx) / r.n if r.sxx else None,
-    "regr_r2": _r2,
-    "corr": _corr,
-    "covar_pop": lambda r: r.sxy / r.n,
-    "covar_samp": lambda r: r.sxy / (r.n - 1) if r.n > 1 else None,
-}
-
-
-def _regression(finish: Callable[[_Regression], float | None]) -> Maker:
-    return lambda call: _Regression(finish)
-
-
-_MAKERS.update({name: _regression(finish) for name, finish in _REGRESSIONS.items()})
+_MAKERS.update(MAKERS)
 _MAKERS["regr_count"] = Count
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.functions.date_arithmetic import made, timestamp_out_of_range, zoned_fields
-from pgrepl.expr.functions.datetime import named_zone
+from pgrepl.expr.functions.date_arithmetic import timestamp_out_of_range, zoned_fields
+from pgrepl.expr.functions.intervals import made
+from pgrepl.expr.functions.zones import named_zone
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,
@@ -32,9 +33,10 @@ from pgrepl.types.dates import (
     weekday,
 )
 from pgrepl.types.datetime import TimeTz
-from pgrepl.types.datetime_input import session_zone
+from pgrepl.types.datetime_decoding import session_zone
 from pgrepl.types.datetime_tokens import TOKENS
-from pgrepl.types.interval import UNITS, Interval, is_finite, parts_of
+from pgrepl.types.interval import Interval, is_finite, parts_of
+from pgrepl.types.interval_input import UNITS
 from pgrepl.types.timezone import Zone
 
 _DATE_UNITS = {"day", "week", "month", "quarter", "year", "decade", "century", "millennium"}

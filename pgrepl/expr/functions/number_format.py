@@ -9,14 +9,14 @@ from decimal import Decimal
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.casts import numeric_int4
-from pgrepl.expr.functions.numeric import numeric_mul, numeric_power, numeric_round
+from pgrepl.expr.functions.numeric import numeric_mul, numeric_round
+from pgrepl.expr.functions.numeric_powers import numeric_power
 from pgrepl.expr.functions.templates import Node, ordinal_suffix, parse_template
-from pgrepl.types.names import numeric_typmod
-from pgrepl.types.numeric import read_numeric, write_numeric
+from pgrepl.types.numeric import write_numeric
 
 
 @dataclass(slots=True)
-class _Picture:
+class Picture:
     """What the patterns of a template say together (NUMDesc)."""
 
     pre: int = 0  # digits before the point
@@ -42,9 +42,9 @@ def _wrong(message: str, detail: str | None = None) -> PgError:
     return PgError("42601", message, detail=detail)
 
 
-def _picture(nodes: tuple[Node, ...]) -> _Picture:
+def picture_of(nodes: tuple[Node, ...]) -> Picture:
     """As NUMDesc_prepare does."""
-    p = _Picture()
+    p = Picture()
     for node in nodes:
         if node.kind == "pattern":
             word = node.word.upper()
@@ -54,7 +54,7 @@ def _picture(nodes: tuple[Node, ...]) -> _Picture:
     return p
 
 
-def _add(p: _Picture, word: str) -> None:
+def _add(p: Picture, word: str) -> None:
     if word in ("9", "0"):
         _add_digit(p, word)
     elif word == "B":
@@ -86,7 +86,7 @@ def _add(p: _Picture, word: str) -> None:
         p.scientific = True
 
 
-def _add_digit(p: _Picture, word: str) -> None:
+def _add_digit(p: Picture, word: str) -> None:
     if p.bracket:
         raise _wrong(f'"{word}" must be ahead of "PR"')
     if word == "9" and p.shifted:
@@ -103,7 +103,7 @@ def _add_digit(p: _Picture, word: str) -> None:
         p.zero_end = p.pre + p.post
 
 
-def _add_sign(p: _Picture, word: str) -> None:
+def _add_sign(p: Picture, word: str) -> None:
     if word == "S":
         if p.sign:
             raise _wrong('cannot use "S" twice')
@@ -128,7 +128,7 @@ def _add_sign(p: _Picture, word: str) -> None:
 class _Writer:
     """As NUM_processor does for to_char: the patterns take the digits of a number one after the other."""
 
-    def __init__(self, p: _Picture, number: str, spaces: int, sign: str) -> None:
+    def __init__(self, p: Picture, number: str, spaces: int, sign: str) -> None:
         self.p = p
         self.number = number
         self.spaces = spaces  # places before the first digit
@@ -263,7 +263,7 @@ _ROMAN = [(1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "X
 _ROMAN += [(10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")]
 
 
-def _roman(number: int, nodes: tuple[Node, ...], p: _Picture) -> str:
+def _roman(number: int, nodes: tuple[Node, ...], p: Picture) -> str:
     text = "#" * 15
     if 1 <= number <= 3999:
         text = ""
@@ -280,7 +280,7 @@ def _roman(number: int, nodes: tuple[Node, ...], p: _Picture) -> str:
     return "".join(out)
 
 
-def _written(p: _Picture, nodes: tuple[Node, ...], text: str) -> str:
+def _written(p: Picture, nodes: tuple[Node, ...], text: str) -> str:
     """A plain decimal number through the picture; `#` where it does not fit."""
     sign, number = ("-", text[1:]) if text.startswith("-") else ("+", text)
     whole = len(number.partition(".")[0])
@@ -290,14 +290,14 @@ def _written(p: _Picture, nodes: tuple[Node, ...], text: str) -> str:
     return _Writer(p, number, spaces, sign).run(nodes)
 
 
-def _scientific_unknown(p: _Picture) -> str:
+def _scientific_unknown(p: Picture) -> str:
     return " " + "#" * p.pre + "." + "#" * (p.post + 4)
 
 
 @implements("int4_to_char", "int8_to_char")
 def integer_to_char(value: int, template: str) -> str:
     nodes = parse_template(template, numbers=True)
-    p = _picture(nodes)
+    p = picture_of(nodes)
     if p.roman:
         return _roman(value, nodes, p)
     if p.scientific:
@@ -309,7 +309,7 @@ def integer_to_char(value: int, template: str) -> str:
     return _written(p, nodes, text + "." + "0" * p.post if p.post else text)
 
 
-def _scientific(value: Decimal, p: _Picture) -> str:
+def _scientific(value: Decimal, p: Picture) -> str:
     from decimal import ROUND_HALF_UP, Context
 
     digits = Context(prec=p.post + 1, rounding=ROUND_HALF_UP).plus(value) if value else Decimal(0)
@@ -321,7 +321,7 @@ def _scientific(value: Decimal, p: _Picture) -> str:
 @implements("numeric_to_char")
 def numeric_to_char(value: Decimal, template: str) -> str:
     nodes = parse_template(template, numbers=True)
-    p = _picture(nodes)
+    p = picture_of(nodes)
     if p.roman:
         return _roman(numeric_int4(numeric_round(value, 0)), nodes, p)
     if p.scientific:
@@ -334,7 +334,7 @@ def numeric_to_char(value: Decimal, template: str) -> str:
 
 def _float_to_char(value: float, template: str, digits: int) -> str:
     nodes = parse_template(template, numbers=True)
-    p = _picture(nodes)
+    p = picture_of(nodes)
     if p.roman:
         return _roman(round(value) if math.isfinite(value) else 0, nodes, p)
     if p.scientific:
@@ -363,125 +363,3 @@ def float8_to_char(value: float, template: str) -> str:
 @implements("float4_to_char")
 def float4_to_char(value: float, template: str) -> str:
     return _float_to_char(value, template, 6)
-
-
-# --------------------------------------------------------------------------------------------------------------- input
-
-
-class _Reader:
-    """As NUM_processor does for to_number."""
-
-    def __init__(self, text: str, p: _Picture) -> None:
-        self.text = text
-        self.p = p
-        self.at = 0
-        self.sign = " "
-        self.digits: list[str] = []
-        self.whole = 0
-        self.fraction = 0
-        self.point = False
-
-    def peek(self, ahead: int = 0) -> str:
-        return self.text[self.at + ahead : self.at + ahead + 1]
-
-    def run(self, nodes: tuple[Node, ...]) -> str:
-        for node in nodes:
-            if self.at >= len(self.text):
-                break
-            if node.kind != "pattern":
-                self.at += 1
-            elif node.word in ("9", "0", ".", "D"):
-                self.digit(node.word)
-                self.at += 1
-            else:
-                self.other(node.word.upper())
-        number = "".join(self.digits)
-        return self.sign + number.removesuffix(".")
-
-    def digit(self, word: str) -> None:
-        if self.peek() == " ":
-            self.at += 1
-        if not self.peek():
-            return
-        if self.sign == " " and word in ("0", "9") and self.whole + self.fraction == 0:
-            self.leading_sign()
-        if not self.peek():
-            return
-        read = False
-        if self.peek() in "0123456789":
-            if self.point and self.fraction == self.p.post:
-                return
-            self.digits.append(self.peek())
-            if self.point:
-                self.fraction += 1
-            else:
-                self.whole += 1
-            read = True
-        elif self.p.decimal and not self.point and self.peek() == ".":
-            self.digits.append(".")
-            self.point = read = True
-        if self.sign == " " and self.whole + self.fraction > 0:
-            self.trailing_sign(read)
-
-    def leading_sign(self) -> None:
-        if self.p.sign == "pre" or not self.p.sign:
-            if self.peek() == "-" or (self.p.bracket and not self.p.sign and self.peek() == "<"):
-                self.sign = "-"
-                self.at += 1
-            elif self.peek() == "+":
-                self.sign = "+"
-                self.at += 1
-
-    def trailing_sign(self, read: bool) -> None:
-        following = self.peek(1)
-        if self.p.sign and read and following and not following.isdigit():
-            if following in "+-":
-                self.sign = following
-                self.at += 1
-        elif not read and not self.p.sign and (self.p.plus or self.p.minus) and self.peek() in ("+", "-"):
-            self.sign = self.peek()
-
-    def other(self, word: str) -> None:
-        char = self.peek()
-        started = self.whole + self.fraction > 0
-        if word in (",", "G"):
-            if (started or not self.p.fill) and char == ",":
-                self.at += 1
-        elif word in ("MI", "PL", "SG"):
-            wanted = {"MI": "-", "PL": "+", "SG": "+-"}[word]
-            if char in wanted:
-                self.sign = char
-                self.at += 1
-            else:
-                self.skip(1)
-        elif word == "L":
-            self.skip(1)
-        elif word == "TH":
-            if not self.p.decimal:
-                self.skip(2)
-
-    def skip(self, count: int) -> None:
-        """Over characters that cannot belong to a number."""
-        for _ in range(count):
-            if self.at >= len(self.text) or self.peek() in "0123456789.,+-":
-                return
-            self.at += 1
-
-
-@implements("numeric_to_number")
-def to_number(text: str, template: str) -> Decimal | None:
-    if not template:
-        return None
-    nodes = parse_template(template, numbers=True)
-    p = _picture(nodes)
-    if p.scientific:
-        raise PgError("0A000", '"EEEE" not supported for input')
-    if p.roman:
-        raise PgError("0A000", '"RN" not supported for input')
-    reader = _Reader(text, p)
-    number = reader.run(nodes)
-    precision = p.pre + p.multi + reader.fraction
-    value = read_numeric(number, numeric_typmod(precision, reader.fraction) if precision else -1)
-    if p.shifted:
-        value = numeric_mul(value, numeric_power(Decimal(10), Decimal(-p.multi)))
-    return value

@@ -3,9 +3,8 @@ elsewhere."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
@@ -19,7 +18,6 @@ from pgrepl.types.numeric import (
     ZERO,
     checked,
     display_scale,
-    overflow,
     rescale,
 )
 
@@ -29,7 +27,7 @@ MAX_RESULT_SCALE = 2000
 ONE = Decimal(1)
 
 
-def _sign(value: Decimal) -> int:
+def sign_of(value: Decimal) -> int:
     return 0 if not value else -1 if value.is_signed() else 1
 
 
@@ -37,13 +35,13 @@ def _infinity(sign: int) -> Decimal:
     return INFINITY if sign > 0 else NEGATIVE_INFINITY
 
 
-def _either_special(a: Decimal, b: Decimal) -> bool:
+def either_special(a: Decimal, b: Decimal) -> bool:
     return not (a.is_finite() and b.is_finite())
 
 
 @implements("numeric_add")
 def numeric_add(a: Decimal, b: Decimal) -> Decimal:
-    if _either_special(a, b):
+    if either_special(a, b):
         if a.is_nan() or b.is_nan() or (a.is_infinite() and b.is_infinite() and a != b):
             return NAN
         return a if a.is_infinite() else b
@@ -57,8 +55,8 @@ def numeric_sub(a: Decimal, b: Decimal) -> Decimal:
 
 @implements("numeric_mul")
 def numeric_mul(a: Decimal, b: Decimal) -> Decimal:
-    if _either_special(a, b):
-        sign = 0 if a.is_nan() or b.is_nan() else _sign(a) * _sign(b)
+    if either_special(a, b):
+        sign = 0 if a.is_nan() or b.is_nan() else sign_of(a) * sign_of(b)
         return _infinity(sign) if sign else NAN
     product = EXACT.multiply(a, b)
     if display_scale(product) > MAX_SCALE:
@@ -66,7 +64,7 @@ def numeric_mul(a: Decimal, b: Decimal) -> Decimal:
     return checked(product)
 
 
-def _weight(value: Decimal) -> tuple[int, int]:
+def weight_of(value: Decimal) -> tuple[int, int]:
     """The weight in base 10000 and the first digit of that base; (0, 0) for zero."""
     if not value:
         return 0, 0
@@ -76,21 +74,21 @@ def _weight(value: Decimal) -> tuple[int, int]:
 
 def division_scale(a: Decimal, b: Decimal) -> int:
     """As select_div_scale does."""
-    (weight1, first1), (weight2, first2) = _weight(a), _weight(b)
+    (weight1, first1), (weight2, first2) = weight_of(a), weight_of(b)
     quotient = weight1 - weight2 - (first1 <= first2)
     return min(max(MIN_SIGNIFICANT_DIGITS - quotient * 4, display_scale(a), display_scale(b), 0), MAX_DISPLAY_SCALE)
 
 
 def divide(a: Decimal, b: Decimal, scale: int) -> Decimal:
     """Rounded half away from zero to a scale."""
-    top, bottom = _ratio(a, b)
+    top, bottom = ratio(a, b)
     quotient, rest = divmod(abs(top) * 10**scale, abs(bottom))
     quotient += 2 * rest >= abs(bottom)
     sign = "-" if (top < 0) != (bottom < 0) and quotient else ""
     return Decimal(f"{sign}{quotient}E-{scale}")
 
 
-def _ratio(a: Decimal, b: Decimal) -> tuple[int, int]:
+def ratio(a: Decimal, b: Decimal) -> tuple[int, int]:
     """Two integers of the same quotient."""
     scale = max(display_scale(a), display_scale(b))
     return int(a.scaleb(scale, context=EXACT)), int(b.scaleb(scale, context=EXACT))
@@ -102,13 +100,13 @@ def _special_quotient(a: Decimal, b: Decimal) -> Decimal:
     if a.is_infinite():
         if not b:
             raise division_by_zero()
-        return _infinity(_sign(a) * _sign(b))
+        return _infinity(sign_of(a) * sign_of(b))
     return ZERO
 
 
 @implements("numeric_div")
 def numeric_div(a: Decimal, b: Decimal) -> Decimal:
-    if _either_special(a, b):
+    if either_special(a, b):
         return _special_quotient(a, b)
     if not b:
         raise division_by_zero()
@@ -117,18 +115,18 @@ def numeric_div(a: Decimal, b: Decimal) -> Decimal:
 
 @implements("numeric_div_trunc")
 def numeric_div_trunc(a: Decimal, b: Decimal) -> Decimal:
-    if _either_special(a, b):
+    if either_special(a, b):
         return _special_quotient(a, b)
     if not b:
         raise division_by_zero()
-    top, bottom = _ratio(a, b)
+    top, bottom = ratio(a, b)
     quotient = abs(top) // abs(bottom)
     return checked(Decimal(quotient if (top < 0) == (bottom < 0) else -quotient))
 
 
 @implements("numeric_mod")
 def numeric_mod(a: Decimal, b: Decimal) -> Decimal:
-    if _either_special(a, b):
+    if either_special(a, b):
         if a.is_nan() or b.is_nan():
             return NAN
         if a.is_infinite():
@@ -138,7 +136,7 @@ def numeric_mod(a: Decimal, b: Decimal) -> Decimal:
         return a
     if not b:
         raise division_by_zero()
-    top, bottom = _ratio(a, b)
+    top, bottom = ratio(a, b)
     rest = abs(top) % abs(bottom)
     scale = max(display_scale(a), display_scale(b))
     return checked(Decimal(rest if top >= 0 else -rest).scaleb(-scale, context=EXACT))
@@ -161,7 +159,7 @@ def numeric_abs(value: Decimal) -> Decimal:
 
 @implements("numeric_sign")
 def numeric_sign(value: Decimal) -> Decimal:
-    return value if value.is_nan() else Decimal(_sign(value))
+    return value if value.is_nan() else Decimal(sign_of(value))
 
 
 @implements("numeric_inc")
@@ -232,227 +230,6 @@ def numeric_trim_scale(value: Decimal) -> Decimal:
     return rescale(value, _min_scale(value)) if value.is_finite() else value
 
 
-# ---------------------------------------------------------------------------------------- roots, logarithms and powers
-
-
-def _context(digits: int) -> Context:
-    return Context(prec=max(digits, 1) + 12, rounding=ROUND_HALF_UP, Emax=999_999, Emin=-999_999)
-
-
-def _scale(digits_before: int, *values: Decimal) -> int:
-    scales = [display_scale(value) for value in values]
-    return min(max(MIN_SIGNIFICANT_DIGITS - digits_before, 0, *scales), MAX_DISPLAY_SCALE)
-
-
-def square_root(value: Decimal, scale: int) -> Decimal:
-    top = abs(int(value.scaleb(2 * scale + 2, context=EXACT)))
-    return rescale(Decimal(math.isqrt(top)).scaleb(-scale - 1, context=EXACT), scale)
-
-
-@implements("numeric_sqrt")
-def numeric_sqrt(value: Decimal) -> Decimal:
-    if _sign(value) < 0 and not value.is_nan():
-        raise PgError("2201F", "cannot take square root of a negative number")
-    if not value.is_finite():
-        return value
-    return checked(square_root(value, _scale(_weight(value)[0] * 2 + 1, value)))
-
-
-@implements("numeric_exp")
-def numeric_exp(value: Decimal) -> Decimal:
-    if not value.is_finite():
-        return ZERO if value == NEGATIVE_INFINITY else value
-    return checked(_exp(value, _power_scale(float(value), value)))
-
-
-def _power_scale(natural: float, *values: Decimal) -> int:
-    """The scale of e^natural."""
-    digits = max(min(natural * 0.434294481903252, MAX_RESULT_SCALE), -MAX_RESULT_SCALE)
-    return _scale(int(digits), *values)
-
-
-def _exp(value: Decimal, scale: int) -> Decimal:
-    natural = float(value)
-    if abs(natural) >= MAX_RESULT_SCALE * 3:
-        if natural > 0:
-            raise overflow()
-        return rescale(ZERO, scale)
-    digits = scale + max(int(natural * 0.4343), 0) + 8
-    return rescale(_context(digits).exp(value), scale)
-
-
-def _ln_weight(value: Decimal) -> int:
-    """As estimate_ln_dweight does: the decimal weight of a logarithm."""
-    if _sign(value) <= 0:
-        return 0
-    if Decimal("0.9") <= value <= Decimal("1.1"):
-        difference = EXACT.subtract(value, ONE)
-        return difference.adjusted() if difference else 0
-    weight, first = _weight(value)
-    digits, power = first, weight * 4
-    second = int(value.scaleb(4 - 4 * weight, context=EXACT)) % 10000
-    if second or value != Decimal(first).scaleb(4 * weight, context=EXACT):
-        digits, power = first * 10000 + second, power - 4
-    return int(math.log10(abs(math.log(digits) + power * 2.302585092994046)))
-
-
-def _ln(value: Decimal, scale: int) -> Decimal:
-    if not value:
-        raise PgError("2201E", "cannot take logarithm of zero")
-    if _sign(value) < 0:
-        raise PgError("2201E", "cannot take logarithm of a negative number")
-    return rescale(_context(scale + 10).ln(value), scale)
-
-
-@implements("numeric_ln")
-def numeric_ln(value: Decimal) -> Decimal:
-    if value == NEGATIVE_INFINITY:
-        raise PgError("2201E", "cannot take logarithm of a negative number")
-    if not value.is_finite():
-        return value
-    return checked(_ln(value, _scale(_ln_weight(value), value)))
-
-
-@implements("numeric_log")
-def numeric_log(base: Decimal, value: Decimal) -> Decimal:
-    if base.is_nan() or value.is_nan():
-        return NAN
-    if _sign(base) < 0 or _sign(value) < 0:
-        raise PgError("2201E", "cannot take logarithm of a negative number")
-    if not base or not value:
-        raise PgError("2201E", "cannot take logarithm of zero")
-    if base.is_infinite():
-        return NAN if value.is_infinite() else ZERO
-    if value.is_infinite():
-        return INFINITY
-    base_weight, value_weight = _ln_weight(base), _ln_weight(value)
-    weight = value_weight - base_weight
-    scale = _scale(weight, base, value)
-    over = _ln(value, max(scale + weight - value_weight + 8, 0))
-    under = _ln(base, max(scale + weight - base_weight + 8, 0))
-    if not under:
-        raise division_by_zero()
-    return checked(divide(over, under, scale))
-
-
-@implements("log(numeric)", "log10(numeric)")
-def log_ten(value: Decimal) -> Decimal:
-    return numeric_log(Decimal(10), value)
-
-
-def _is_whole(value: Decimal) -> bool:
-    return value.is_infinite() or value == value.to_integral_value()
-
-
-def _special_power(base: Decimal, power: Decimal) -> Decimal:
-    """POSIX's rules for NaN and the infinities."""
-    if base.is_nan() or power.is_nan():
-        one = (power.is_finite() and not power) if base.is_nan() else (base.is_finite() and base == ONE)
-        return ONE if one else NAN
-    _check_power(base, power)
-    if base.is_finite() and base == ONE:
-        return ONE
-    if not power:
-        return ONE
-    if not base:
-        return ZERO
-    if power.is_infinite():
-        if base == -1:
-            return ONE
-        large = base.is_infinite() or abs(base) > ONE
-        return INFINITY if large == (_sign(power) > 0) else ZERO
-    if _sign(power) < 0:
-        return ZERO
-    odd = power == power.to_integral_value() and int(power) % 2 == 1
-    return NEGATIVE_INFINITY if base == NEGATIVE_INFINITY and odd else INFINITY
-
-
-def _check_power(base: Decimal, power: Decimal) -> None:
-    if not base and _sign(power) < 0:
-        raise PgError("2201F", "zero raised to a negative power is undefined")
-    if _sign(base) < 0 and not _is_whole(power):
-        raise PgError("2201F", "a negative number raised to a non-integer power yields a complex result")
-
-
-@implements("numeric_power")
-def numeric_power(base: Decimal, power: Decimal) -> Decimal:
-    if _either_special(base, power):
-        return _special_power(base, power)
-    if not base and _sign(power) < 0:
-        raise PgError("2201F", "zero raised to a negative power is undefined")
-    if power == power.to_integral_value() and abs(power) < 1 << 31:
-        return checked(_integer_power(base, int(power), display_scale(power)))
-    if not base:
-        return rescale(ZERO, MIN_SIGNIFICANT_DIGITS)
-    _check_power(base, power)
-    return checked(_real_power(base, power))
-
-
-def _integer_power(base: Decimal, power: int, power_scale: int) -> Decimal:
-    digits = 0.0
-    if base:
-        whole = str(abs(int(base.scaleb(display_scale(base), context=EXACT))))[:17]
-        digits = power * (math.log10(int(whole)) + base.adjusted() - len(whole) + 1)
-    if digits > 131072:
-        raise overflow()
-    if digits + 1 < -MAX_DISPLAY_SCALE:
-        return rescale(ZERO, MAX_DISPLAY_SCALE)
-    scale = max(MIN_SIGNIFICANT_DIGITS - int(digits), display_scale(base), power_scale, 0)
-    scale = min(scale, MAX_DISPLAY_SCALE)
-    if power == 0:
-        return rescale(ONE, scale)
-    if not base:
-        return rescale(ZERO, scale)
-    if power == -1:
-        return divide(ONE, base, scale)
-    significant = 1 + scale + int(digits) + int(math.log(abs(power))) + 8
-    result = _context(max(significant, 20)).power(base, power)
-    return rescale(result, scale)
-
-
-def _real_power(base: Decimal, power: Decimal) -> Decimal:
-    negative = _sign(base) < 0 and int(power) % 2 == 1
-    base = abs(base)
-    weight = _ln_weight(base)
-    rough = float(_ln(base, max(8 - weight, 0))) * float(power)
-    if abs(rough) > MAX_RESULT_SCALE * 3.01:
-        if rough > 0:
-            raise overflow()
-        return rescale(ZERO, MAX_DISPLAY_SCALE)
-    digits = int(rough * 0.434294481903252)
-    scale = _scale(digits, base, power)
-    precise = max(max(scale + digits, 0) - weight + 8, 0)
-    exponent = rescale(EXACT.multiply(_ln(base, precise), power), precise)
-    result = _exp(exponent, scale)
-    return -result if negative and result else result
-
-
-@implements("numeric_fac")
-def numeric_fac(number: int) -> Decimal:
-    if number < 0:
-        raise PgError("22003", "factorial of a negative number is undefined")
-    if number > 32177:
-        raise overflow()
-    return Decimal(math.factorial(number))
-
-
-@implements("numeric_gcd")
-def numeric_gcd(a: Decimal, b: Decimal) -> Decimal:
-    return _common(a, b, math.gcd)
-
-
-@implements("numeric_lcm")
-def numeric_lcm(a: Decimal, b: Decimal) -> Decimal:
-    return _common(a, b, math.lcm)
-
-
-def _common(a: Decimal, b: Decimal, function: Callable[[int, int], int]) -> Decimal:
-    if _either_special(a, b):
-        return NAN
-    scale = max(display_scale(a), display_scale(b))
-    return checked(Decimal(function(*_ratio(a, b))).scaleb(-scale, context=EXACT))
-
-
 # --------------------------------------------------------------------------------------------------- series and others
 
 
@@ -497,15 +274,3 @@ def width_bucket_numeric(operand: Decimal, low: Decimal, high: Decimal, count: i
     width = EXACT.subtract(high, low)
     quotient = divide(offset, width, division_scale(offset, width))
     return count if quotient >= count else int(numeric_floor(quotient + 1))
-
-
-def numeric_stddev(count: int, total: Decimal, squares: Decimal, *, sample: bool, variance: bool) -> Decimal:
-    """As numeric_stddev_internal does, from the sums."""
-    number = Decimal(count)
-    spread = EXACT.subtract(EXACT.multiply(number, squares), EXACT.multiply(total, total))
-    if spread <= 0:
-        return ZERO
-    divisor = EXACT.multiply(number, number - 1 if sample else number)
-    scale = division_scale(spread, divisor)
-    result = divide(spread, divisor, scale)
-    return checked(result if variance else square_root(result, scale))

@@ -169,9 +169,8 @@ def _day_or_year(moment: _Moment, node: Node) -> str:
     if word == "CC":
         return _century(moment, node)
     if word in ("IW", "IDDD"):
-        year, week = iso_week(fields.year, fields.month, fields.day)
         if word == "IW":
-            return _padded(week, 2, node)
+            return _padded(iso_week(fields.year, fields.month, fields.day)[1], 2, node)
         return _padded(_iso_day(moment), 3, node)
     return _year(moment, node)
 

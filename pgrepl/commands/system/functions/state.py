@@ -12,7 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.replication.slots import current_lsn
-from pgrepl.types.datetime_input import current_usecs
+from pgrepl.types.datetime_decoding import current_usecs
 
 
 @implements("pgsql_version", context=True)

@@ -1,0 +1,145 @@
+"""Variance, deviation, correlation and regression as accumulators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions.arithmetic import float_overflow
+from pgrepl.expr.functions.numeric import divide, division_scale
+from pgrepl.expr.functions.numeric_powers import square_root
+from pgrepl.types import oids
+from pgrepl.types.numeric import EXACT, NAN, ZERO, checked
+
+
+class Moments:
+    """Count, sum and sum of squares; floats by Youngs and Cramer's steps, exact numbers exactly."""
+
+    def __init__(self, exact: bool, sample: bool, root: bool) -> None:
+        self.exact = exact
+        self.sample = sample
+        self.root = root
+        self.count = 0
+        self.total: Any = Decimal(0) if exact else 0.0
+        self.squares: Any = Decimal(0) if exact else 0.0
+        self.special = False
+
+    def add(self, *values: Any) -> None:
+        (value,) = values
+        if value is None:
+            return
+        self.count += 1
+        if self.exact:
+            value = Decimal(value)
+            if not value.is_finite():
+                self.special = True
+                return
+            self.total = EXACT.add(self.total, value)
+            self.squares = EXACT.add(self.squares, EXACT.multiply(value, value))
+            return
+        before = self.total
+        self.total += value
+        if self.count > 1:
+            step = value * self.count - self.total
+            self.squares += step * step / (self.count * (self.count - 1))
+            if math.isinf(self.total) or math.isinf(self.squares):
+                if not math.isinf(before) and not math.isinf(value):
+                    raise float_overflow()
+                self.squares = math.nan
+        elif not math.isfinite(value):
+            self.squares = math.nan
+
+    def result(self) -> Any:
+        if self.count < (2 if self.sample else 1):
+            return None
+        divisor = self.count - 1 if self.sample else self.count
+        if not self.exact:
+            return math.sqrt(self.squares / divisor) if self.root else self.squares / divisor
+        if self.special:
+            return NAN
+        return numeric_stddev(self.count, self.total, self.squares, sample=self.sample, variance=not self.root)
+
+
+def _moments(sample: bool, root: bool) -> Callable[[Call], Moments]:
+    return lambda call: Moments(call.argtypes[0] not in (oids.FLOAT4, oids.FLOAT8), sample, root)
+
+
+class Regression:
+    """Youngs and Cramer's sums over pairs (Y, X), as float8_regr_accum does."""
+
+    def __init__(self, finish: Callable[[Regression], float | None]) -> None:
+        self.finish = finish
+        self.n = 0
+        self.sx = self.sxx = self.sy = self.syy = self.sxy = 0.0
+
+    def add(self, *values: Any) -> None:
+        y, x = values
+        if y is None or x is None:
+            return
+        self.n += 1
+        self.sx += x
+        self.sy += y
+        if self.n > 1:
+            dx, dy = x * self.n - self.sx, y * self.n - self.sy
+            scale = 1.0 / (self.n * (self.n - 1))
+            self.sxx += dx * dx * scale
+            self.syy += dy * dy * scale
+            self.sxy += dx * dy * scale
+
+    def result(self) -> float | None:
+        return self.finish(self) if self.n else None
+
+
+def _corr(r: Regression) -> float | None:
+    return r.sxy / math.sqrt(r.sxx * r.syy) if r.sxx and r.syy else None
+
+
+def _r2(r: Regression) -> float | None:
+    if not r.sxx:
+        return None
+    return (r.sxy * r.sxy) / (r.sxx * r.syy) if r.syy else 1.0
+
+
+_REGRESSIONS: dict[str, Callable[[Regression], float | None]] = {
+    "regr_sxx": lambda r: r.sxx,
+    "regr_syy": lambda r: r.syy,
+    "regr_sxy": lambda r: r.sxy,
+    "regr_avgx": lambda r: r.sx / r.n,
+    "regr_avgy": lambda r: r.sy / r.n,
+    "regr_slope": lambda r: r.sxy / r.sxx if r.sxx else None,
+    "regr_intercept": lambda r: (r.sy - r.sx * r.sxy / r.sxx) / r.n if r.sxx else None,
+    "regr_r2": _r2,
+    "corr": _corr,
+    "covar_pop": lambda r: r.sxy / r.n,
+    "covar_samp": lambda r: r.sxy / (r.n - 1) if r.n > 1 else None,
+}
+
+
+def _regression(finish: Callable[[Regression], float | None]) -> Callable[[Call], Regression]:
+    return lambda call: Regression(finish)
+
+
+def numeric_stddev(count: int, total: Decimal, squares: Decimal, *, sample: bool, variance: bool) -> Decimal:
+    """As numeric_stddev_internal does, from the sums."""
+    number = Decimal(count)
+    spread = EXACT.subtract(EXACT.multiply(number, squares), EXACT.multiply(total, total))
+    if spread <= 0:
+        return ZERO
+    divisor = EXACT.multiply(number, number - 1 if sample else number)
+    scale = division_scale(spread, divisor)
+    result = divide(spread, divisor, scale)
+    return checked(result if variance else square_root(result, scale))
+
+
+MAKERS: dict[str, Callable[[Call], Moments | Regression]] = {
+    "stddev": _moments(sample=True, root=True),
+    "stddev_samp": _moments(sample=True, root=True),
+    "stddev_pop": _moments(sample=False, root=True),
+    "variance": _moments(sample=True, root=False),
+    "var_samp": _moments(sample=True, root=False),
+    "var_pop": _moments(sample=False, root=False),
+    **{name: _regression(finish) for name, finish in _REGRESSIONS.items()},
+}
