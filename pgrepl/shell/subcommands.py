@@ -41,9 +41,9 @@ def _connecting(command: Command) -> Command:
 @click.option("--json", "as_json", is_flag=True, help="as JSON, for programs")
 @_connecting
 def describe_command(kind: str, name: str | None, as_json: bool, catalog: str, dbname: str, username: str) -> int:
-    r"""Show publications, subscriptions, tables, or one table.
+    """Show publications, subscriptions, tables, or one table.
 
-    NAME is a pattern as \d takes it: * and ? stand for any characters, and a dot parts schema from name.
+    NAME is a pattern as \\d takes it: * and ? stand for any characters, and a dot parts schema from name.
 
     \b
     pgrepl describe publications -d shop
