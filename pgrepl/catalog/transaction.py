@@ -398,13 +398,13 @@ def reading(session: Session) -> Iterator[None]:
     if transaction.in_statement:
         yield
         return
-    transaction.begin_statement()
     try:
+        transaction.begin_statement()
         yield
+        transaction.end_statement()
     except BaseException:
         transaction.fail_statement()
         raise
-    transaction.end_statement()
 
 
 def aborted() -> PgError:

@@ -7,7 +7,6 @@ its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error end
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.transaction import Block, aborted, require_writable
@@ -104,19 +103,4 @@ def _fail(session: Session) -> None:
     session.transaction.fail_statement()
 
 
-@contextmanager
-def reading(session: Session) -> Iterator[None]:
-    """A statement that only looks, made of lookups instead of text: what a describe command of the shell does."""
-    transaction = session.transaction
-    try:
-        if transaction.block is Block.ABORTED:
-            raise aborted()
-        transaction.begin_statement()
-        yield
-        transaction.end_statement()
-    except BaseException:
-        _fail(session)
-        raise
-
-
-__all__ = ["reading", "run"]
+__all__ = ["run"]

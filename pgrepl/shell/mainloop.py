@@ -7,7 +7,6 @@ handed to `backslash`; the rest waits in the query buffer for the next line.
 from __future__ import annotations
 
 import os
-from enum import Enum, auto
 from typing import Protocol
 
 from pgrepl.shell import interrupt
@@ -15,19 +14,9 @@ from pgrepl.shell.conditional import Conditionals
 from pgrepl.shell.execute import send_query
 from pgrepl.shell.input import LineReader, ReadFailure, standard_input
 from pgrepl.shell.lexer import Lexer, Prompt, QueryBuffer, Stop
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import FAILURE, NO_CONNECTION, SCRIPT_ERROR, SUCCESS, Shell
-
-
-class Outcome(Enum):
-    """What a backslash command wants of the loop."""
-
-    SEND = auto()
-    NEXT = auto()
-    QUIT = auto()
-    EDITED = auto()  # the query buffer holds new text to be scanned
-    FAILED = auto()
-    UNKNOWN = auto()
 
 
 class Person(Protocol):

@@ -1,4 +1,7 @@
-"""From the command line to the exit code: options, connection, start-up file, then commands, scripts or the prompt."""
+"""From the command line to the exit code: options, connection, start-up file, then commands, scripts or the prompt.
+
+What only some command lines ask for is imported when they do, so that each starts as fast as it can.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,8 @@ from pgrepl.shell.connection import (
     is_conninfo,
     startup_settings,
 )
-from pgrepl.shell.execute import run_hidden, send_query
 from pgrepl.shell.lexer import Lexer
-from pgrepl.shell.mainloop import MainLoop, Outcome, run_file
-from pgrepl.shell.pset import set_option
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.shell import (
     FAILURE,
     NO_CONNECTION,
@@ -195,6 +196,8 @@ def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -
         if not shell.variables.set(variable, text if equals else None):
             raise Exit(FAILURE)
     elif name == "pset":
+        from pgrepl.shell.pset import set_option
+
         option, equals, text = (value or "").partition("=")
         if not set_option(shell, option, text if equals else None, quiet=True):
             raise _fatal(shell, f'could not set printing parameter "{option}"')
@@ -265,6 +268,8 @@ def _run_start_up_file(shell: Shell, invocation: Invocation) -> None:
     name = os.environ.get("PGREPLRC") or os.path.join("~", ".pgreplrc")
     name = os.path.expanduser(name)
     if os.access(name, os.R_OK):
+        from pgrepl.shell.mainloop import run_file
+
         run_file(shell, name)
         shell.terse_messages = True
 
@@ -272,10 +277,12 @@ def _run_start_up_file(shell: Shell, invocation: Invocation) -> None:
 def _run_actions(shell: Shell, invocation: Invocation) -> int:
     status = SUCCESS
     stops = shell.variables.on
-    if invocation.single_transaction and run_hidden(shell, "BEGIN") is None and stops("ON_ERROR_STOP"):
+    if invocation.single_transaction and not _run_hidden(shell, "BEGIN") and stops("ON_ERROR_STOP"):
         return SCRIPT_ERROR
     for kind, text in invocation.actions:
         if kind == "file":
+            from pgrepl.shell.mainloop import run_file
+
             status = run_file(shell, text)
         else:
             shell.terse_messages = True
@@ -285,9 +292,15 @@ def _run_actions(shell: Shell, invocation: Invocation) -> int:
             break
     if invocation.single_transaction:
         failed = status != SUCCESS and stops("ON_ERROR_STOP")
-        if run_hidden(shell, "ROLLBACK" if failed else "COMMIT") is None and stops("ON_ERROR_STOP"):
+        if not _run_hidden(shell, "ROLLBACK" if failed else "COMMIT") and stops("ON_ERROR_STOP"):
             return SCRIPT_ERROR
     return status
+
+
+def _run_hidden(shell: Shell, query: str) -> bool:
+    from pgrepl.shell.execute import run_hidden
+
+    return run_hidden(shell, query) is not None
 
 
 def _run_command(shell: Shell, text: str) -> bool:
@@ -297,6 +310,8 @@ def _run_command(shell: Shell, text: str) -> bool:
     if shell.variables.word("ECHO") == "all":
         shell.say(text[1:] if slash else text)
     if not slash:
+        from pgrepl.shell.execute import send_query
+
         return send_query(shell, text)
     from pgrepl.shell.backslash import handle_slash
 
@@ -311,6 +326,7 @@ def _argument_text(text: str) -> str:
 
 
 def _run_prompt(shell: Shell, invocation: Invocation) -> int:
+    from pgrepl.shell.mainloop import MainLoop
     from pgrepl.shell.person import PlainPerson
 
     shell.terse_messages = True

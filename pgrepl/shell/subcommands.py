@@ -72,7 +72,7 @@ def _tables(connection: Connection, kind: str, name: str | None) -> int:
 
 
 def _json(session: Session, kind: str, name: str | None) -> str:
-    from pgrepl.commands.run import reading
+    from pgrepl.catalog.transaction import reading
     from pgrepl.shell.describe import data
     from pgrepl.shell.describe.patterns import BadPattern, parse_pattern
 
@@ -123,8 +123,8 @@ def dump_command(
     pgrepl dump -d shop > shop.sql
     pgrepl -d copy -f shop.sql
     """
+    from pgrepl.catalog.transaction import reading
     from pgrepl.commands.dump import dump
-    from pgrepl.commands.run import reading
 
     everything = not (schema or publications or subscriptions)
     with _session(catalog, dbname, username) as connection, reading(connection.session):

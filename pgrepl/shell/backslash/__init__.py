@@ -7,15 +7,19 @@ it uses. `\d` and its family are `shell.describe`'s.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.shell.backslash.command import COMMANDS, Command, Entry
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.connection import internal_error
 from pgrepl.shell.lexer import Lexer
-from pgrepl.shell.mainloop import MainLoop, Outcome
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument
+
+if TYPE_CHECKING:
+    from pgrepl.shell.mainloop import MainLoop
 
 MODULES = {
     "branches": ("if", "elif", "else", "endif"),

@@ -7,11 +7,15 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pgrepl.shell.lexer import Lexer, QueryBuffer
-from pgrepl.shell.mainloop import MainLoop, Outcome
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
+
+if TYPE_CHECKING:
+    from pgrepl.shell.mainloop import MainLoop
+    from pgrepl.shell.outcome import Outcome
 
 
 class Command:

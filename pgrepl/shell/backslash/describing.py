@@ -3,7 +3,7 @@ r"""`\d` and its family, `\l`, `\z`: the words are read here, the answers are `s
 from __future__ import annotations
 
 from pgrepl.shell.backslash.command import Command, command
-from pgrepl.shell.mainloop import Outcome
+from pgrepl.shell.outcome import Outcome
 
 
 @command("describe")

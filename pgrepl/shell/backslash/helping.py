@@ -3,7 +3,7 @@ r"""`\? \h \copyright \errverbose \q`."""
 from __future__ import annotations
 
 from pgrepl.shell.backslash.command import Command, command
-from pgrepl.shell.mainloop import Outcome
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.report import message_text
 from pgrepl.shell.slash_lexer import Argument
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
-from pgrepl.shell.mainloop import Outcome
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.pset import set_option
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.streams import PipeStream, open_output

@@ -30,7 +30,7 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
         return False
     pattern = args[0] if args else None
     second = args[1] if len(args) > 1 else None
-    from pgrepl.commands.run import reading
+    from pgrepl.catalog.transaction import reading
 
     try:
         with reading(connection.session):

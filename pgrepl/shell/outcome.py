@@ -1,0 +1,14 @@
+"""What a backslash command wants of the loop that read it."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class Outcome(Enum):
+    SEND = auto()
+    NEXT = auto()
+    QUIT = auto()
+    EDITED = auto()  # the query buffer holds new text to be scanned
+    FAILED = auto()
+    UNKNOWN = auto()
