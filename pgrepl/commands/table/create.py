@@ -337,16 +337,21 @@ def check_tablespace(name: str | None, *, partitioned: bool) -> None:
         raise PgError("0A000", "cannot specify default tablespace for partitioned relations")
 
 
-def _access_method(name: str | None, partitioned: bool, parents: Sequence[Relation]) -> int:
+def table_access_method(name: str) -> int:
+    """As get_table_am_oid does."""
     from pgrepl.types.builtin import access_method_by_name
 
+    found = access_method_by_name(name)
+    if found is None:
+        raise PgError("42704", f'access method "{name}" does not exist')
+    if found.type != "t":
+        raise PgError("55000", f'access method "{name}" is not of type TABLE')
+    return found.oid
+
+
+def _access_method(name: str | None, partitioned: bool, parents: Sequence[Relation]) -> int:
     if name is not None:
-        found = access_method_by_name(name)
-        if found is None:
-            raise PgError("42704", f'access method "{name}" does not exist')
-        if found.type != "t":
-            raise PgError("55000", f'access method "{name}" is not of type TABLE')
-        return found.oid
+        return table_access_method(name)
     if parents and parents[0].access_method:
         return parents[0].access_method
     return 0 if partitioned else HEAP

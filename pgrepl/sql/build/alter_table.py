@@ -308,7 +308,18 @@ def cluster_on(location: int, index: str) -> AlterTableCmd:
     return AlterTableCmd(AlterTableKind.CLUSTER_ON, index, location=location)
 
 
+@build
+def set_access_method(location: int, method: str) -> AlterTableCmd:
+    return AlterTableCmd(AlterTableKind.SET_ACCESS_METHOD, method, location=location)
+
+
+@build
+def set_tablespace(location: int, tablespace: str) -> AlterTableCmd:
+    return AlterTableCmd(AlterTableKind.SET_TABLESPACE, tablespace, location=location)
+
+
 _plain("set_without_cluster", AlterTableKind.DROP_CLUSTER)
+_plain("set_default_access_method", AlterTableKind.SET_ACCESS_METHOD)
 _plain("set_logged", AlterTableKind.SET_LOGGED)
 _plain("set_unlogged", AlterTableKind.SET_UNLOGGED)
 _plain("set_without_oids", AlterTableKind.DROP_OIDS)
@@ -318,7 +329,7 @@ _plain("force_row_security", AlterTableKind.FORCE_RLS)
 _plain("no_force_row_security", AlterTableKind.NO_FORCE_RLS)
 
 for _words in (
-    "ALTER COLUMN OPTIONS", "OPTIONS", "SET ACCESS METHOD", "SET TABLESPACE", "OF", "NOT OF", "ENABLE TRIGGER", "ENABLE ALWAYS TRIGGER",
+    "ALTER COLUMN OPTIONS", "OPTIONS", "OF", "NOT OF", "ENABLE TRIGGER", "ENABLE ALWAYS TRIGGER",
     "ENABLE REPLICA TRIGGER", "DISABLE TRIGGER", "ENABLE RULE", "ENABLE ALWAYS RULE", "ENABLE REPLICA RULE",
     "DISABLE RULE",
 ):  # fmt: skip

@@ -174,13 +174,15 @@ class AlterTableKind(Enum):
     DROP_CLUSTER = "SET WITHOUT CLUSTER"
     SET_LOGGED = "SET LOGGED"
     SET_UNLOGGED = "SET UNLOGGED"
-    UNSUPPORTED = "unsupported"  # name says what: ENABLE TRIGGER, SET TABLESPACE …
+    SET_ACCESS_METHOD = "SET ACCESS METHOD"  # name None: DEFAULT
+    SET_TABLESPACE = "SET TABLESPACE"
+    UNSUPPORTED = "unsupported"  # name says what: ENABLE TRIGGER, OF …
 
 
 @frozen
 class AlterTableCmd(Node):
     kind: AlterTableKind
-    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX, CLUSTER ON) …
+    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX, CLUSTER ON), tablespace …
     column: ColumnDef | None = None  # ADD COLUMN; ALTER_TYPE (type, collation)
     expr: Expr | None = None  # default; USING of ALTER_TYPE
     constraint: Constraint | None = None

@@ -20,6 +20,7 @@ from pgrepl.commands.table.alter import (
     inherit,
     options,
     persistence,
+    place,
     replica,
 )
 from pgrepl.commands.table.alter import partition as partitions
@@ -77,6 +78,8 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
     K.DROP_CLUSTER: cluster.prepare_cluster,
     K.SET_LOGGED: persistence.prepare_persistence,
     K.SET_UNLOGGED: persistence.prepare_persistence,
+    K.SET_TABLESPACE: place.prepare_tablespace,
+    K.SET_ACCESS_METHOD: place.prepare_access_method,
     K.DROP_OIDS: options.prepare_nothing,
 }
 

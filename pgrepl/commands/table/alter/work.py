@@ -44,6 +44,8 @@ class Altered:
     replica_identity_index: str | None = None
     clustered_index: str | None = None
     persistence: str = ""  # what it is changed to
+    tablespace: str | None = None
+    access_method: int | None = None
 
     def add(self, when: Pass, step: Step) -> None:
         self.passes[when].append(step)
