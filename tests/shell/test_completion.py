@@ -1,0 +1,159 @@
+"""What Tab offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.shell.completion import completions
+from pgrepl.shell.connection import Connection, Target
+from pgrepl.shell.shell import Shell
+
+SCRIPT = """
+create schema sales;
+create table orders (id int primary key, total numeric, "Odd" text);
+create table sales.items (item_id int, price numeric);
+create view cheap as select id from orders;
+create publication pub_a for table orders;
+create publication pub_b for all tables;
+create role ann login;
+create database shop;
+"""
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    shell = Shell()
+    shell.connection = Connection(
+        Target(str(tmp_path_factory.mktemp("completion") / "catalog.db")), lambda report: None
+    )
+    for statement in SCRIPT.strip().split("\n"):
+        list(shell.connection.run(statement))
+    yield shell
+    shell.connection.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "offered"),
+    [
+        ("cr", ["create"]),
+        ("CR", ["CREATE"]),
+        ("select 1; cr", ["create"]),
+        ("alter pub", ["publication"]),
+        ("alter publication ", ["pub_a", "pub_b"]),
+        ("alter publication pub_a ", ["ADD", "DROP", "OWNER TO", "RENAME TO", "SET"]),
+        ("alter publication pub_a set (", ["publish", "publish_via_partition_root"]),
+        ("alter publication pub_a add tables in schema s", ["sales"]),
+        ("ALTER PUBLICATION pub_a ADD TABLE o", ["only", "orders"]),
+        ("create publication p for ", ["ALL TABLES", "TABLE", "TABLES IN SCHEMA"]),
+        ("create publication p for table orders (", ['"Odd"', "id", "total"]),
+        ("create publication p for table orders where (i", ["id"]),
+        ("create publication p for table sales.", ["sales.items"]),
+        ("create publication p for all tables with (publish = ", ["'insert, update, delete, truncate'"]),
+        ("create subscription s ", ["CONNECTION"]),
+        ("create subscription s connection 'dbname=x' ", ["PUBLICATION"]),
+        ("create subscription s connection 'dbname=x' publication pub_", ["pub_a", "pub_b"]),
+        ("create subscription s connection 'x' publication p with (st", ["streaming"]),
+        ("create subscription s connection 'x' publication p with (streaming = ", ["off", "on", "parallel"]),
+        ("alter subscription s ref", ["refresh publication"]),
+        ("alter subscription s set (", [
+            "binary", "connect", "copy_data", "create_slot", "disable_on_error", "enabled", "failover", "origin",
+            "password_required", "run_as_owner", "slot_name", "streaming", "synchronous_commit", "two_phase",
+        ]),
+        ("drop table ord", ["orders"]),
+        ("drop view ", ["IF EXISTS", "cheap"]),
+        ("alter table orders replica identity ", ["DEFAULT", "FULL", "NOTHING", "USING INDEX"]),
+        ("alter table orders owner to a", ["ann"]),
+        ("grant select on orders to an", ["ann"]),
+        ("select * from cheap", ["cheap"]),
+        ("select * from pg_publication_t", ["pg_publication_tables"]),
+        ("select id from orders where to", ["total"]),
+        ("select id from orders where id = 1 and \"O", ['"Odd"']),
+        ("insert into orders (", ['"Odd"', "id", "total"]),
+        ("set client_min", ["client_min_messages"]),
+        ("show server_version_", ["server_version_num"]),
+        ("set role ", ["NONE", "ann", "pg_checkpoint", "pg_create_subscription", "pg_database_owner",
+            "pg_execute_server_program", "pg_maintain", "pg_monitor", "pg_read_all_data", "pg_read_all_settings",
+            "pg_read_all_stats", "pg_read_server_files", "pg_signal_backend", "pg_stat_scan_tables",
+            "pg_use_reserved_connections", "pg_write_all_data", "pg_write_server_files", "postgres"]),
+        ("begin isolation level r", ["read committed", "repeatable read"]),
+        ("\\dRp", ["\\dRp", "\\dRp+"]),
+        ("\\pse", ["\\pset"]),
+        ("\\pset for", ["format"]),
+        ("\\pset format u", ["unaligned"]),
+        ("\\pset expanded ", ["auto", "off", "on"]),
+        ("\\set VERB", ["VERBOSITY"]),
+        ("\\set VERBOSITY t", ["terse"]),
+        ("\\set ON_ERROR_STOP ", ["off", "on"]),
+        ("\\c sh", ["shop"]),
+        ("\\c shop an", ["ann"]),
+        ("\\d chea", ["cheap"]),
+        ("\\dRp pub", ["pub_a", "pub_b"]),
+        ("\\x a", ["auto"]),
+        ("\\h alter sub", ["SUBSCRIPTION"]),
+        ("\\h drop pu", ["PUBLICATION"]),
+        ("\\? v", ["variables"]),
+        ("select 1 \\gs", ["\\gset"]),
+        ("select :AUTO", [":AUTOCOMMIT"]),
+        ("select :'DBN", []),
+        ("select 'text \\d", []),
+        ("create table ", []),
+    ],
+)  # fmt: skip
+def test_what_may_follow(shell: Shell, before: str, offered: list[str]) -> None:
+    assert completions(shell, before)[1] == offered
+
+
+def test_files(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("one.sql", "two.sql", ".hidden", "sub/three.sql"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert completions(shell, "\\i ") == ("", ["one.sql", "sub/", "two.sql"])
+    assert completions(shell, "\\i o") == ("o", ["one.sql"])
+    assert completions(shell, "\\i sub/t") == ("sub/t", ["sub/three.sql"])
+    assert completions(shell, "\\i .h") == (".h", [".hidden"])
+    assert completions(shell, f"\\o {tmp_path}/t") == (f"{tmp_path}/t", [f"{tmp_path}/two.sql"])
+
+
+@pytest.mark.parametrize(
+    ("case", "typed", "offered"),
+    [
+        ("upper", "cr", "CREATE"),
+        ("lower", "CR", "create"),
+        ("preserve-upper", "cr", "create"),
+        ("preserve-upper", "alter publication pub_a d", "drop"),
+        ("preserve-lower", "CR", "CREATE"),
+    ],
+)
+def test_key_words_come_in_the_case_that_is_wanted(shell: Shell, case: str, typed: str, offered: str) -> None:
+    shell.variables.set("COMP_KEYWORD_CASE", case)
+    try:
+        assert completions(shell, typed)[1] == [offered]
+    finally:
+        shell.variables.set("COMP_KEYWORD_CASE", None)
+
+
+def test_the_lines_before_count(shell: Shell) -> None:
+    assert completions(shell, "add ta", "alter publication pub_a")[1] == ["table", "tables in schema"]
+    assert completions(shell, "alter publication pub_a\n  add ta")[1] == ["table", "tables in schema"]
+
+
+def test_a_failed_transaction_offers_no_names_and_is_not_touched(shell: Shell) -> None:
+    from pgrepl.errors import PgError
+
+    assert shell.connection is not None
+    list(shell.connection.run("begin"))
+    with pytest.raises(PgError):
+        list(shell.connection.run("selec"))
+    assert completions(shell, "alter publication ") == ("", [])
+    assert shell.connection.status == "failed"
+    list(shell.connection.run("rollback"))
+
+
+def test_looking_up_names_leaves_no_transaction_open(shell: Shell) -> None:
+    assert shell.connection is not None
+    assert completions(shell, "alter publication ")[1] == ["pub_a", "pub_b"]
+    assert shell.connection.status == "idle"
