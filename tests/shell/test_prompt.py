@@ -274,7 +274,7 @@ def test_long_results_go_through_the_pager(tmp_path: Path) -> None:
     terminal.enter("\\pset pager off")
     terminal.see("Pager usage is off.\n")
     terminal.enter("select 1 as unpaged;")
-    terminal.see("\n unpaged \n")
+    terminal.see("\n unpaged\n")
     terminal.child.close(force=True)
 
 
