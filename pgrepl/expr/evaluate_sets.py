@@ -22,7 +22,7 @@ from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
 class _Element(tree.Typed):
     """Stands for what a set-returning function gives in the present round."""
 
-    cell: list[Any] = field(default_factory=list, compare=False)
+    cell: Any = field(default=None, compare=False)
 
 
 def compile_set(

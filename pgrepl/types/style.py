@@ -44,13 +44,10 @@ class TextStyle:
 @lru_cache(maxsize=32)
 def _datestyle(text: str) -> tuple[str, str]:
     formats = {"iso": "ISO", "postgres": "Postgres", "sql": "SQL", "german": "German"}
-    date_format, order = "ISO", "MDY"
-    for word in text.lower().replace(",", " ").split():
-        if word in formats:
-            date_format = formats[word]
-        elif word in ("mdy", "dmy", "ymd"):
-            order = word.upper()
-    return date_format, order
+    words = text.lower().replace(",", " ").split()
+    date_format = next((formats[word] for word in words if word in formats), "ISO")
+    order = next((word.upper() for word in words if word in ("mdy", "dmy", "ymd")), "")
+    return date_format, order or ("DMY" if date_format == "German" else "MDY")
 
 
 DEFAULT_STYLE = TextStyle()

@@ -17,6 +17,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite, walk_deep
 from pgrepl.frozen import frozen
+from pgrepl.types.record import Record
 
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
 Compiled = Callable[["Env"], Any]
@@ -105,7 +106,8 @@ class Evaluator:
     def _column(self, var: tree.Var) -> Compiled:
         varno, index, up = var.varno, var.attnum - 1, var.levelsup
         if var.attnum == 0:
-            return _whole_row(varno, up)
+            entry = self.query.rtable[varno - 1] if up == 0 else None
+            return _whole_row(varno, up, entry)
         if var.attnum < 0:
             entry = self.query.rtable[varno - 1]
             relid = entry.relid
@@ -128,12 +130,17 @@ class Evaluator:
         return outside
 
 
-def _whole_row(varno: int, up: int) -> Compiled:
+def _whole_row(varno: int, up: int, entry: Rte | None) -> Compiled:
+    """The row with the types and names of its columns, where the entry is one of this query."""
+    columns = [c for c in entry.columns if not c.dropped] if entry is not None else []
+    types, names = [c.type for c in columns], [c.name for c in columns]
+
     def whole(env: Env) -> Any:
         for _ in range(up):
             assert env.outer is not None
             env = env.outer
-        return env.rows[varno]
+        row = env.rows[varno]
+        return Record(row, types, names) if row is not None and len(row) == len(types) else row
 
     return whole
 

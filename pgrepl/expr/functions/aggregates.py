@@ -104,6 +104,30 @@ _MAKERS["min"] = _extreme(-1)
 _MAKERS["max"] = _extreme(1)
 
 
+class _Ranges:
+    def __init__(self, call: Call, *, common: bool) -> None:
+        self.common = common
+        self.value: Any = None
+
+    def add(self, *values: Any) -> None:
+        from pgrepl.expr.functions.ranges import in_common, joined
+
+        (value,) = values
+        if value is None:
+            return
+        if self.common:
+            self.value = value if self.value is None else in_common(self.value, value)
+        else:
+            self.value = joined(self.value, value)
+
+    def result(self) -> Any:
+        return self.value
+
+
+_MAKERS["range_agg"] = lambda call: _Ranges(call, common=False)
+_MAKERS["range_intersect_agg"] = lambda call: _Ranges(call, common=True)
+
+
 @aggregate("any_value")
 def any_value(call: Call) -> Accumulator:
     return _Fold(lambda first, value: first)
@@ -291,9 +315,12 @@ class ArrayAgg:
 
 class _JsonArray:
     def __init__(self, call: Call, *, binary: bool, strict: bool) -> None:
+        from pgrepl.expr.functions.json_making import is_structured
+
         self.call = call
         self.binary = binary
         self.strict = strict
+        self.separator = ", \n " if is_structured(call.argtypes[0]) else ", "
         self.items: list[Any] | None = None
 
     def add(self, *values: Any) -> None:
@@ -312,7 +339,7 @@ class _JsonArray:
 
         if self.items is None:
             return None
-        return to_jsonb(self.items) if self.binary else "[" + ", ".join(self.items) + "]"
+        return to_jsonb(self.items) if self.binary else "[" + self.separator.join(self.items) + "]"
 
 
 _MAKERS["json_agg"] = lambda call: _JsonArray(call, binary=False, strict=False)

@@ -225,6 +225,9 @@ def pg_lsn_pli(lsn: int, by: Decimal) -> int:
     return _moved(lsn, by, 1)
 
 
+implements("numeric_pl_pg_lsn(numeric,pg_lsn)")(lambda by, lsn: _moved(lsn, by, 1))
+
+
 @implements("pg_lsn_mii")
 def pg_lsn_mii(lsn: int, by: Decimal) -> int:
     return _moved(lsn, by, -1)

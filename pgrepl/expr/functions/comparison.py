@@ -210,8 +210,9 @@ def _extremes(name: str, key: Callable[[Any], Any] | None, joint: str = "_") -> 
         implements(f"{name}{joint}smaller")(lambda a, b: a if key(a) < key(b) else b)
 
 
-for _name in ("int2", "int4", "int8", "oid"):
+for _name in ("int2", "int4", "int8", "oid", "tid"):
     _extremes(_name, None, "")
+_extremes("xid8", None)
 for _name in ("text", "date", "time", "timestamp", "pg_lsn"):
     _extremes(_name, None)
 for _name in ("float4", "float8"):

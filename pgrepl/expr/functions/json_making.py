@@ -29,6 +29,11 @@ def _is_row(typoid: int) -> bool:
     return row is not None and row.typtype == "c"
 
 
+def is_structured(typoid: int) -> bool:
+    """An array or a row."""
+    return bool(element_type(typoid)) or _is_row(typoid)
+
+
 def _moment(value: int, typoid: int, style: TextStyle) -> str:
     """ISO 8601 with a T, whatever DateStyle is (JsonEncodeDateTime)."""
     if abs(value) == INFINITY:

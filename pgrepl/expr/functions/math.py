@@ -7,10 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.values import comparer
+from pgrepl.types.arrays import PgArray
 from pgrepl.types.numeric import display_scale
 
 
@@ -378,6 +381,24 @@ def numeric_random(low: Decimal, high: Decimal) -> Decimal:
 
 
 # ------------------------------------------------------------------------------------------------------------- buckets
+
+
+@implements("width_bucket_array")
+def width_bucket_array(operand: Any, thresholds: PgArray) -> int:
+    """How many of the sorted thresholds are not above the operand."""
+    if len(thresholds.dims) > 1:
+        raise PgError("2202E", "thresholds must be one-dimensional array")
+    if None in thresholds.items:
+        raise PgError("22004", "thresholds array must not contain NULLs")
+    compare = comparer(thresholds.elemtype)
+    low, high = 0, len(thresholds.items)
+    while low < high:
+        middle = (low + high) // 2
+        if compare(operand, thresholds.items[middle]) < 0:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @implements("width_bucket_float8")

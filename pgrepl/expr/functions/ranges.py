@@ -241,3 +241,15 @@ def multirange_minus(a: PgMultirange, b: PgMultirange) -> PgMultirange:
 @implements("multirange_unnest")
 def multirange_unnest(value: PgMultirange) -> tuple[PgRange, ...]:
     return value.ranges
+
+
+def joined(known: PgMultirange | None, value: PgRange | PgMultirange) -> PgMultirange:
+    """What range_agg has so far, and one more."""
+    return make_multirange(value.subtype, [*(known.ranges if known is not None else ()), *_parts(value)])
+
+
+def in_common(one: PgRange | PgMultirange, two: PgRange | PgMultirange) -> PgRange | PgMultirange:
+    if isinstance(one, PgMultirange) and isinstance(two, PgMultirange):
+        return multirange_intersect(one, two)
+    assert isinstance(one, PgRange) and isinstance(two, PgRange)
+    return range_intersect(one, two)

@@ -1,0 +1,36 @@
+"""Aggregates, and functions that give rows, inside queries: as PostgreSQL 17 answered (`queries.jsonl`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.errors import PgError
+from tests.expr.make_queries import ANSWERS
+from tests.types.asked import Answer, error_of, load
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db")
+    session = Session(catalog)
+    yield session
+    session.close()
+    catalog.close()
+
+
+def answer_to(session: Session, query: str) -> Answer:
+    try:
+        (result,) = run(session, query)
+    except PgError as error:
+        return error_of(error)
+    return [list(row) for row in result.rows]
+
+
+@pytest.mark.parametrize(("query", "expected"), load(ANSWERS))
+def test_query(session: Session, query: str, expected: Answer) -> None:
+    assert answer_to(session, query) == expected
