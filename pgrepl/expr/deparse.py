@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.expr.print_expr import print_const, print_list
-from pgrepl.expr.print_names import names_of_relation
-from pgrepl.expr.print_query import print_whole_query
 from pgrepl.expr.printer import INDENTED, PRETTY, Names, Printer, Style
+from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.tree import Const, Expr, Query
 
 if TYPE_CHECKING:
@@ -29,9 +28,17 @@ def expression_text(
     session: Session, expr: Expr | tuple[Expr, ...], relation: Relation | None = None, pretty: bool = False
 ) -> str:
     """As pg_get_expr(expr, relation [, pretty]) does; of several expressions, as in pg_index.indexprs, a list."""
-    out = Printer(session, _style(pretty), [names_of_relation(session, relation)])
+    out = Printer(session, _style(pretty), [_names(relation)])
     print_list(expr if isinstance(expr, tuple) else (expr,), out, False)
     return out.text()
+
+
+def _names(relation: Relation | None) -> Names:
+    """The names in an expression over one relation (deparse_context_for)."""
+    if relation is None:
+        return Names((), [], [])
+    rte = relation_rte(relation)
+    return Names((rte,), [rte.name], [[None if c.dropped else c.name for c in rte.columns]])
 
 
 def constant_text(session: Session, constant: Const) -> str:
@@ -43,6 +50,8 @@ def constant_text(session: Session, constant: Const) -> str:
 
 def query_text(session: Session, query: Query, pretty: bool = False, result_names: Sequence[str] | None = None) -> str:
     """As pg_get_viewdef(view [, pretty]) does, without the semicolon; result_names are the view's columns today."""
+    from pgrepl.expr.print_query import print_whole_query  # much code, and most of what is printed is no query
+
     out = Printer(session, _style(pretty), [])
     print_whole_query(query, out, result_names=result_names)
     return out.text()

@@ -12,6 +12,7 @@ from pgrepl.expr.coerce import coerce_to_specific
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.joins import transform_join
 from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.scope import (
     NsItem,
     Scope,
@@ -19,7 +20,6 @@ from pgrepl.expr.scope import (
     check_name_conflicts,
     find_cte,
     is_future_cte,
-    relation_rte,
 )
 from pgrepl.expr.tree import Column, Join, RangeRef, Rte, RteKind, TableSample
 from pgrepl.sql import nodes
@@ -97,7 +97,6 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
     found = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
-        scope.session,
         found,
         alias.name if alias is not None else None,
         alias.columns if alias is not None else (),

@@ -11,7 +11,8 @@ from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr.aggregates import locate_aggregate
 from pgrepl.expr.grouping_sets import expand
-from pgrepl.expr.scope import SYSTEM_COLUMN_NAMES, Scope
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
+from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import (
     Aggref,
     Const,

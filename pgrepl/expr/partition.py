@@ -1,32 +1,29 @@
-"""Partition keys and partition bounds: what they are, how they are remembered and printed, how bounds are ordered.
+"""Partition keys and partition bounds: what they are, how they are remembered and printed.
 
 A key is a strategy (l, r, h: list, range, hash) and columns or expressions, each with an operator class and a
 collation.
-A bound says which rows of its parent a partition takes. `PartitionDesc` is a parent's partitions in the order of their
-bounds, which is the order PostgreSQL names and visits them in.
+A bound says which rows of its parent a partition takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cmp_to_key
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 from pgrepl.catalog import store
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attribute, pg_class, pg_inherits, pg_partitioned_table
+from pgrepl.catalog.tables import pg_attribute, pg_partitioned_table
 from pgrepl.expr import stored
 from pgrepl.expr.deparse import constant_text
-from pgrepl.expr.evaluate import operator_function
-from pgrepl.expr.opclasses import EQUAL, LESS, opclass_operator
 from pgrepl.expr.tree import Const, Expr
+from pgrepl.frozen import frozen
 
 MINVALUE, VALUE, MAXVALUE = -1, 0, 1  # compare as what they stand for
 _KINDS = {MINVALUE: "MINVALUE", MAXVALUE: "MAXVALUE"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyColumn:
     attnum: int  # 0: an expression
     expr: Expr | None
@@ -37,20 +34,20 @@ class KeyColumn:
     own_collation: int  # that of the column or expression; `collation` is what the key compares by
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionKey:
     strategy: str  # l, r, h
     columns: tuple[KeyColumn, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeDatum:
     kind: int
     value: Const | None = None
     location: int = field(default=-1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionBound:
     strategy: str
     default: bool = False
@@ -138,92 +135,3 @@ def range_text(session: Session, datums: Sequence[RangeDatum]) -> str:
     """As get_range_partbound_string does."""
     texts = (_KINDS[d.kind] if d.value is None else constant_text(session, d.value) for d in datums)
     return f"({', '.join(texts)})"
-
-
-Compare = Callable[[Any, Any], int]
-
-
-def comparisons(key: PartitionKey) -> tuple[Compare, ...]:
-    """How values of each key column are ordered."""
-    return tuple(_comparison(column) for column in key.columns)
-
-
-def _comparison(column: KeyColumn) -> Compare:
-    """By the < and = of the column's operator class."""
-    less = operator_function(opclass_operator(column.opclass, LESS))
-    equal = operator_function(opclass_operator(column.opclass, EQUAL))
-
-    def compare(one: Any, two: Any) -> int:
-        if equal(one, two):
-            return 0
-        return -1 if less(one, two) else 1
-
-    return compare
-
-
-def compare_range(
-    compare: Sequence[Compare], one: Sequence[RangeDatum], lower1: bool, two: Sequence[RangeDatum], lower2: bool
-) -> int:
-    """<0, 0 or >0, and in absolute value the number of the column that decided, as partition_rbound_cmp does: an upper
-    bound is smaller than an equal lower one."""
-    result, number = 0, 0
-    for number, (a, b) in enumerate(zip(one, two, strict=True), 1):
-        if a.kind != b.kind:
-            return number if a.kind > b.kind else -number
-        if a.value is None or b.value is None:
-            break
-        result = compare[number - 1](a.value.value, b.value.value)
-        if result:
-            break
-    if result == 0 and lower1 != lower2:
-        result = 1 if lower1 else -1
-    return 0 if result == 0 else number if result > 0 else -number
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDesc:
-    """The partitions of a parent in the order of their bounds; the default partition last."""
-
-    key: PartitionKey
-    oids: tuple[int, ...]
-    bounds: tuple[PartitionBound, ...]
-
-    @property
-    def default(self) -> int:
-        """The default partition, 0 when there is none."""
-        return next((oid for oid, bound in zip(self.oids, self.bounds, strict=True) if bound.default), 0)
-
-
-def partition_desc(session: Session, parent: int) -> PartitionDesc:
-    """As RelationBuildPartitionDesc does."""
-    key = partition_key(session, parent)
-    if key is None:
-        raise LookupError(f"relation {parent} is not partitioned")
-    found: list[tuple[int, PartitionBound]] = []
-    children = sorted(row.inhrelid for row in store.rows(session, pg_inherits, inhparent=parent))
-    for oid in children:
-        row = store.one(session, pg_class, oid=oid)
-        if row is not None and row.relpartbound is not None:
-            found.append((oid, bound_from_json(row.relpartbound)))
-    found = _in_order(key, found)
-    return PartitionDesc(key, tuple(oid for oid, _ in found), tuple(bound for _, bound in found))
-
-
-def _in_order(key: PartitionKey, found: list[tuple[int, PartitionBound]]) -> list[tuple[int, PartitionBound]]:
-    default = [item for item in found if item[1].default]
-    rest = [item for item in found if not item[1].default]
-    if key.strategy == "h":
-        rest.sort(key=lambda item: (item[1].modulus, item[1].remainder))
-    elif key.strategy == "r":
-        compare = comparisons(key)
-
-        def by_upper(left: tuple[int, PartitionBound], right: tuple[int, PartitionBound]) -> int:
-            return compare_range(compare, left[1].upper, False, right[1].upper, False)
-
-        rest.sort(key=cmp_to_key(by_upper))
-    else:
-        order = cmp_to_key(comparisons(key)[0])
-        with_values = [item for item in rest if any(v.value is not None for v in item[1].values)]
-        with_values.sort(key=lambda item: min(order(v.value) for v in item[1].values if v.value is not None))
-        rest = with_values + [item for item in rest if item not in with_values]
-    return rest + default

@@ -25,10 +25,9 @@ from pgrepl.expr.partition import (
     PartitionKey,
     RangeDatum,
     bound_from_json,
-    comparisons,
-    partition_desc,
     partition_key,
 )
+from pgrepl.expr.partition_order import comparisons, partition_desc
 from pgrepl.expr.tree import (
     ArrayExpr,
     BoolExpr,

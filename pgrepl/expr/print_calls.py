@@ -34,7 +34,7 @@ def _proc(oid: int) -> Proc:
     return proc
 
 
-@print_expr.register
+@print_expr.register(FuncExpr)
 def _(expr: FuncExpr, out: Printer, implicit: bool) -> None:
     if expr.form is IMPLICIT and not implicit:
         print_part(expr.args[0], out, False, expr)
@@ -55,7 +55,7 @@ def _(expr: FuncExpr, out: Printer, implicit: bool) -> None:
     out.put(")")
 
 
-@print_expr.register
+@print_expr.register(Aggref)
 def _(expr: Aggref, out: Printer, implicit: bool) -> None:
     proc = _proc(expr.func)
     name = function_name(out, proc, (*expr.direct_args, *expr.args), expr.variadic)
@@ -96,7 +96,7 @@ def _print_order(keys: Sequence[AggOrder], out: Printer) -> None:
         print_direction(key.expr.type, key.sortop, key.nulls_first, out)
 
 
-@print_expr.register
+@print_expr.register(WindowFunc)
 def _(expr: WindowFunc, out: Printer, implicit: bool) -> None:
     from pgrepl.expr.print_query import print_window
 
@@ -117,7 +117,7 @@ def _(expr: WindowFunc, out: Printer, implicit: bool) -> None:
         print_window(window, out)
 
 
-@print_expr.register
+@print_expr.register(tree.GroupingFunc)
 def _(expr: tree.GroupingFunc, out: Printer, implicit: bool) -> None:
     out.put("GROUPING(")
     print_list(expr.args, out, True)

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from importlib import import_module
 
 from pgrepl.catalog.relation import display_name, relation
 from pgrepl.errors import unsupported
 from pgrepl.expr import lookup, tree, typefacts
-from pgrepl.expr.printer import VAR, Printer, type_with_typmod
-from pgrepl.expr.rows import named_row_columns
-from pgrepl.expr.scope import SYSTEM_COLUMN_NAMES, Scope
+from pgrepl.expr.printer import Printer, type_with_typmod
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
 from pgrepl.expr.tree import Const, Expr, OpExpr, RteKind, Var
-from pgrepl.expr.typenames import collation_name
-from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import builtin, oids
@@ -24,8 +22,16 @@ IMPLICIT = CoercionForm.IMPLICIT_CAST
 
 @singledispatch
 def print_expr(expr: Expr, out: Printer, implicit: bool) -> None:
-    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr)."""
-    raise unsupported(f"printing {type(expr).__name__}")
+    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr).
+
+    What a filter or a default seldom has, most of all whole queries, is printed by modules that are loaded when the
+    first such node comes.
+    """
+    for module in ("print_calls", "print_constructs", "print_query"):
+        import_module(f"{__package__}.{module}")
+    if print_expr.dispatch(type(expr)) is print_expr.dispatch(object):
+        raise unsupported(f"printing {type(expr).__name__}")
+    print_expr(expr, out, implicit)
 
 
 def print_list(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
@@ -164,6 +170,7 @@ def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     if (found.left, found.right) == (left if found.kind == "b" else 0, right):
         return found.name
     from pgrepl.expr.operators import find_operator_or_none
+    from pgrepl.expr.scope import Scope
 
     scope = Scope(out.session)
     meant = find_operator_or_none(scope, (found.name,), left if found.kind == "b" else 0, right)
@@ -172,10 +179,12 @@ def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
 
 def collation_text(out: Printer, oid: int) -> str:
     """As generate_collation_name does: every collation is PostgreSQL's own."""
+    from pgrepl.expr.typenames import collation_name
+
     return quote_identifier(collation_name(oid))
 
 
-@print_expr.register
+@print_expr.register(Var)
 def _(expr: Var, out: Printer, implicit: bool) -> None:
     print_var(expr, out)
 
@@ -227,7 +236,7 @@ def _would_be_a_result(var: Var, name: str, out: Printer) -> bool:
 # --- constants ----------------------------------------------------------------------------------------------------
 
 
-@print_expr.register
+@print_expr.register(Const)
 def _(expr: Const, out: Printer, implicit: bool) -> None:
     print_const(expr, out, 0)
 
@@ -276,22 +285,22 @@ def _const_collation(const: Const, out: Printer) -> None:
         out.put(f" COLLATE {collation_text(out, const.collation)}")
 
 
-@print_expr.register
+@print_expr.register(tree.Param)
 def _(expr: tree.Param, out: Printer, implicit: bool) -> None:
     out.put(f"${expr.number}")
 
 
-@print_expr.register
+@print_expr.register(tree.SetToDefault)
 def _(expr: tree.SetToDefault, out: Printer, implicit: bool) -> None:
     out.put("DEFAULT")
 
 
-@print_expr.register
+@print_expr.register(tree.SQLValueFunction)
 def _(expr: tree.SQLValueFunction, out: Printer, implicit: bool) -> None:
     out.put(expr.name.upper() + (f"({expr.typmod})" if expr.typmod >= 0 else ""))
 
 
-@print_expr.register
+@print_expr.register(tree.NextValueExpr)
 def _(expr: tree.NextValueExpr, out: Printer, implicit: bool) -> None:
     name = simple_quote(display_name(out.session, relation(out.session, expr.sequence)))
     out.put(f"nextval({name}::regclass)")
@@ -329,7 +338,7 @@ def _(
     print_cast(expr.arg, out, expr.type, expr.typmod if has_typmod else -1, expr)
 
 
-@print_expr.register
+@print_expr.register(tree.CollateExpr)
 def _(expr: tree.CollateExpr, out: Printer, implicit: bool) -> None:
     assert expr.arg is not None
     _open(out)
@@ -341,7 +350,7 @@ def _(expr: tree.CollateExpr, out: Printer, implicit: bool) -> None:
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
-@print_expr.register
+@print_expr.register(OpExpr)
 def _(expr: OpExpr, out: Printer, implicit: bool) -> None:
     _open(out)
     if len(expr.args) == 2:
@@ -356,7 +365,7 @@ def _(expr: OpExpr, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-@print_expr.register
+@print_expr.register(tree.DistinctExpr)
 def _(expr: tree.DistinctExpr, out: Printer, implicit: bool) -> None:
     _open(out)
     print_part(expr.args[0], out, True, expr)
@@ -365,14 +374,14 @@ def _(expr: tree.DistinctExpr, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-@print_expr.register
+@print_expr.register(tree.NullIfExpr)
 def _(expr: tree.NullIfExpr, out: Printer, implicit: bool) -> None:
     out.put("NULLIF(")
     print_list(expr.args, out, True)
     out.put(")")
 
 
-@print_expr.register
+@print_expr.register(tree.ScalarArrayOpExpr)
 def _(expr: tree.ScalarArrayOpExpr, out: Printer, implicit: bool) -> None:
     left, right = expr.args
     _open(out)
@@ -387,7 +396,7 @@ def _(expr: tree.ScalarArrayOpExpr, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-@print_expr.register
+@print_expr.register(tree.BoolExpr)
 def _(expr: tree.BoolExpr, out: Printer, implicit: bool) -> None:
     _open(out)
     if expr.op is BoolOp.NOT:
@@ -401,7 +410,7 @@ def _(expr: tree.BoolExpr, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-@print_expr.register
+@print_expr.register(tree.NullTest)
 def _(expr: tree.NullTest, out: Printer, implicit: bool) -> None:
     assert expr.arg is not None
     is_null = expr.kind is NullTestType.IS_NULL
@@ -414,157 +423,10 @@ def _(expr: tree.NullTest, out: Printer, implicit: bool) -> None:
     _close(out)
 
 
-@print_expr.register
+@print_expr.register(tree.BooleanTest)
 def _(expr: tree.BooleanTest, out: Printer, implicit: bool) -> None:
     assert expr.arg is not None
     _open(out)
     print_part(expr.arg, out, False, expr)
     out.put(f" {expr.kind.value}")
     _close(out)
-
-
-# --- constructs ---------------------------------------------------------------------------------------------------
-
-
-@print_expr.register
-def _(expr: tree.CaseExpr, out: Printer, implicit: bool) -> None:
-    out.keyword("CASE", 0, VAR, 0)
-    if expr.arg is not None:
-        out.put(" ")
-        print_expr(expr.arg, out, True)
-    for condition, result in expr.whens:
-        if expr.arg is not None:
-            condition = _compared_with(condition)
-        _line(out, "WHEN ", 0)
-        print_expr(condition, out, False)
-        out.put(" THEN ")
-        print_expr(result, out, True)
-    assert expr.default is not None
-    _line(out, "ELSE ", 0)
-    print_expr(expr.default, out, True)
-    _line(out, "END", -VAR)
-
-
-def _line(out: Printer, word: str, before: int) -> None:
-    if not out.style.indent:
-        out.put(" ")
-    out.keyword(word, before, 0, 0)
-
-
-def _compared_with(condition: Expr) -> Expr:
-    """What stands behind WHEN: the right side of the comparison with the CASE's argument."""
-    if isinstance(condition, OpExpr) and len(condition.args) == 2:
-        left, right = condition.args
-        if isinstance(without_implicit_casts(left), tree.CaseTestExpr):
-            return right
-    return condition
-
-
-@print_expr.register
-def _(expr: tree.CaseTestExpr, out: Printer, implicit: bool) -> None:
-    out.put("CASE_TEST_EXPR")
-
-
-@print_expr.register
-def _(expr: tree.ArrayExpr, out: Printer, implicit: bool) -> None:
-    out.put("ARRAY[")
-    print_list(expr.elements, out, True)
-    out.put("]")
-    if not expr.elements:
-        out.put(f"::{type_with_typmod(out.session, expr.type, -1)}")
-
-
-@print_expr.register
-def _(expr: tree.RowExpr, out: Printer, implicit: bool) -> None:
-    columns = named_row_columns(Scope(out.session), expr.type) if expr.type != oids.RECORD else ()
-    out.put("ROW(")
-    separator = ""
-    for number, arg in enumerate(expr.args):
-        if number < len(columns) and columns[number].dropped:
-            continue
-        out.put(separator)
-        print_top(arg, out, True)
-        separator = ", "
-    for column in columns[len(expr.args) :]:
-        if not column.dropped:
-            out.put(f"{separator}NULL")
-            separator = ", "
-    out.put(")")
-    if expr.form is CoercionForm.EXPLICIT_CAST:
-        out.put(f"::{type_with_typmod(out.session, expr.type, -1)}")
-
-
-def print_list_top(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
-    for number, expr in enumerate(exprs):
-        if number:
-            out.put(", ")
-        print_top(expr, out, implicit)
-
-
-@print_expr.register
-def _(expr: tree.RowCompareExpr, out: Printer, implicit: bool) -> None:
-    out.put("(ROW(")
-    print_list_top(expr.left, out, True)
-    out.put(f") {operator_name(out, expr.ops[0], expr.left[0].type, expr.right[0].type)} ROW(")
-    print_list_top(expr.right, out, True)
-    out.put("))")
-
-
-@print_expr.register
-def _(expr: tree.CoalesceExpr, out: Printer, implicit: bool) -> None:
-    out.put("COALESCE(")
-    print_list(expr.args, out, True)
-    out.put(")")
-
-
-@print_expr.register
-def _(expr: tree.MinMaxExpr, out: Printer, implicit: bool) -> None:
-    out.put("GREATEST(" if expr.greatest else "LEAST(")
-    print_list(expr.args, out, True)
-    out.put(")")
-
-
-@print_expr.register
-def _(expr: tree.SubscriptingRef, out: Printer, implicit: bool) -> None:
-    assert expr.container is not None
-    parens = not isinstance(expr.container, (Var, tree.FieldSelect))
-    out.put("(" if parens else "")
-    print_expr(expr.container, out, implicit)
-    out.put(")" if parens else "")
-    for number, upper in enumerate(expr.upper):
-        out.put("[")
-        if expr.is_slice:
-            lower = expr.lower[number]
-            if lower is not None:
-                print_expr(lower, out, False)
-            out.put(":")
-        if upper is not None:
-            print_expr(upper, out, False)
-        out.put("]")
-
-
-@print_expr.register
-def _(expr: tree.FieldSelect, out: Printer, implicit: bool) -> None:
-    arg = expr.arg
-    assert arg is not None
-    parens = not isinstance(arg, (tree.SubscriptingRef, tree.FieldSelect))
-    out.put("(" if parens else "")
-    print_expr(arg, out, True)
-    out.put(")" if parens else "")
-    name = expr.name
-    if typefacts.is_complex(arg.type):
-        columns = named_row_columns(Scope(out.session), arg.type)
-        if expr.fieldnum <= len(columns):
-            name = columns[expr.fieldnum - 1].name
-    out.put(f".{quote_identifier(name)}")
-
-
-@print_expr.register
-def _(expr: tree.NamedArg, out: Printer, implicit: bool) -> None:
-    assert expr.arg is not None
-    out.put(f"{quote_identifier(expr.name)} => ")
-    print_expr(expr.arg, out, implicit)
-
-
-# the other nodes register themselves
-from pgrepl.expr import print_calls, print_query  # noqa: E402, F401

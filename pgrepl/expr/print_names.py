@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import relation
 from pgrepl.expr import lookup
 from pgrepl.expr.printer import JoinNames, Names
-from pgrepl.expr.scope import relation_rte
 from pgrepl.expr.tree import Join, Query, RangeRef, Rte, RteKind, Var
 from pgrepl.sql.nodes import RangeVar
 
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 MAX_NAME = 63  # bytes
-
-
-def names_of_relation(session: Session, over: Relation | None) -> Names:
-    """The names in an expression over one relation (deparse_context_for)."""
-    if over is None:
-        return Names((), [], [])
-    rte = relation_rte(session, over)
-    columns: list[str | None] = [None if c.dropped else c.name for c in rte.columns]
-    return Names((rte,), [rte.name], [columns])
 
 
 @dataclass(slots=True)

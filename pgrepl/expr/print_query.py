@@ -434,7 +434,7 @@ def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Print
 # --- subqueries in expressions ------------------------------------------------------------------------------------
 
 
-@print_expr.register
+@print_expr.register(SubLink)
 def _(expr: SubLink, out: Printer, implicit: bool) -> None:
     assert expr.query is not None
     out.put("ARRAY(" if expr.kind is SubLinkType.ARRAY else "(")

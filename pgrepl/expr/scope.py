@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
-from pgrepl.expr import lookup, typefacts
+from pgrepl.expr import lookup
 from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.range_table import SYSTEM_COLUMNS, TABLEOID, relation_rte
 from pgrepl.expr.tree import Column, Cte, CteCycle, CteSearch, Expr, Query, Rte, RteKind, Var
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.sql import nodes
 
-# name, attnum, type: what every stored relation has besides its columns
-SYSTEM_COLUMNS: dict[str, tuple[int, int]] = {
-    "ctid": (-1, oids.TID),
-    "xmin": (-2, oids.XID),
-    "cmin": (-3, oids.CID),
-    "xmax": (-4, oids.XID),
-    "cmax": (-5, oids.CID),
-    "tableoid": (-6, oids.OID),
-}
-SYSTEM_COLUMN_NAMES = {attnum: name for name, (attnum, _) in SYSTEM_COLUMNS.items()}
-TABLEOID = -6
 _WITHOUT_SYSTEM_COLUMNS = frozenset("vc")  # views, composite types
 
 
@@ -160,45 +150,10 @@ def column_var(column: NsColumn, levelsup: int, location: int) -> Var:
     )
 
 
-def relation_rte(
-    session: Session,
-    relation: Relation,
-    alias: str | None = None,
-    alias_columns: tuple[str, ...] = (),
-    inh: bool = True,
-) -> Rte:
-    """A range table entry of a relation, its columns renamed by an alias (buildRelationAliases)."""
-    name = alias if alias is not None else relation.name
-    names = list(alias_columns)
-    columns = []
-    for attribute in relation.attributes:
-        if attribute.dropped:
-            columns.append(Column("", 0, dropped=True))
-            continue
-        column_name = names.pop(0) if names else attribute.name
-        collation = typefacts.collation(attribute.type) if relation.is_system else attribute.collation
-        columns.append(Column(column_name, attribute.type, attribute.typmod, collation))
-    if names:
-        live = sum(not column.dropped for column in columns)
-        raise PgError(
-            "42P10", f'table "{name}" has {live} columns available but {len(alias_columns)} columns specified'
-        )
-    return Rte(
-        RteKind.RELATION,
-        name,
-        tuple(columns),
-        alias=alias,
-        alias_columns=alias_columns,
-        relid=relation.oid,
-        relkind=relation.kind,
-        inh=inh,
-    )
-
-
 def scope_of_relation(session: Session, relation: Relation, *, rel: bool = True) -> Scope:
     """The scope of expressions over one relation: CHECK, DEFAULT, index, filter. Its columns are Var(varno=1)."""
     scope = Scope(session)
-    scope.show(scope.add_rte(relation_rte(session, relation)), rel=rel)
+    scope.show(scope.add_rte(relation_rte(relation)), rel=rel)
     return scope
 
 

@@ -28,7 +28,8 @@ from pgrepl.commands.table.rows import Unique, require
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.opclasses import equality_operator
-from pgrepl.expr.partition import partition_desc, partition_key
+from pgrepl.expr.partition import partition_key
+from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.walk import contains_mutable_functions, var_attnums
 from pgrepl.types.builtin import AccessMethod
 

@@ -17,7 +17,7 @@ from pgrepl.commands.index.info import IndexInfo, index_info, index_infos, same_
 from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.commands.table.constraints import constraint_of_index, constraint_row, set_parent_constraint
 from pgrepl.commands.table.inherit import has_parent, partition_parent, set_has_subclass
-from pgrepl.expr.partition import partition_desc
+from pgrepl.expr.partition_order import partition_desc
 
 if TYPE_CHECKING:
     from pgrepl.commands.index.define import Origin

@@ -24,16 +24,13 @@ from pgrepl.expr.partition import (
     VALUE,
     KeyColumn,
     PartitionBound,
-    PartitionDesc,
     PartitionKey,
     RangeDatum,
     bound_to_json,
-    compare_range,
-    comparisons,
-    partition_desc,
     partition_key,
     range_text,
 )
+from pgrepl.expr.partition_order import PartitionDesc, compare_range, comparisons, partition_desc
 from pgrepl.expr.scope import Scope, scope_of_relation
 from pgrepl.expr.tree import Const
 from pgrepl.sql.location import expr_location

@@ -27,7 +27,7 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import can_coerce
 from pgrepl.expr.opclasses import EQUAL, family_member
-from pgrepl.expr.partition import partition_desc
+from pgrepl.expr.partition_order import partition_desc
 from pgrepl.sql.nodes import Constraint
 from pgrepl.types.builtin import opclass_by_oid
 

@@ -34,7 +34,8 @@ from pgrepl.commands.table.inherit import has_parent, partition_parent
 from pgrepl.commands.table.position import unplaced_name
 from pgrepl.commands.table.rows import DefaultPartition, InPartition
 from pgrepl.errors import PgError
-from pgrepl.expr.partition import PartitionBound, partition_desc
+from pgrepl.expr.partition import PartitionBound
+from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.tree import BoolExpr
 from pgrepl.sql.nodes import AlterTableCmd, BoolOp, PartitionBoundSpec, RangeVar
 from pgrepl.types.oids import BOOL
