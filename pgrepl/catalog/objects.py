@@ -63,10 +63,17 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         row = one(session, tables.pg_database, oid=objid)
         return None if row is None else f"database {row.datname}"
     if classid == classes.PG_TYPE:
-        from pgrepl.types.names import format_type
-
-        return f"type {format_type(objid)}"
+        return _type(session, objid)
     return _of_replication(session, address)
+
+
+def _type(session: Session, oid: int) -> str:
+    """The row type of a table, or a type of PostgreSQL's."""
+    from pgrepl.types.names import format_type
+
+    row = one(session, tables.pg_class, datid=session.database.oid, reltype=oid)
+    found = None if row is None else relation_or_none(session, row.oid)
+    return f"type {format_type(oid) if found is None else display_name(session, found)}"
 
 
 def _relation(session: Session, oid: int, subid: int) -> str | None:

@@ -16,6 +16,7 @@ from pgrepl.types.builtin import type_by_oid
 
 MAX_COLUMNS = 1600
 SYSTEM_COLUMNS = {"tableoid": -6, "cmax": -5, "xmax": -4, "cmin": -3, "xmin": -2, "ctid": -1}
+SYSTEM_NAMES = {number: name for name, number in SYSTEM_COLUMNS.items()}
 
 _STORAGES = {"plain": "p", "external": "e", "extended": "x", "main": "m"}
 _COMPRESSIONS = {"pglz": "p", "lz4": "l"}

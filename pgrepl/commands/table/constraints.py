@@ -13,6 +13,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_class, pg_constraint
 from pgrepl.commands.needs import record_expression_needs
+from pgrepl.commands.table.columns import SYSTEM_NAMES
 from pgrepl.commands.table.names import choose_constraint_name
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
@@ -199,8 +200,9 @@ def _only_column(rel: Relation, expr: Expr) -> str | None:
     numbers = {node.attnum for node in walk(expr) if isinstance(node, Var)}
     if len(numbers) != 1:
         return None
-    attribute = rel.attribute_by_number(numbers.pop())
-    return None if attribute is None else attribute.name
+    number = numbers.pop()
+    attribute = rel.attribute_by_number(number)
+    return SYSTEM_NAMES.get(number) if attribute is None else attribute.name
 
 
 def store_check(session: Session, rel: Relation, name: str, check: Check) -> int:

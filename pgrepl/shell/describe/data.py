@@ -30,9 +30,9 @@ from pgrepl.commands.definitions import (
 from pgrepl.errors import PgError
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.shell.describe.patterns import Pattern
+from pgrepl.shell.describe.relation import type_of
 from pgrepl.shell.describe.relations import KINDS, comment_on
 from pgrepl.types.lsn import lsn_text
-from pgrepl.types.names import format_type
 
 IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synchronized", "r": "ready"}
@@ -146,7 +146,7 @@ def _table(session: Session, found: Relation) -> dict[str, Any]:
         "columns": [
             {
                 "name": c.name,
-                "type": format_type(c.type, c.typmod),
+                "type": type_of(session, c),
                 "nullable": not c.notnull,
                 "default": _default(session, found, c.num) if c.has_default else None,
                 "generated": bool(c.generated),

@@ -16,6 +16,7 @@ from pgrepl.shell.describe.relations import comment_on
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
 from pgrepl.types.names import format_type
+from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -72,8 +73,17 @@ def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) ->
     return print_description(shell, title_of(found), headers, cells, footers, expandable=False)
 
 
+def type_of(session: Session, column: Attribute) -> str:
+    """As format_type names it; the row types of tables are looked up."""
+    if column.type < FIRST_USER_OID:
+        return format_type(column.type, column.typmod)
+    from pgrepl.expr.typefacts import type_text
+
+    return type_text(session, column.type, column.typmod)
+
+
 def _column(session: Session, found: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:
-    cells = [column.name, format_type(column.type, column.typmod)]
+    cells = [column.name, type_of(session, column)]
     if found.kind in "iI":
         index = one(session, pg_index, indexrelid=found.oid)
         assert index is not None

@@ -11,10 +11,10 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.expr.lookup import read_value
+from pgrepl.expr.typefacts import type_text
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
-from pgrepl.types.names import format_type
 
 
 @implements("current_database", context=True)
@@ -49,9 +49,11 @@ def pg_get_userbyid(call: Call, oid: int) -> str:
     return f"unknown (OID={oid})" if row is None else str(row.rolname)
 
 
-@implements("format_type")
-def format_type_function(oid: int | None, typmod: int | None) -> str | None:
-    return None if oid is None else format_type(oid, typmod)
+@implements("format_type", context=True)
+def format_type(call: Call, oid: int | None, typmod: int | None) -> str | None:
+    if oid is None:
+        return None
+    return type_text(call.session, oid, -1 if typmod is None else typmod)
 
 
 @implements("pg_table_is_visible", context=True)
