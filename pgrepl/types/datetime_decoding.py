@@ -251,7 +251,7 @@ def decode_clock(word: str, fields: Fields, *, minutes_first: bool = False) -> N
 
 def time_overflows(fields: Fields) -> bool:
     """24:00:00 is the last time there is."""
-    return fields.hour > 24 or time_of(fields) > USECS_PER_DAY
+    return fields.hour > 24 or fields.minute > 59 or fields.second > 60 or time_of(fields) > USECS_PER_DAY
 
 
 def decode_zone(word: str) -> int:
@@ -318,6 +318,8 @@ def decode_number(state: Decoding, word: str, text_month: bool, known: int) -> i
     """As DecodeNumber does: one number, judged by the parts that are known."""
     fields = state.fields
     value, rest = leading_int(word)
+    if rest == word:
+        raise bad_format()
     if rest[:1] == ".":
         if len(word) - len(rest) > 2:
             return run_together(state, word, known | DATE_PARTS)
@@ -358,6 +360,12 @@ def decode_number(state: Decoding, word: str, text_month: bool, known: int) -> i
     return part
 
 
+def _atoi(digits: str) -> int:
+    """As C reads a number that does not fit: cut to 32 bits."""
+    value = min(int(digits), 2**63 - 1) & 0xFFFFFFFF
+    return value - (value >> 31 << 32)
+
+
 def run_together(state: Decoding, word: str, known: int) -> int:
     """As DecodeNumberField does: yyyymmdd, yymmdd, hhmmss, hhmm, each with a fraction."""
     fields = state.fields
@@ -365,7 +373,7 @@ def run_together(state: Decoding, word: str, known: int) -> int:
     if point:
         fields.usec = round(float("." + tail) * 1_000_000) if tail else 0
     elif known & DATE_PARTS != DATE_PARTS and len(digits) >= 6:
-        fields.day, fields.month, fields.year = int(digits[-2:]), int(digits[-4:-2]), int(digits[:-4])
+        fields.day, fields.month, fields.year = int(digits[-2:]), int(digits[-4:-2]), _atoi(digits[:-4])
         if len(digits) == 6:
             state.two_digits = True
         return DATE_PARTS

@@ -187,6 +187,8 @@ def decode_time(text: str, style: TextStyle, room: int) -> Fields:
         elif kind == TIME:
             take_time_prefix(state)
             decode_clock(word, state.fields)
+            if state.fields.hour >= 2**31:
+                raise field_overflow()
             state.add(TIME_PARTS)
         elif kind == ZONE:
             state.fields.zone = decode_zone(word)

@@ -237,7 +237,7 @@ def _last_field(fields: int) -> str:
     return next((unit for mask, unit in _LAST_FIELD if fields & mask), "second")
 
 
-_NUMBER = re.compile(r"([-+]?[0-9]*)(?:(-)([-+]?[0-9]*))?(.*)", re.ASCII)
+_NUMBER = re.compile(r"([-+]?[0-9]*)(?:(-)((?:[-+]?[0-9]+)?))?(.*)", re.ASCII)
 
 
 def _number(word: str) -> tuple[int, float, bool]:

@@ -160,8 +160,8 @@ def escape_json(text: str) -> str:
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile(LETTER_OR_DIGIT + "+")
-_NUMBER = re.compile(rf"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\.|{LETTER_OR_DIGIT})")
-_NUMBER_LIKE = re.compile(rf"-?[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?{LETTER_OR_DIGIT}*")
+_NUMBER = re.compile(rf"-?(?:0|[1-9][0-9]*)(?:(?:\.[0-9]+)?[eE][-+]?[0-9]+|\.[0-9]+|(?!\.))(?!{LETTER_OR_DIGIT})")
+_NUMBER_LIKE = re.compile(rf"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?{LETTER_OR_DIGIT}*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _UNESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 

@@ -90,7 +90,7 @@ def address_text(address: Address) -> str:
     words = [address.number >> shift & 0xFFFF for shift in range(112, -1, -16)]
     start, length = _longest_zeros(words)
     low = address.number & 0xFFFFFFFF
-    embedded = start == 0 and (length == 6 or (length == 7 and words[7] != 1) or (length == 5 and words[5] == 0xFFFF))
+    embedded = start == 0 and (length == 6 or (length == 5 and words[5] == 0xFFFF))
     shown = [f"{word:x}" for word in (words[:6] if embedded else words)]
     if embedded:
         shown.append(address_text(Address(4, low, 32)))
@@ -133,41 +133,73 @@ def network_key(value: str) -> tuple[int, int, int, int]:
     return address.version, network, address.bits, address.number
 
 
-_ONE, _TWO = "[0-9a-fA-F]{1,2}", "[0-9a-fA-F]{2}"
-_MAC = re.compile(
-    "|".join(
-        [f"{_ONE}(?::{_ONE}){{5}}", f"{_ONE}(?:-{_ONE}){{5}}"]
-        + [f"{_TWO * 3}[:-]{_TWO * 3}", rf"{_TWO * 2}([.-]){_TWO * 2}\1{_TWO * 2}", _TWO * 6]
-    )
+# Separators between the bytes, and how many digits a byte may have; as macaddr_in tries them.
+_MAC_FORMS = (
+    (":::::", 0),
+    ("-----", 0),
+    ("  :  ", 2),
+    ("  -  ", 2),
+    (" . . ", 2),
+    (" - - ", 2),
+    ("     ", 2),
 )
 
 
 def read_macaddr(text: str) -> str:
-    trimmed = text.strip(" \t\n\r\v\f")
-    if not _MAC.fullmatch(trimmed):
-        raise invalid_text("macaddr", text)
-    return _mac(trimmed, 6)
+    for separators, width in _MAC_FORMS:
+        found = _scan_mac(text, separators, width)
+        if found is not None:
+            if max(found) > 255 or min(found) < 0:
+                raise PgError("22003", f'invalid octet value in "macaddr" value: "{text}"')
+            return ":".join(f"{byte:02x}" for byte in found)
+    raise invalid_text("macaddr", text)
 
 
-def _mac(text: str, size: int) -> str:
-    parts = re.split("[:.-]", text)
-    if len(parts) == size:
-        return ":".join(part.lower().rjust(2, "0") for part in parts)
-    digits = "".join(parts).lower()
-    return ":".join(digits[at : at + 2] for at in range(0, len(digits), 2))
+def _scan_mac(text: str, separators: str, width: int) -> list[int] | None:
+    """C's sscanf: as many digits as there are, or as the width allows; nothing but spaces behind."""
+    digits = re.compile(rf"\s*([0-9a-fA-F]{{1,{width}}})" if width else r"\s*([-+]?[0-9a-fA-F]+)", re.ASCII)
+    found = []
+    at = 0
+    for separator in (*separators, ""):
+        number = digits.match(text, at)
+        if number is None:
+            return None
+        found.append(int(number[1], 16))
+        at = number.end()
+        if separator.strip():
+            if text[at : at + 1] != separator:
+                return None
+            at += 1
+    return None if text[at:].strip(" \t\n\r\v\f") else found
 
 
 def read_macaddr8(text: str) -> str:
-    """Six or eight bytes; six get FF:FE in the middle."""
+    """As macaddr8_in does: bytes of two digits, one separator throughout; six bytes get FF:FE in the middle."""
     trimmed = text.strip(" \t\n\r\v\f")
-    separators = set(trimmed) - set("0123456789abcdefABCDEF")
-    digits = "".join(char for char in trimmed if char not in ":.-").lower()
-    pairs = re.fullmatch(r"(?:[0-9a-fA-F]{2}[:.-]?)+", trimmed) and trimmed[-1:] not in separators
-    if not pairs or len(separators) > 1 or len(digits) not in (12, 16):
+    found: list[int] = []
+    separator = ""
+    at = 0
+    while at < len(trimmed) and len(found) < 8:
+        pair = trimmed[at : at + 2]
+        if not re.fullmatch("[0-9a-fA-F]{2}", pair):
+            raise invalid_text("macaddr8", text)
+        found.append(int(pair, 16))
+        at += 2
+        char = trimmed[at : at + 1]
+        if char in (":", "-", ".") and char:
+            if separator not in ("", char):
+                raise invalid_text("macaddr8", text)
+            separator = char
+            at += 1
+            if len(found) == 8 or at == len(trimmed):
+                raise invalid_text("macaddr8", text)
+    if at < len(trimmed):
         raise invalid_text("macaddr8", text)
-    if len(digits) == 12:
-        digits = digits[:6] + "fffe" + digits[6:]
-    return ":".join(digits[at : at + 2] for at in range(0, 16, 2))
+    if len(found) == 6:
+        found[3:3] = [0xFF, 0xFE]
+    if len(found) != 8:
+        raise invalid_text("macaddr8", text)
+    return ":".join(f"{byte:02x}" for byte in found)
 
 
 READ: dict[int, Callable[[str, int, TextStyle], Any]] = {

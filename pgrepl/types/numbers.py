@@ -115,6 +115,25 @@ read_xid = _unsigned_reader("xid", 32)
 read_cid = _unsigned_reader("cid", 32)
 read_xid8 = _unsigned_reader("xid8", 64)
 
+_SHORT = re.compile(r"[-+]?[0-9]+", re.ASCII)
+
+
+def read_shorts(text: str) -> list[int]:
+    """As int2vectorin does; it too complains about all that is left."""
+    found = []
+    while text.strip(SPACE):
+        text = text.lstrip(SPACE)
+        number = _SHORT.match(text)
+        rest = text[number.end() :] if number else text
+        if number is not None and not INT2_MIN <= int(number[0]) <= INT2_MAX:
+            raise out_of_range("smallint", text)
+        if number is None or (rest and rest[0] != " "):
+            raise invalid_text("smallint", text)
+        found.append(int(number[0]))
+        text = rest
+    return found
+
+
 _TRUE_FALSE = {
     **{word[:n]: True for word in ("true", "yes") for n in range(1, len(word) + 1)},
     **{word[:n]: False for word in ("false", "no") for n in range(1, len(word) + 1)},
@@ -150,18 +169,22 @@ _FLOAT = re.compile(
 )
 
 
-def _parse_float(text: str, typename: str) -> tuple[float, str]:
-    """The value (not yet rounded to a float4) and the characters it stands in; what strtod takes."""
+def _parse_float(text: str, typename: str, to_type: Callable[[float], float]) -> float:
+    """What strtod takes; a number that does not fit is noticed before the junk behind it."""
     found = _FLOAT.match(text.lstrip(SPACE))
-    if found is None or text.lstrip(SPACE)[found.end() :].strip(SPACE):
+    if found is None:
         raise invalid_text(typename, text)
     number = found[0]
-    if number.lstrip("+-")[:2] in ("0x", "0X"):
-        try:
-            return float.fromhex(number), number
-        except OverflowError:
-            return math.inf, number
-    return float(number), number
+    try:
+        value = float.fromhex(number) if number.lstrip("+-")[:2] in ("0x", "0X") else float(number)
+    except OverflowError:
+        value = math.inf
+    value = to_type(value)
+    if (math.isinf(value) and "n" not in number.lower()) or (value == 0 and not _is_written_zero(number)):
+        raise PgError("22003", f'"{number}" is out of range for type {typename}')
+    if text.lstrip(SPACE)[found.end() :].strip(SPACE):
+        raise invalid_text(typename, text)
+    return value
 
 
 def _is_written_zero(number: str) -> bool:
@@ -169,21 +192,12 @@ def _is_written_zero(number: str) -> bool:
     return not mantissa.lstrip("+-").removeprefix("0x").removeprefix("0X").strip("0.")
 
 
-def read_float8(text: str, typename: str = "double precision") -> float:
-    value, number = _parse_float(text, typename)
-    if (math.isinf(value) and "n" not in number.lower()) or (value == 0 and not _is_written_zero(number)):
-        raise PgError("22003", f'"{number}" is out of range for type double precision')
-    return value
+def read_float8(text: str) -> float:
+    return _parse_float(text, "double precision", float)
 
 
 def read_float4(text: str) -> float:
-    value, number = _parse_float(text, "real")
-    if math.isinf(value) and "n" in number.lower():
-        return value
-    rounded = to_float4(value)
-    if math.isinf(rounded) or (rounded == 0 and not _is_written_zero(number)):
-        raise PgError("22003", f'"{number}" is out of range for type real')
-    return rounded
+    return _parse_float(text, "real", to_float4)
 
 
 _SINGLE = struct.Struct("f")
@@ -223,10 +237,12 @@ def _shortest_float8(value: float) -> str:
 
 
 def shortest_float4(value: float) -> str:
-    """The fewest digits that read back as the same single-precision number."""
+    """The fewest digits that read back as the same single-precision number, and are not halfway to another."""
+    _, exponent = math.frexp(value)
+    halfway = math.ldexp(1.0, exponent - 25)
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
-        if to_float4(float(text)) == value:
+        if to_float4(float(text)) == value and abs(float(text) - value) != halfway:
             return text
     return f"{value:.9g}"
 

@@ -15,14 +15,16 @@ from pgrepl.types.errors import invalid_text
 from pgrepl.types.lsn import lsn_text, parse_lsn
 from pgrepl.types.style import TextStyle
 
-_TID = re.compile(r"\(([0-9]+),([0-9]+)\)", re.ASCII)
+_TID = re.compile(r"[^(,)]*\(\s*([0-9]*),\s*([0-9]*)\)", re.ASCII)
 
 
 def _read_tid(text: str, typmod: int, style: TextStyle) -> tuple[int, int]:
-    found = _TID.fullmatch(text.strip(numbers.SPACE))
-    if found is None or int(found[1]) >= 2**32 or int(found[2]) >= 2**16:
+    """As tidin does; what stands behind the parenthesis is not looked at."""
+    found = _TID.match(text)
+    block, offset = (int(digits or 0) for digits in found.groups()) if found else (-1, -1)
+    if not 0 <= block < 2**32 or not 0 <= offset < 2**16:
         raise invalid_text("tid", text)
-    return int(found[1]), int(found[2])
+    return block, offset
 
 
 def _read_void(text: str, typmod: int, style: TextStyle) -> str:
@@ -71,9 +73,7 @@ READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
     oids.PG_LSN: _plain(parse_lsn),
     oids.TID: _read_tid,
     oids.OIDVECTOR: lambda text, typmod, style: vector_of(oids.OID, numbers.read_oids(text)),
-    oids.INT2VECTOR: lambda text, typmod, style: vector_of(
-        oids.INT2, [numbers.read_int2(word) for word in text.split()]
-    ),
+    oids.INT2VECTOR: lambda text, typmod, style: vector_of(oids.INT2, numbers.read_shorts(text)),
 }
 
 _STR = (

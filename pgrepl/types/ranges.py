@@ -93,8 +93,7 @@ def _subtype(typoid: int) -> int:
 
 def read_range(text: str, typoid: int, style: TextStyle) -> PgRange:
     subtype = _subtype(typoid)
-    bounds = _parse(text, text.strip(SPACE), 0, "range")
-    return _made(subtype, bounds[0], style)
+    return _made(subtype, _parse(text), style)
 
 
 _Bounds = tuple[str, "str | None", "str | None", str]
@@ -113,25 +112,44 @@ def _fail(text: str, detail: str, kind: str = "range") -> PgError:
     return PgError("22P02", f'malformed {kind} literal: "{text}"', detail=detail)
 
 
-def _parse(text: str, body: str, at: int, kind: str) -> tuple[_Bounds | None, int]:
-    """One range from a position on, and where it ends; alone it must end with the text."""
-    if body[at : at + 5].lower() == "empty":
-        if kind == "range" and body[at + 5 :]:
+def _parse(text: str) -> _Bounds | None:
+    """As range_parse does; None: empty."""
+    body = text.strip(SPACE)
+    if body[:5].lower() == "empty":
+        if body[5:]:
             raise _fail(text, 'Junk after "empty" key word.')
-        return None, at + 5
-    opening = body[at : at + 1]
+        return None
+    opening = body[:1]
     if opening not in ("[", "("):
         raise _fail(text, "Missing left parenthesis or bracket.")
-    lower, at = _bound(text, body, at + 1)
+    lower, at = _bound(text, body, 1)
     if body[at : at + 1] != ",":
         raise _fail(text, "Missing comma after lower bound.")
     upper, at = _bound(text, body, at + 1)
     closing = body[at : at + 1]
     if closing == ",":
         raise _fail(text, "Too many commas.")
-    if kind == "range" and body[at + 1 :]:
+    if body[at + 1 :]:
         raise _fail(text, "Junk after right parenthesis or bracket.")
-    return (opening, lower, upper, closing), at + 1
+    return opening, lower, upper, closing
+
+
+def _range_end(body: str, at: int) -> int | None:
+    """Behind the range that begins here, as multirange_in finds it: at the first bracket outside quotes."""
+    if body[at] not in "([":
+        return at + 5
+    quoted = False
+    at += 1
+    while at < len(body):
+        char = body[at]
+        if char == "\\":
+            at += 1
+        elif char == '"':
+            quoted = not quoted
+        elif char in ")]" and not quoted:
+            return at + 1
+        at += 1
+    return None
 
 
 def _bound(text: str, body: str, at: int) -> tuple[str | None, int]:
@@ -234,9 +252,11 @@ def read_multirange(text: str, typoid: int, style: TextStyle) -> PgMultirange:
                 raise fail("Unexpected end of input.")
             if body[at] not in "([" and body[at : at + 5].lower() != "empty":
                 raise fail("Expected range start.")
-            bounds, at = _parse(text, body, at, "multirange")
-            ranges.append(_made(subtype, bounds, style))
-            at = _skip(body, at)
+            end = _range_end(body, at)
+            if end is None:
+                raise fail("Unexpected end of input.")
+            ranges.append(_made(subtype, _parse(body[at:end]), style))
+            at = _skip(body, end)
             char = body[at : at + 1]
             at += 1
             if char == "}":

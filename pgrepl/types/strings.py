@@ -119,7 +119,8 @@ def read_bits(text: str, typmod: int, *, varying: bool) -> str:
     """A bit string is kept as its digits. As bit_in and varbit_in do: also `x1F` and `b101`; the length first."""
     hexadecimal = text[:1] in ("x", "X")
     digits = text[1:] if text[:1] in ("x", "X", "b", "B") else text
-    fit_bits("0" * (4 * len(digits) if hexadecimal else len(digits)), typmod, varying=varying)
+    size = len(digits.encode())
+    fit_bits("0" * (4 * size if hexadecimal else size), typmod, varying=varying)
     if hexadecimal:
         return _binary_of_hex(digits)
     for digit in digits:

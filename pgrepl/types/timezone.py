@@ -266,7 +266,7 @@ def _read_tzif(name: str, data: bytes) -> Zone:
 _OFFSET = r"[-+]?[0-9]+(?::[0-9]+(?::[0-9]+)?)?"
 _RULE = rf"(?:J[0-9]+|M[0-9]+\.[0-9]+\.[0-9]+|[0-9]+)(?:/{_OFFSET})?"
 _POSIX = re.compile(
-    rf"(?:<(?P<quoted>[^>]*)>|(?P<std>[^0-9,+\-<]*))(?P<offset>{_OFFSET})"
+    rf"(?:<(?P<quoted>[^>]*)>|(?P<std>[^0-9,+\-<]*))(?P<offset>{_OFFSET})(?!:)"
     rf"(?:(?:<(?P<dquoted>[^>]+)>|(?P<dst>[^0-9,+\-<]+))(?P<doffset>{_OFFSET})?(?:[,;](?P<begin>{_RULE}),(?P<end>{_RULE}))?)?",
     re.ASCII,
 )
