@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
+from pgrepl.types.encoding import is_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -21,7 +22,7 @@ def admit(session: Session, user: str, database: str) -> tuple[Row, Row]:
 
 def admit_user(session: Session, user: str) -> Row:
     """The role, if it may log in (InitializeSessionUserId)."""
-    role = one(session, tables.pg_authid, rolname=user)
+    role = one(session, tables.pg_authid, rolname=user) if is_utf8(user) else None
     if role is None:
         raise _fatal("28000", f'role "{user}" does not exist')
     if not role.rolcanlogin:
@@ -33,7 +34,7 @@ def admit_user(session: Session, user: str) -> Row:
 
 def admit_to_database(session: Session, role: Row, database: str) -> Row:
     """The database, if the role may connect to it (CheckMyDatabase)."""
-    row = one(session, tables.pg_database, datname=database)
+    row = one(session, tables.pg_database, datname=database) if is_utf8(database) else None
     if row is None:
         raise _fatal("3D000", f'database "{database}" does not exist')
     if not row.datallowconn:
@@ -68,6 +69,8 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
             name, _, value = item.partition("=")
             settings.set_default(name, value, complain=False, source=source)
     for name, value in startup.items():
+        if not is_utf8(value):
+            raise _fatal("22021", f'invalid byte sequence in the value of parameter "{name}"')
         settings.set_default(name, value, complain=True)
 
 

@@ -196,9 +196,9 @@ def check_client_encoding(session: Session, name: str, value: Value) -> tuple[Va
     found = encoding_name(text)
     if found is None or not text:
         raise invalid_value(name, text)
-    if found == "MULE_INTERNAL":
+    if found not in ("UTF8", "SQL_ASCII"):  # there is no conversion: what is read and printed is UTF-8
         raise invalid_value(
-            name, text, detail="Conversion between MULE_INTERNAL and UTF8 is not supported.", sqlstate="0A000"
+            name, text, detail=f"Conversion between {found} and UTF8 is not supported.", sqlstate="0A000"
         )
     return (text if text == "UNICODE" else found), None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgrepl import __version__
@@ -227,6 +227,16 @@ def _show_help(shell: Shell, topic: str | None) -> None:
 # --- connecting ------------------------------------------------------------------------------------------------------
 
 
+# The environment variables that libpq turns into settings.
+_SETTINGS = {"PGAPPNAME": "application_name", "PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
+    settings = {"application_name": PROGRAM, **startup_settings(environment.get("PGOPTIONS", ""))}
+    settings.update((name, environment[variable]) for variable, name in _SETTINGS.items() if environment.get(variable))
+    return settings
+
+
 def _connect(shell: Shell, invocation: Invocation) -> None:
     environment = os.environ
     try:
@@ -234,7 +244,7 @@ def _connect(shell: Shell, invocation: Invocation) -> None:
             catalog=invocation.catalog or environment.get("PGREPL_CATALOG") or CATALOG_FILE,
             database=DEFAULT_DATABASE,
             user=environment.get("PGUSER") or DEFAULT_USER,
-            settings={"application_name": PROGRAM, **startup_settings(environment.get("PGOPTIONS", ""))},
+            settings=_settings(environment),
         )
         shell.defaults = own
         target = replace(own, database=environment.get("PGDATABASE") or DEFAULT_DATABASE)

@@ -150,7 +150,7 @@ def _session(catalog: str, database: str, user: str) -> Iterator[Connection]:
 
 def _say(report: Report) -> None:
     sys.stdout.flush()
-    sys.stderr.write(message_text(report, None, "default", "errors") + "\n")
+    sys.stderr.write(message_text(report, None, "default", "errors"))
 
 
 def describe(arguments: Sequence[str]) -> int:

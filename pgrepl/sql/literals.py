@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from pgrepl.errors import PgError
+from pgrepl.types.encoding import invalid_bytes
 
 NAMEDATALEN = 64
 
@@ -130,17 +131,7 @@ def _decoded(raw: bytearray) -> str:
         bad = len(raw)
     if 0 in raw:
         bad = min(bad, raw.index(0))
-    length = _claimed_length(raw[bad])
-    shown = " ".join(f"0x{byte:02x}" for byte in raw[bad : bad + length])
-    raise PgError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
-
-
-def _claimed_length(byte: int) -> int:
-    """How many bytes a character takes that starts with this one, as pg_utf_mblen tells it."""
-    for mask, lead, length in ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4)):
-        if byte & mask == lead:
-            return length
-    return 1
+    raise invalid_bytes(raw, bad)
 
 
 def is_first_half(code: int) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgrepl.errors import PgError
+from pgrepl.types.encoding import is_utf8
+
 SPECIAL = set("|*+?()[]{}.^$\\")
 
 
@@ -47,6 +50,9 @@ def parse_pattern(
     """
     if text is None:
         return None
+    if not is_utf8(text):
+        # libpq writes these two bytes in the place of what is no character, so that the server refuses the query
+        raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
     parts, dots = _split(text, 3 if qualified else 1)
     if dots > (2 if qualified else 1 if of_schemas else 0):
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")

@@ -168,7 +168,7 @@ SELECT set_config('search_path', '"a', false);
 
 SET search_path FROM CURRENT;
 
-SET client_encoding = 'latin1';
+SET client_encoding = 'utf-8';
 SHOW client_encoding;
 SET client_encoding = 'nosuch';
 SET NAMES 'utf8';
