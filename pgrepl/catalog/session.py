@@ -29,6 +29,10 @@ _LOUDNESS = {
 }  # fmt: skip
 
 
+# what relations, search paths and the reach of roles are derived from
+_SOURCES = frozenset({"pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace"})
+
+
 class DatabaseName(NamedTuple):
     oid: int
     name: str
@@ -195,7 +199,8 @@ class Session:
     def forget(self, table: Table) -> None:
         """A table was written: what is remembered of it is stale."""
         self.memory.pop(table.name, None)
-        self.derived.clear()
+        if table.name in _SOURCES:
+            self.derived.clear()
 
     def forget_all(self) -> None:
         self.memory.clear()
