@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-_SHORT = 16  # characters that certainly fit into an identifier
+from pgrepl.sql.names import fold, truncate
+
 _SPACE = " \t\n\r\f\v"
 
 
@@ -23,30 +24,14 @@ def split_identifiers(text: str, separator: str = ",") -> list[str] | None:
                 position += 1
             if position == start:
                 return None
-            name = _folded(text[start:position])
-        names.append(_fitting(name))
+            name = fold(text[start:position])
+        names.append(truncate(name))
         position = _skip(text, position)
         if position == len(text):
             return names
         if text[position] != separator:
             return None
         position = _skip(text, position + 1)
-
-
-def _folded(name: str) -> str:
-    if name.isascii():
-        return name.lower()
-    from pgrepl.sql.scanner import fold
-
-    return fold(name)
-
-
-def _fitting(name: str) -> str:
-    if len(name) < _SHORT:
-        return name
-    from pgrepl.sql.scanner import truncate
-
-    return truncate(name)
 
 
 def _skip(text: str, position: int) -> int:

@@ -15,6 +15,7 @@ from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
+from pgrepl.sql.names import truncate
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -205,8 +206,6 @@ def check_client_encoding(session: Session, name: str, value: Value) -> tuple[Va
 
 def check_name(session: Session, name: str, value: Value) -> tuple[Value, Any]:
     """application_name: cut to an identifier's length, without anything but printable ASCII."""
-    from pgrepl.sql.scanner import truncate
-
     raw = truncate(str(value), session.report).encode()
     return "".join(chr(b) if 32 <= b <= 126 else f"\\x{b:02x}" for b in raw), None
 

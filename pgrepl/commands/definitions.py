@@ -12,7 +12,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_class, pg_constraint, pg_index, pg_rewrite
 from pgrepl.expr import stored, tree
-from pgrepl.expr.deparse import expression_text, query_text
+from pgrepl.expr.deparse import expression_text, query_text, stored_expression_text
 from pgrepl.expr.opclasses import default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
@@ -21,11 +21,6 @@ from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oi
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
 BTREE = 403
-
-
-def stored_expression_text(session: Session, value: Any, relid: int, pretty: bool = False) -> str:
-    """pg_get_expr of what a catalog column holds."""
-    return expression_text(session, stored.from_json(value), relation(session, relid) if relid else None, pretty)
 
 
 def _qualified(session: Session, found: Relation, pretty: bool) -> str:

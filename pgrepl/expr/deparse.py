@@ -6,9 +6,11 @@ CASE, in queries) in any case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import relation as relation_of
+from pgrepl.expr import stored
 from pgrepl.expr.print_expr import print_const, print_list
 from pgrepl.expr.printer import INDENTED, PRETTY, Names, Printer, Style
 from pgrepl.expr.range_table import relation_rte
@@ -39,6 +41,12 @@ def _names(relation: Relation | None) -> Names:
         return Names((), [], [])
     rte = relation_rte(relation)
     return Names((rte,), [rte.name], [[None if c.dropped else c.name for c in rte.columns]])
+
+
+def stored_expression_text(session: Session, value: Any, relid: int, pretty: bool = False) -> str:
+    """pg_get_expr of what a catalog column holds."""
+    over = relation_of(session, relid) if relid else None
+    return expression_text(session, stored.from_json(value), over, pretty)
 
 
 def constant_text(session: Session, constant: Const) -> str:

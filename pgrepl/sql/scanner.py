@@ -7,19 +7,19 @@ are those of PostgreSQL and come when their token is reached, never before. Ever
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.errors import PgError, Report
+from pgrepl.errors import PgError
 from pgrepl.sql.keywords import TOKENS
 from pgrepl.sql.literals import NAMEDATALEN, escape_string, near, quoted, quoted_name, unescape_unicode
+from pgrepl.sql.names import OnNotice, fold, truncate
 from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
 
 Token = tuple[str, Any, int, int]
 """(terminal, value, start, end). The value of a key word is the word in lower case, of a name or string its content."""
 
-OnNotice = Callable[[Report], None]
 
 _NAME = LETTER + NAME_PART + "*"
 _DECIMAL = "[0-9](?:_?[0-9])*"
@@ -72,25 +72,6 @@ _LOOK_AHEAD = {
     "WITHOUT": ("WITHOUT_LA", frozenset({"TIME"})),
     "FORMAT": ("FORMAT_LA", frozenset({"JSON"})),
 }
-_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
-
-def fold(word: str) -> str:
-    """Lower case, in ASCII only (downcase_identifier)."""
-    return word.lower() if word.isascii() else word.translate(_ASCII_LOWER)
-
-
-def truncate(name: str, on_notice: OnNotice | None = None) -> str:
-    """A name cut to 63 bytes, not inside a character, with PostgreSQL's notice (truncate_identifier)."""
-    if len(name) < NAMEDATALEN // 4:
-        return name
-    raw = name.encode("utf-8", "surrogatepass")
-    if len(raw) < NAMEDATALEN:
-        return name
-    cut = raw[: NAMEDATALEN - 1].decode("utf-8", "ignore")
-    if on_notice is not None:
-        on_notice(Report("NOTICE", "42622", f'identifier "{name}" will be truncated to "{cut}"'))
-    return cut
 
 
 def error_at(token: Token, message: str, text: str) -> PgError:

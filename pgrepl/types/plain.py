@@ -76,14 +76,7 @@ READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
     oids.INT2VECTOR: lambda text, typmod, style: vector_of(oids.INT2, numbers.read_shorts(text)),
 }
 
-_STR = (
-    oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB, oids.INT2,
-    oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.XID8, oids.BIT, oids.VARBIT, oids.UUID, oids.REFCURSOR,
-    oids.PG_NODE_TREE, oids.XML, oids.PG_SNAPSHOT, oids.TXID_SNAPSHOT,
-)  # fmt: skip
-
 WRITE: dict[int, Callable[[Any, TextStyle], str]] = {
-    **dict.fromkeys(_STR, lambda value, style: str(value)),
     oids.BOOL: lambda value, style: "t" if value else "f",
     oids.FLOAT4: numbers.write_float4,
     oids.FLOAT8: numbers.write_float8,

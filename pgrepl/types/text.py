@@ -60,8 +60,14 @@ _FAMILIES = {
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
 
-# Strings that need no conversion at all.
-_AS_IS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB})
+# Values whose text is what str() makes of them.
+_AS_IS = frozenset(
+    {
+        oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB, oids.INT2,
+        oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.XID8, oids.BIT, oids.VARBIT, oids.UUID, oids.REFCURSOR,
+        oids.PG_NODE_TREE, oids.XML, oids.PG_SNAPSHOT, oids.TXID_SNAPSHOT,
+    }
+)  # fmt: skip
 
 
 @cache

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import PgError, Report
-from pgrepl.sql.scanner import fold, scan, tokens, truncate
+from pgrepl.sql.names import fold, truncate
+from pgrepl.sql.scanner import scan, tokens
 
 
 def lexed(text: str) -> list[tuple[str, Any]]:

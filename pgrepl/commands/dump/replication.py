@@ -12,8 +12,8 @@ from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_publication, pg_publication_namespace, pg_publication_rel, pg_subscription
-from pgrepl.commands.definitions import stored_expression_text
 from pgrepl.commands.dump import naming
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier, quote_literal
 
 OPERATIONS = ("insert", "update", "delete", "truncate")

@@ -10,9 +10,9 @@ from pgrepl.commands.definitions import (
     constraint_definition,
     options_text,
     partition_key_definition,
-    stored_expression_text,
 )
 from pgrepl.commands.dump import naming
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
 from pgrepl.types.names import format_type

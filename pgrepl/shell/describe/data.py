@@ -25,9 +25,9 @@ from pgrepl.commands.definitions import (
     index_definition,
     partition_bound_text,
     partition_key_definition,
-    stored_expression_text,
 )
 from pgrepl.errors import PgError
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.shell.describe.patterns import Pattern
 from pgrepl.shell.describe.relation import type_of

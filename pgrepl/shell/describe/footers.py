@@ -20,9 +20,9 @@ from pgrepl.commands.definitions import (
     index_definition,
     partition_bound_text,
     partition_key_definition,
-    stored_expression_text,
     view_definition,
 )
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.expr.partition_constraint import partition_constraint_text
 from pgrepl.shell.describe.publications import member_clauses
 from pgrepl.shell.describe.relations import access_method_name

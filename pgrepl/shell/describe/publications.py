@@ -10,7 +10,7 @@ from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_publication, pg_publication_namespace, pg_publication_rel
-from pgrepl.commands.definitions import stored_expression_text
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of, yes
 from pgrepl.shell.describe.patterns import Pattern
 

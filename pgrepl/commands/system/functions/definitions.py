@@ -14,6 +14,7 @@ from pgrepl.catalog.tables import pg_description, pg_shdescription
 from pgrepl.commands import definitions
 from pgrepl.commands.system.names import system_table
 from pgrepl.expr.context import Call
+from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.expr.functions import implements
 from pgrepl.expr.partition import bound_from_json, bound_text
 from pgrepl.expr.partition_constraint import partition_constraint_text
@@ -27,7 +28,7 @@ def pg_get_expr(call: Call, node: str, relid: int, pretty: bool = False) -> str 
     value: Any = json.loads(node)
     if isinstance(value, dict) and "strategy" in value:
         return bound_text(session, bound_from_json(value))
-    return definitions.stored_expression_text(session, value, relid, pretty)
+    return stored_expression_text(session, value, relid, pretty)
 
 
 @implements("pg_get_constraintdef", "pg_get_constraintdef_ext", context=True)

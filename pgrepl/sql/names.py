@@ -1,0 +1,30 @@
+"""What becomes of a name that is written without quotes, or too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgrepl.errors import Report
+from pgrepl.sql.literals import NAMEDATALEN
+
+OnNotice = Callable[[Report], None]
+
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(word: str) -> str:
+    """Lower case, in ASCII only (downcase_identifier)."""
+    return word.lower() if word.isascii() else word.translate(_ASCII_LOWER)
+
+
+def truncate(name: str, on_notice: OnNotice | None = None) -> str:
+    """A name cut to 63 bytes, not inside a character, with PostgreSQL's notice (truncate_identifier)."""
+    if len(name) < NAMEDATALEN // 4:
+        return name
+    raw = name.encode("utf-8", "surrogatepass")
+    if len(raw) < NAMEDATALEN:
+        return name
+    cut = raw[: NAMEDATALEN - 1].decode("utf-8", "ignore")
+    if on_notice is not None:
+        on_notice(Report("NOTICE", "42622", f'identifier "{name}" will be truncated to "{cut}"'))
+    return cut
