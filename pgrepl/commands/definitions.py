@@ -51,13 +51,13 @@ def _collation(collation: int, own: int) -> str:
     return f" COLLATE {quote_identifier(found.name)}" if found is not None else ""
 
 
-def _opclass(oid: int, typid: int) -> str:
-    """` text_pattern_ops` where it is not the type's default."""
+def _opclass(oid: int, typid: int, options: list[str] | None = None) -> str:
+    """` text_pattern_ops` where it is not the type's default; with its options always."""
     found = opclass_by_oid(oid)
     usual = default_opclass(typid, found.method) if found is not None else None
-    if found is None or (usual is not None and usual.oid == oid):
+    if found is None or (usual is not None and usual.oid == oid and not options):
         return ""
-    return f" {quote_identifier(found.name)}"
+    return f" {quote_identifier(found.name)}" + (f" ({options_text(options)})" if options else "")
 
 
 # --- indexes --------------------------------------------------------------------------------------------------------
@@ -99,7 +99,8 @@ def _index_keys(session: Session, index: Any, own: Relation, table: Relation, co
             expr = next(expressions)
             text, typid, collation = _key_expression(session, expr, table, pretty), expr.type, expr.collation
         if not column and number < index.indnkeyatts:
-            text += _collation(index.indcollation[number], collation) + _opclass(index.indclass[number], typid)
+            text += _collation(index.indcollation[number], collation)
+            text += _opclass(index.indclass[number], typid, own.attributes[number].options)
             text += _key_order(index.indoption[number]) if own.access_method == BTREE else ""
         keys.append(text)
     return keys

@@ -8,6 +8,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.index.opclass import ABILITIES, resolve_opclass
 from pgrepl.commands.index.spec import IndexKey, IndexSpec
+from pgrepl.commands.table import storage
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS, check_type
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
@@ -15,6 +16,7 @@ from pgrepl.expr.tree import CollateExpr, Expr, Var
 from pgrepl.expr.typenames import collation_of_name
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.sql.nodes import NullsOrder, SortDir
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import oids
 from pgrepl.types.builtin import AccessMethod, opclass_by_oid
 
@@ -33,6 +35,7 @@ class IndexColumns:
     collations: list[int] = field(default_factory=list)
     opclasses: list[int] = field(default_factory=list)
     ordering: list[int] = field(default_factory=list)
+    options: list[list[str]] = field(default_factory=list)  # of the operator classes
 
 
 def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: AccessMethod) -> IndexColumns:
@@ -118,12 +121,27 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
     elif collation:
         raise PgError("42804", f"collations are not supported by type {typefacts.type_text(session, type_)}")
     found.collations.append(collation)
-    opclass = key.opclass_oid or resolve_opclass(key.opclass, type_, method)
+    opclass = key.opclass_oid or resolve_opclass(session, key.opclass, type_, method)
     found.opclasses.append(opclass)
     found.ordering.append(_ordering(key, method))
+    found.options.append(_opclass_options(key, opclass))
     if found.attnums[-1] == 0:
         check_type(session, key.column_name or "expr", type_, collation)
     found.stored_types.append(_stored_type(opclass, type_, method))
+
+
+def _opclass_options(key: IndexKey, opclass: int) -> list[str]:
+    """As index_opclass_options does."""
+    if not key.opclass_options:
+        return []
+    found = opclass_by_oid(opclass)
+    name = found.name if found is not None else ""
+    texts = storage.transform(None, key.opclass_options)
+    kind = next((kind for kind in storage.OPCLASSES if name.endswith(kind)), None)
+    if kind is None:
+        raise PgError("22023", f"operator class {quote_identifier(name)} has no options")
+    storage.validate(texts, kind)
+    return texts
 
 
 def _ordering(key: IndexKey, method: AccessMethod) -> int:

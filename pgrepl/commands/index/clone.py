@@ -51,6 +51,7 @@ def _option(text: str) -> DefElem:
 
 def _keys(session: Session, info: IndexInfo, numbers: dict[int, int], detail: str) -> tuple[IndexKey, ...]:
     source = relation(session, info.table)
+    own = relation(session, info.oid)
     exprs = iter(info.exprs)
     keys: list[IndexKey] = []
     for place, attnum in enumerate(info.columns):
@@ -74,6 +75,7 @@ def _keys(session: Session, info: IndexInfo, numbers: dict[int, int], detail: st
                 column_name=info.column_names[place],
                 collation_oid=info.collations[place],
                 opclass_oid=info.opclasses[place],
+                opclass_options=tuple(_option(text) for text in own.attributes[place].options or ()),
                 dir=SortDir.DESC if descending else SortDir.DEFAULT,
                 nulls=NullsOrder.DEFAULT if descending == first else NullsOrder.FIRST if first else NullsOrder.LAST,
             )

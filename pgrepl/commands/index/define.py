@@ -20,7 +20,7 @@ from pgrepl.commands.index.opclass import ABILITIES, index_access_method
 from pgrepl.commands.index.spec import IndexKey, IndexSpec
 from pgrepl.commands.needs import record_expression_needs
 from pgrepl.commands.table import storage
-from pgrepl.commands.table.columns import column_of_type, type_storage
+from pgrepl.commands.table.columns import attribute_values, column_of_type, type_storage
 from pgrepl.commands.table.constraints import already_exists, store_constraint
 from pgrepl.commands.table.inherit import set_has_subclass
 from pgrepl.commands.table.names import choose_column_names, choose_relation_name, constraint_on, name_addition
@@ -98,6 +98,8 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Orig
         raise PgError("42P17", "must specify at least one column")
     if len(spec.keys) + len(spec.including) > MAX_INDEX_COLUMNS:
         raise PgError("54011", f"cannot use more than {MAX_INDEX_COLUMNS} columns in an index")
+    if rel.kind in "iI":
+        raise PgError("42809", f'cannot open relation "{rel.name}"', detail=not_supported(rel.kind))
     if rel.kind not in ("r", "m", "p"):
         raise PgError("42809", f'cannot create index on relation "{rel.name}"', detail=not_supported(rel.kind))
     if rel.kind == "p" and spec.concurrently:
@@ -317,9 +319,8 @@ def _store_columns(session: Session, rel: Relation, oid: int, columns: IndexColu
             column.ndims = attribute.ndims
         else:
             column.storage = type_storage(type_)
-        from pgrepl.commands.table.columns import attribute_values
-
-        values.append(attribute_values(oid, place + 1, column))
+        options = columns.options[place] if place < len(columns.options) else []
+        values.append({**attribute_values(oid, place + 1, column), "attoptions": options or None})
     store.insert_many(session, pg_attribute, values)
 
 

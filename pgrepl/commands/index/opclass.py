@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pgrepl.catalog.namespace import explicit_schema
+from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.expr.opclasses import default_opclass
@@ -53,7 +55,7 @@ def default_opclass_oid(type_: int, method: int) -> int:
     return found.oid if found is not None else 0
 
 
-def resolve_opclass(names: tuple[str, ...], type_: int, method: AccessMethod) -> int:
+def resolve_opclass(session: Session, names: tuple[str, ...], type_: int, method: AccessMethod) -> int:
     """The operator class that was asked for, or the default one, as ResolveOpClass does."""
     if not names:
         oid = default_opclass_oid(type_, method.oid)
@@ -65,13 +67,15 @@ def resolve_opclass(names: tuple[str, ...], type_: int, method: AccessMethod) ->
                 "data type.",
             )
         return oid
-    opclass = find_opclass(names, method)
+    opclass = find_opclass(session, names, method)
     if not is_binary_coercible(type_, opclass.intype):
         raise PgError("42804", f'operator class "{".".join(names)}" does not accept data type {format_type(type_)}')
     return opclass.oid
 
 
-def find_opclass(names: tuple[str, ...], method: AccessMethod) -> OpClass:
+def find_opclass(session: Session, names: tuple[str, ...], method: AccessMethod) -> OpClass:
+    if len(names) > 1:
+        explicit_schema(session, names[-2])
     if len(names) == 1 or (len(names) == 2 and names[0] == "pg_catalog"):
         for opclass in opclasses:
             if opclass.method == method.oid and opclass.name == names[-1]:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import system
+from pgrepl.catalog import store, system
 from pgrepl.catalog.relation import relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.commands.system import views
 from pgrepl.errors import unsupported
@@ -26,7 +28,7 @@ def scan(entry: Rte, evaluator: Evaluator, ctes: Ctes) -> Rows:
         from pgrepl.commands.query.execute import compile_query
 
         assert entry.subquery is not None
-        return compile_query(entry.subquery, evaluator.context, ctes)
+        return compile_query(entry.subquery, evaluator.context, ctes, evaluator)
     if entry.kind is RteKind.CTE:
         assert entry.cte is not None
         return _at_level(ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
@@ -49,10 +51,12 @@ def _at_level(run: Rows, up: int) -> Rows:
 
 
 def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
-    """A system catalog or view. Rows of user tables are not here."""
+    """A system catalog or view, or the state of a sequence. Rows of user tables are not here."""
     session = evaluator.context.session
     found = relation(session, entry.relid)
     known = system.by_oid(entry.relid)
+    if found.kind == "S":
+        return lambda env: _state(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)
@@ -61,6 +65,10 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
     from pgrepl.commands.query.run import run_system_view
 
     return lambda env: run_system_view(session, text)
+
+
+def _state(session: Session, sequence: int) -> list[tuple[Any, ...]]:
+    return [(row.last_value, 0, row.is_called) for row in store.rows(session, pg_sequence, seqrelid=sequence)]
 
 
 def _functions(entry: Rte, evaluator: Evaluator) -> Rows:

@@ -129,7 +129,7 @@ def _expression(
 def _opclass(session: Session, strategy: str, param: PartitionElem, type_: int) -> int:
     method = index_access_method("hash" if strategy == "hash" else "btree")
     if param.opclass:
-        return resolve_opclass(param.opclass, type_, method)
+        return resolve_opclass(session, param.opclass, type_, method)
     oid = default_opclass_oid(type_, method.oid)
     if not oid:
         text = typefacts.type_text(session, type_)

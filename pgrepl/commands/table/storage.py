@@ -14,6 +14,7 @@ from pgrepl.sql.nodes import DefElem
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
+TSVECTOR, MULTI, BLOOM = OPCLASSES = ("tsvector_ops", "_minmax_multi_ops", "_bloom_ops")
 
 INT_MAX = 2**31 - 1
 DBL_MAX = 1.7976931348623157e308
@@ -64,6 +65,10 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     *_ints((BRIN,), pages_per_range=(1, 131072)),
     *_ints((GIN,), gin_pending_list_limit=(64, 2147483647)),
+    *_ints((TSVECTOR,), siglen=(1, 2024)),
+    *_ints((MULTI,), values_per_range=(8, 256)),
+    Parameter("n_distinct_per_range", (BLOOM,), "real", -1, INT_MAX),
+    Parameter("false_positive_rate", (BLOOM,), "real", 0.0001, 0.25),
     Parameter("autovacuum_vacuum_cost_delay", _TABLES, "real", 0, 100),
     Parameter("autovacuum_vacuum_scale_factor", _TABLES, "real", 0, 100),
     Parameter("autovacuum_vacuum_insert_scale_factor", _TABLES, "real", 0, 100),
