@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.errors import PgError, Report
+from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import Catalog
@@ -169,14 +170,11 @@ class Connection:
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def run(self, text: str, *, single: bool = False) -> Iterator[Result]:
-        """A simple query: the results of its statements, one after the other; PgError where one fails.
-
-        `single` is the extended protocol, which takes one statement only.
-        """
+    def run(self, text: str) -> Iterator[Result]:
+        """A simple query: the results of its statements, one after the other; PgError where one fails."""
         from pgrepl.commands.run import run
 
-        invalid = invalid_utf8(text) or (_several(text) if single else None)
+        invalid = invalid_utf8(text)
         if invalid is not None:
             self.session.transaction.fail_statement()
             raise invalid
@@ -214,14 +212,6 @@ def _without_password(catalog: str) -> str:
     return f"{scheme}://{credentials.partition(':')[0]}:***@{place}"
 
 
-def _several(text: str) -> PgError | None:
-    from pgrepl.sql.parser import parse
-
-    if len(parse(text, lambda report: None)) > 1:
-        return PgError("42601", "cannot insert multiple commands into a prepared statement")
-    return None
-
-
 def internal_error(problem: Exception) -> PgError:
     """What no statement should meet, in PostgreSQL's form: a defect names its place instead of showing a traceback."""
     if isinstance(problem, RecursionError):
@@ -241,19 +231,3 @@ def internal_error(problem: Exception) -> PgError:
         code = trace.tb_frame.f_code
         place = f"{code.co_name}, {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
     return PgError("XX000", f"internal error: {type(problem).__name__}: {problem}", context=place)
-
-
-def invalid_utf8(text: str) -> PgError | None:
-    """The error for bytes that are no UTF-8, as report_invalid_encoding words it."""
-    if text.isascii():
-        return None
-    raw = text.encode("utf-8", "surrogateescape")
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        lead = raw[error.start]
-        length = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
-        length = 1 if lead >= 0xF8 else length
-        shown = " ".join(f"0x{byte:02x}" for byte in raw[error.start : error.start + length])
-        return PgError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
-    return None

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.shell import interrupt, output, streams
 from pgrepl.shell.input import standard_input
 from pgrepl.shell.lexer import Lexer, Stop
@@ -179,9 +179,6 @@ class _Run:
     def execute(self, copies: int | None, min_rows: int = 0) -> int:
         """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
         shell = self.shell
-        if shell.next.bind:
-            self._fail(unsupported("\\bind with parameters"))
-            return -1
         if copies is None:
             copies = _count_copies(shell, self.query)
         results = self._results()
@@ -215,7 +212,7 @@ class _Run:
 
     def _results(self) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
-        iterator = self.connection.run(self.query, single=self.shell.next.bind is not None)
+        iterator = self._run_query()
         while True:
             try:
                 with interrupt.cancels_query():
@@ -226,6 +223,14 @@ class _Run:
             yield result, None
             if result is None:
                 return
+
+    def _run_query(self) -> Iterator[Result]:
+        values = self.shell.next.bind
+        if values is None:
+            return self.connection.run(self.query)
+        from pgrepl.shell.extended import run_extended
+
+        return run_extended(self.connection, self.query, values)
 
     def _fail(self, error: PgError) -> None:
         self.elapsed = (time.monotonic() - self._started) * 1000

@@ -20,6 +20,7 @@ def watch_for_interrupts(shell: Shell) -> None:
             raise KeyboardInterrupt
         shell.cancelled = True
         if _doing == "query":
+            shell.stderr.write("Cancel request sent\n")
             raise PgError("57014", "canceling statement due to user request")
 
     signal.signal(signal.SIGINT, interrupted)

@@ -32,7 +32,7 @@ MODULES = {
         "bind", "crosstabview", "e", "edit", "g", "gdesc", "gexec", "gset", "gx", "p", "print", "r", "reset", "w",
         "watch", "write",
     ),
-    "refused": ("ef", "ev", "lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink", "sf", "sf+", "sv", "sv+"),
+    "refused": ("ef", "ev", "sf", "sf+", "sv", "sv+"),
     "values": ("getenv", "prompt", "set", "setenv", "timing", "unset"),
 }  # fmt: skip
 
@@ -68,6 +68,8 @@ def _run(command: Command) -> Outcome:
     if shell.interactive and not active and name not in _BRANCHING:
         shell.warning(f"\\{name} command ignored; use \\endif or Ctrl-C to exit current \\if block")
     module = "describing" if name.startswith("d") else _MODULE_OF.get(name)
+    if name.startswith("lo_"):
+        module, name = "refused", "lo_"
     if name.lower() == "copy":
         module, name = "refused", "copy"
     if module is None:

@@ -3,11 +3,23 @@ r"""Commands of psql that pgrepl does not have: functions, large objects, `\copy
 from __future__ import annotations
 
 from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
+
+_LARGE_OBJECTS = ("lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink")
 
 
 @command("ef", "ev", "sf", "sf+", "sv", "sv+", "copy", rest=Argument.WHOLE_LINE)
-@command("lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink")
 def refuse(c: Command) -> bool:
     c.shell.error(f"\\{c.name} is not supported")
     return False
+
+
+@command("lo_")
+def large_object(c: Command) -> Outcome:
+    c.word(semicolon=True)
+    c.word(semicolon=True)
+    if c.name not in _LARGE_OBJECTS:
+        return Outcome.UNKNOWN
+    refuse(c)
+    return Outcome.FAILED

@@ -1,0 +1,84 @@
+r"""`\bind`: a query with `$1`, `$2`, … and values for them, as PostgreSQL's extended protocol takes one.
+
+The values are put in as constants of unknown type, which is what untyped parameters are; positions in error messages
+still count in the query as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
+from pgrepl.sql.parser import parse
+from pgrepl.sql.quote import quote_literal
+from pgrepl.sql.scanner import scan
+
+if TYPE_CHECKING:
+    from pgrepl.commands.base import Result
+    from pgrepl.shell.connection import Connection
+
+_WITH_PARAMETERS = (SelectStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+Place = tuple[int, int, int]  # a parameter's number, and where it begins and ends
+
+
+def run_extended(connection: Connection, text: str, values: Sequence[str]) -> Iterator[Result]:
+    """The result of the one statement; PgError if it fails."""
+    places = _checked(connection, text, values)
+    bound, shifts = _bind(text, places, values)
+    try:
+        yield from connection.run(bound)
+    except PgError as error:
+        position = error.report.position
+        if position is not None:
+            error.report = replace(error.report, position=_unshifted(position, shifts))
+        raise
+
+
+def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[Place]:
+    """The places of the parameters, if there is a value for each."""
+    from pgrepl.commands.describe import describe
+
+    transaction = connection.session.transaction
+    try:
+        statements = parse(text, lambda report: None)
+    except PgError:
+        transaction.fail_statement()
+        raise
+    if len(statements) > 1:
+        transaction.fail_statement()
+        raise PgError("42601", "cannot insert multiple commands into a prepared statement")
+    takes_values = bool(statements) and isinstance(statements[0].stmt, _WITH_PARAMETERS)
+    places = (
+        [(int(token[1]), token[2], token[3]) for token in scan(text) if token[0] == "PARAM"] if takes_values else []
+    )
+    needed = max((number for number, _, _ in places), default=0)
+    if needed != len(values):
+        describe(connection.session, _bind(text, places, [""] * needed)[0])
+        transaction.fail_statement()
+        raise PgError(
+            "08P01",
+            f'bind message supplies {len(values)} parameters, but prepared statement "" requires {needed}',
+        )
+    return places
+
+
+def _bind(text: str, places: Sequence[Place], values: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The text with the values in it, and how much longer it is from which place on."""
+    out: list[str] = []
+    shifts: list[tuple[int, int]] = []
+    at = longer = 0
+    for number, begin, end in places:
+        constant = quote_literal(values[number - 1])
+        out += (text[at:begin], constant)
+        at = end
+        longer += len(constant) - (end - begin)
+        shifts.append((begin + longer + (end - begin), longer))
+    return "".join(out) + text[at:], shifts
+
+
+def _unshifted(position: int, shifts: Sequence[tuple[int, int]]) -> int:
+    behind = [longer for place, longer in shifts if place < position]
+    return position - (behind[-1] if behind else 0)
