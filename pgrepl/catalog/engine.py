@@ -42,6 +42,7 @@ class CatalogConnection:
         self._driver = driver
         self._cursor: Any = self._driver.cursor()
         self.is_sqlite = catalog.is_sqlite
+        self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
 
@@ -209,6 +210,8 @@ def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db") -> Catalog:
     text = os.fspath(path_or_url)
     if "://" in text:
         return _open_url(text)
+    if text == ":memory:":  # what SQLite calls a database without a file
+        raise _in_memory()
     return _open_file(Path(text), text)
 
 
@@ -335,7 +338,7 @@ def _open_url(text: str) -> Catalog:
         raise _fatal("08001", f"invalid catalog URL: {_first_line(problem)}") from problem
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise _fatal("08001", "a catalog in memory is not supported")
+            raise _in_memory()
         return _open_file(Path(url.database), url.database)
     name = url.render_as_string(hide_password=True)
     if backend != "postgresql":
@@ -355,6 +358,10 @@ def _open_url(text: str) -> Catalog:
         link.close()
     catalog.check_format()
     return catalog
+
+
+def _in_memory() -> PgError:
+    return _fatal("0A000", "a catalog in memory is not supported")
 
 
 def _fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:

@@ -172,7 +172,7 @@ class Session:
 
     def snapshot(self) -> int:
         """The snapshot id (the LSN) that the running statement makes."""
-        return self.transaction.snapshot()
+        return self.transaction.numbering.snapshot()
 
     @property
     def in_block(self) -> bool:

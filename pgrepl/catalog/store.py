@@ -42,7 +42,7 @@ def row_type(table: Table) -> Any:
 
 def new_oid(session: Session) -> int:
     """The next object identifier of the instance; none is ever given twice."""
-    return session.transaction.next_oid()
+    return session.transaction.numbering.next_oid()
 
 
 def rows(session: Session, table: Table, **eq: Any) -> list[Row]:

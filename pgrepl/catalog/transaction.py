@@ -4,8 +4,6 @@ One PostgreSQL transaction is one SQL transaction. It begins when it is first ne
 snapshot for its own length (as READ COMMITTED has it), one that writes takes the catalog's write lock until the
 transaction ends. REPEATABLE READ and SERIALIZABLE keep the snapshot of their first statement; if somebody has committed
 since, their first write fails as PostgreSQL's would.
-
-Every statement that changes something replication asks about is one DuckLake snapshot: its id is the LSN.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -68,11 +67,8 @@ class Transaction:
         self.statement_at: datetime | None = None
         self.in_statement = False
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
+        self.numbering = Numbering(self, session)
         self._version: int | None = None
-        self._next_oid = 0
-        self._oids_taken = False
-        self._last_snapshot: int | None = None
-        self._snapshot: int | None = None
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
 
@@ -82,6 +78,11 @@ class Transaction:
             "repeatable read",
             "serializable",
         )
+
+    @property
+    def is_writing(self) -> bool:
+        """Has it the catalog's write lock?"""
+        return self.sql is Sql.WRITE
 
     def require_read(self) -> None:
         if self.sql is Sql.NONE:
@@ -116,82 +117,20 @@ class Transaction:
             return
         link = self._session.link
         if self.sql is Sql.WRITE:
-            self._flush_oids()
+            self.numbering.store_oids()
         link.commit()
         if self.sql is Sql.WRITE and not link.is_sqlite and self._version is not None:
             self._version += 1
         self.sql = Sql.NONE
-        self._last_snapshot = None
+        self.numbering.committed()
 
     def _rollback_sql(self) -> None:
         wrote = self.sql is Sql.WRITE
         self.sql = Sql.NONE
-        self._last_snapshot = self._snapshot = None
-        self._oids_taken = False
+        self.numbering.rolled_back()
         self._session.link.rollback()
         if wrote:
             self._session.forget_all()
-
-    # --- object and snapshot identifiers --------------------------------------------------------------------------
-
-    def next_oid(self) -> int:
-        self.require_write()
-        if not self._oids_taken:
-            stored = self._session.link.execute("SELECT next_oid FROM pgrepl_instance")[0][0]
-            self._next_oid = max(int(stored), self._next_oid)
-            self._oids_taken = True
-        oid = self._next_oid
-        self._next_oid += 1
-        return oid
-
-    def _flush_oids(self) -> None:
-        link = self._session.link
-        if self._oids_taken:
-            mark = "?" if link.is_sqlite else "%s"
-            link.execute(
-                f"UPDATE pgrepl_instance SET next_oid = {mark}, change_count = change_count + 1", (self._next_oid,)
-            )
-        elif not link.is_sqlite:
-            link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
-        self._oids_taken = False
-
-    def last_snapshot(self) -> int:
-        """The snapshot this transaction sees last; pg_current_wal_lsn() is the next."""
-        if self._snapshot is not None:
-            return self._snapshot
-        if self._last_snapshot is not None:
-            return self._last_snapshot
-        self.require_read()
-        last = int(self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
-        if self.sql is Sql.WRITE:
-            self._last_snapshot = last
-        return last
-
-    def snapshot(self) -> int:
-        """The snapshot that the running statement makes."""
-        if self._snapshot is None:
-            self.require_write()
-            self._snapshot = self.last_snapshot() + 1
-        return self._snapshot
-
-    def _flush_snapshot(self) -> None:
-        made = self._snapshot
-        if made is None:
-            return
-        link = self._session.link
-        mark = "?" if link.is_sqlite else "%s"
-        now = datetime.now(timezone.utc).isoformat(sep=" ")
-        link.execute(
-            "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
-            f" SELECT {mark}, {mark}, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot"
-            f" WHERE snapshot_id = {mark}",
-            (made, now, made - 1),
-        )
-        link.execute(
-            f"INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made) VALUES ({mark}, {mark})", (made, "")
-        )
-        self._last_snapshot = made
-        self._snapshot = None
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -210,7 +149,7 @@ class Transaction:
 
     def end_statement(self) -> None:
         """The statement succeeded: outside a block that commits."""
-        self._flush_snapshot()
+        self.numbering.store_snapshot()
         self.in_statement = False
         if self.block is Block.NONE:
             self._commit()
@@ -290,7 +229,7 @@ class Transaction:
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
             raise
-        self._flush_snapshot()
+        self.numbering.store_snapshot()
         self._commit_sql()
         callbacks = self.callbacks
         self._leave(committed=True, chain=chain)
@@ -318,7 +257,6 @@ class Transaction:
     def _abort(self) -> None:
         """Undo to the innermost savepoint; without one let go of the catalog at once."""
         self.block = Block.ABORTED
-        self._snapshot = None
         link = self._session.link
         point = self.savepoints[-1] if self.savepoints else None
         if point is None or point.sql_name is None or not link.in_transaction:
@@ -329,7 +267,7 @@ class Transaction:
 
     def _rollback_sql_to(self, sql_name: str) -> None:
         self._session.link.execute(f"ROLLBACK TO SAVEPOINT {sql_name}")
-        self._last_snapshot = self._snapshot = None
+        self.numbering.rolled_back_to_savepoint()
         self._session.forget_all()
 
     # --- savepoints -----------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def check_decoding_requirements(session: Session) -> None:
 
 def current_lsn(session: Session) -> int:
     """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
-    return session.transaction.last_snapshot() + 1
+    return session.transaction.numbering.last_snapshot() + 1
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_changes_within_one_statement_leave_one_version(writing: Session) -> Non
 def test_a_statement_that_changes_no_versioned_table_makes_no_snapshot(writing: Session) -> None:
     insert(writing, tables.pg_shdescription, objoid=10, classoid=1260, description="x")
     step(writing)
-    assert writing.transaction.last_snapshot() == 0
+    assert writing.transaction.numbering.last_snapshot() == 0
 
 
 def test_conditions(writing: Session) -> None:
