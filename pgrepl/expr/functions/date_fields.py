@@ -71,14 +71,27 @@ def scaled(value: int, scale: int) -> Decimal:
 
 
 def iso_week(year: int, month: int, day: int) -> tuple[int, int]:
-    """ISO year and week of a date."""
+    """ISO year and week of a date, as date2isoweek does, also of months and days that run over."""
     this = julian(year, month, day)
-    for candidate in (year + 1, year, year - 1):
-        fourth = julian(candidate, 1, 4)
-        monday = fourth - (weekday(fourth) - 1) % 7
-        if this >= monday:
-            return candidate, (this - monday) // 7 + 1
-    raise AssertionError((year, month, day))
+    start = iso_start(year)
+    if this < start:
+        year -= 1
+        start = iso_start(year)
+    week = toward_zero(this - start, 7) + 1
+    if week >= 52 and this >= iso_start(year + 1):
+        return year + 1, toward_zero(this - iso_start(year + 1), 7) + 1
+    return year, week
+
+
+def iso_start(year: int) -> int:
+    """The Monday of the first week of an ISO year."""
+    fourth = julian(year, 1, 4)
+    return fourth - (weekday(fourth) - 1) % 7
+
+
+def toward_zero(a: int, b: int) -> int:
+    """C's division."""
+    return abs(a) // b * (1 if a >= 0 else -1)
 
 
 def _year_units(year: int) -> dict[str, int]:
@@ -125,10 +138,10 @@ def _infinite_field(unit: str, positive: bool) -> Decimal | None:
 
 
 def _julian_of(fields: Fields) -> Decimal:
-    from pgrepl.expr.functions.numeric import numeric_div
+    from pgrepl.expr.functions.numeric import numeric_add, numeric_div
 
     day = Decimal(julian(fields.year, fields.month, fields.day))
-    return day + numeric_div(Decimal(time_of(fields)), Decimal(USECS_PER_DAY))
+    return numeric_add(day, numeric_div(Decimal(time_of(fields)), Decimal(USECS_PER_DAY)))
 
 
 def _zone_field(unit: str, west: int) -> Decimal:
@@ -153,9 +166,10 @@ def _of_moment(unit: str, fields: Fields, epoch: int, zoned: bool) -> Decimal:
 
 @implements("extract_timestamp")
 def extract_timestamp(word: str, value: int) -> Decimal | None:
-    unit = _unit(word, _DATE_UNITS | _TIME_UNITS, "timestamp without time zone")
+    name = "timestamp without time zone"
     if abs(value) == INFINITY:
-        return _infinite_field(unit, value > 0)
+        return _infinite_field(_unit(word, _DATE_UNITS | _TIME_UNITS | _ZONE_UNITS, name), value > 0)
+    unit = _unit(word, _DATE_UNITS | _TIME_UNITS, name)
     return _of_moment(unit, fields_of_timestamp(value), value - UNIX_EPOCH_USECS, False)
 
 
@@ -197,10 +211,6 @@ def extract_timetz(word: str, value: TimeTz) -> Decimal:
     return _time_field(unit, set_time(Fields(), value.usecs))
 
 
-def _toward_zero(a: int, b: int) -> int:
-    return abs(a) // b * (1 if a >= 0 else -1)
-
-
 @implements("extract_interval")
 def extract_interval(word: str, value: Interval) -> Decimal | None:
     unit = _unit(word, _INTERVAL_UNITS, "interval")
@@ -210,7 +220,7 @@ def extract_interval(word: str, value: Interval) -> Decimal | None:
         return Decimal("Infinity") if value.months > 0 else Decimal("-Infinity")
     if unit == "epoch":
         months = value.months
-        years, rest = _toward_zero(months, 12), months - _toward_zero(months, 12) * 12
+        years, rest = toward_zero(months, 12), months - toward_zero(months, 12) * 12
         quarter_days = 1461 * years + 4 * (30 * rest + value.days)  # a year has 365.25 days
         return scaled(quarter_days * 21600 * USECS_PER_SEC + value.usecs, 6)
     parts = parts_of(value)
@@ -218,9 +228,9 @@ def extract_interval(word: str, value: Interval) -> Decimal | None:
         seconds = parts.second * USECS_PER_SEC + parts.usec
         return scaled(seconds, {"microsecond": 0, "millisecond": 3, "second": 6}[unit])
     if unit == "quarter":
-        return Decimal(_toward_zero(parts.month, 3) + 1)
+        return Decimal(toward_zero(parts.month, 3) + 1)
     if unit in ("decade", "century", "millennium"):
-        return Decimal(_toward_zero(parts.year, {"decade": 10, "century": 100, "millennium": 1000}[unit]))
+        return Decimal(toward_zero(parts.year, {"decade": 10, "century": 100, "millennium": 1000}[unit]))
     return Decimal(getattr(parts, unit))
 
 
@@ -257,9 +267,7 @@ def _truncate(unit: str, fields: Fields) -> None:
     """Clear all fields below a unit."""
     if unit == "week":
         year, week = iso_week(fields.year, fields.month, fields.day)
-        fourth = julian(year, 1, 4)
-        monday = fourth - (weekday(fourth) - 1) % 7 + (week - 1) * 7
-        fields.year, fields.month, fields.day = from_julian(monday)
+        fields.year, fields.month, fields.day = from_julian(iso_start(year) + (week - 1) * 7)
         level = _TRUNCATED.index("day")
     else:
         level = len(_TRUNCATED) if unit in _LONG else _TRUNCATED.index(unit)
@@ -299,9 +307,9 @@ _MOMENT_UNITS = {*_TRUNCATED, *_LONG, "week"}
 
 @implements("timestamp_trunc")
 def timestamp_trunc(word: str, value: int) -> int:
-    unit = _unit(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
     if abs(value) == INFINITY:
         return value
+    unit = _unit(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
     fields = fields_of_timestamp(value)
     _truncate(unit, fields)
     return _checked(timestamp_of(fields))
@@ -314,9 +322,9 @@ def _checked(value: int) -> int:
 
 
 def _trunc_in_zone(word: str, value: int, zone: Zone) -> int:
-    unit = _unit(word, _MOMENT_UNITS, "timestamp with time zone", date_words=False)
     if abs(value) == INFINITY:
         return value
+    unit = _unit(word, _MOMENT_UNITS, "timestamp with time zone", date_words=False)
     fields = zoned_fields(value, zone)
     _truncate(unit, fields)
     if unit not in ("microsecond", "millisecond", "second", "minute", "hour"):
@@ -338,6 +346,8 @@ def timestamptz_trunc_zone(word: str, value: int, name: str) -> int:
 
 @implements("interval_trunc")
 def interval_trunc(word: str, value: Interval) -> Interval:
+    if not is_finite(value):
+        return value
     lower = _lower(word)
     if UNITS.get(lower) == "week":
         raise PgError(
@@ -346,15 +356,13 @@ def interval_trunc(word: str, value: Interval) -> Interval:
             detail="Months usually have fractional weeks.",
         )
     unit = _unit(word, {*_TRUNCATED, *_LONG}, "interval", date_words=False)
-    if not is_finite(value):
-        return value
     months, days, usecs = value
     clock = {"day": USECS_PER_DAY, "hour": USECS_PER_HOUR, "minute": USECS_PER_MINUTE, "second": USECS_PER_SEC}
     clock |= {"millisecond": 1000, "microsecond": 1}
     if unit in clock:
-        return made(months, days, _toward_zero(usecs, clock[unit]) * clock[unit] if unit != "day" else 0)
+        return made(months, days, toward_zero(usecs, clock[unit]) * clock[unit] if unit != "day" else 0)
     span = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}[unit]
-    return made(_toward_zero(months, span) * span, 0, 0)
+    return made(toward_zero(months, span) * span, 0, 0)
 
 
 @implements("timestamp_bin", "timestamptz_bin")

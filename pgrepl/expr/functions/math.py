@@ -19,7 +19,7 @@ from pgrepl.types.numeric import display_scale
 
 @implements("dround")
 def dround(value: float) -> float:
-    return float(round(value)) if math.isfinite(value) else value
+    return math.copysign(round(value), value) if math.isfinite(value) else value
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:

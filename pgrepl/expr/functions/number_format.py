@@ -277,6 +277,10 @@ def _roman(number: int, nodes: tuple[Node, ...], p: Picture) -> str:
         elif node.word in ("RN", "rn"):
             shown = text.lower() if node.word == "rn" else text
             out.append(shown if p.fill else shown.rjust(15))
+        elif node.word.upper() == "SG":
+            break  # the sign that Roman numbers do not have ends PostgreSQL's string
+        elif node.word.upper() == "L" or (not p.fill and node.word.upper() in (",", "G", "MI", "PL")):
+            out.append(" ")
     return "".join(out)
 
 

@@ -153,11 +153,13 @@ class Parser:
             raise _invalid("quantifier operand invalid")
         if self.options.literal:
             return
-        found = re.compile(r"\(\?([a-z]+)\)").match(self.text, self.at)
+        found = re.compile(r"\(\?([^\W\d_]+)(.?)", re.DOTALL).match(self.text, self.at)
         if found:
             for flag in found[1]:
                 if not self.options.set(flag):
                     raise _invalid("invalid embedded option")
+            if found[2] != ")":
+                raise _invalid("invalid embedded option")
             self.at = found.end()
 
     def peek(self, length: int = 1) -> str:
@@ -405,7 +407,7 @@ class Parser:
             raise _invalid("brackets [] not balanced")
         self.at += 1
         if char == "\\":
-            if not self.peek():
+            if not self.peek() or re.compile("[1-9](?![0-9])").match(self.text, self.at):
                 raise _invalid("invalid escape \\ sequence")
             return self.escaped_character()
         return char

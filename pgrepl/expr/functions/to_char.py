@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.functions.date_fields import iso_week
+from pgrepl.expr.functions.date_fields import iso_start, iso_week, toward_zero
 from pgrepl.expr.functions.templates import ROMAN_MONTHS, Node, ordinal_suffix, parse_template
 from pgrepl.types.dates import DAYS, INFINITY, MONTHS, Fields, fields_of_timestamp, julian, weekday
 from pgrepl.types.datetime import local_fields
@@ -109,7 +109,9 @@ def _roman(moment: _Moment, node: Node) -> str:
     month = moment.fields.month
     if moment.is_interval and not month and not moment.fields.year:
         return ""
-    name = ROMAN_MONTHS[12 - month if month > 0 else -month - (1 if month else 0)] if month else ROMAN_MONTHS[0]
+    if not month:
+        month = 12 if moment.fields.year >= 0 else -12
+    name = ROMAN_MONTHS[12 - month if month > 0 else -month - 1]
     return name if node.fill else name.ljust(4)
 
 
@@ -150,43 +152,44 @@ def _zone(fields: Fields, node: Node) -> str:
 
 def _day_or_year(moment: _Moment, node: Node) -> str:
     fields, word = moment.fields, node.word
-    if word == "DDD":
-        return _padded(moment.yday, 3, node)
+    if word in ("DDD", "IDDD"):
+        return _wide(moment.yday if word == "DDD" else _iso_day(moment), 3, node)
     if word == "DD":
-        return str(fields.day) if node.fill else f"{fields.day:02d}"
+        return _wide(fields.day, 2, node)
     if word == "D":
         return str(moment.wday + 1)
     if word == "ID":
         return str(moment.wday or 7)
     if word == "WW":
-        return _padded((moment.yday - 1) // 7 + 1, 2, node)
+        return _wide(toward_zero(moment.yday - 1, 7) + 1, 2, node)
+    if word == "IW":
+        return _wide(iso_week(fields.year, fields.month, fields.day)[1], 2, node)
     if word == "W":
-        return str((fields.day - 1) // 7 + 1)
+        return str(toward_zero(fields.day - 1, 7) + 1)
     if word == "Q":
-        return str((fields.month - 1) // 3 + 1) if fields.month else ""
+        return str(toward_zero(fields.month - 1, 3) + 1) if fields.month else ""
     if word == "J":
         return str(julian(fields.year, fields.month, fields.day))
     if word == "CC":
         return _century(moment, node)
-    if word in ("IW", "IDDD"):
-        if word == "IW":
-            return _padded(iso_week(fields.year, fields.month, fields.day)[1], 2, node)
-        return _padded(_iso_day(moment), 3, node)
     return _year(moment, node)
+
+
+def _wide(value: int, width: int, node: Node) -> str:
+    """Of a width that includes a sign."""
+    return str(value) if node.fill else f"{value:0{width}d}"
 
 
 def _iso_day(moment: _Moment) -> int:
     fields = moment.fields
     year, _ = iso_week(fields.year, fields.month, fields.day)
-    fourth = julian(year, 1, 4)
-    monday = fourth - (weekday(fourth) - 1) % 7
-    return julian(fields.year, fields.month, fields.day) - monday + 1
+    return julian(fields.year, fields.month, fields.day) - iso_start(year) + 1
 
 
 def _century(moment: _Moment, node: Node) -> str:
     year = moment.fields.year
     if moment.is_interval:
-        century = abs(year) // 100 * (1 if year >= 0 else -1)
+        century = toward_zero(year, 100)
     elif year > 0:
         century = (year - 1) // 100 + 1
     else:
@@ -196,14 +199,15 @@ def _century(moment: _Moment, node: Node) -> str:
 
 def _year(moment: _Moment, node: Node) -> str:
     fields, word = moment.fields, node.word
-    year = moment.year
-    if word.startswith("I") and not moment.is_interval:
-        iso, _ = iso_week(fields.year, fields.month, fields.day)
-        year = iso if iso > 0 else 1 - iso
+    year = shown = moment.year
+    if word.startswith("I"):
+        shown, _ = iso_week(fields.year, fields.month, fields.day)
+        if not moment.is_interval and shown <= 0:
+            shown = 1 - shown
     if word == "Y,YYY":
-        thousands = abs(year) // 1000 * (1 if year >= 0 else -1)
-        return f"{thousands},{abs(year) % 1000:03d}"
+        thousands = toward_zero(year, 1000)
+        return f"{thousands},{year - thousands * 1000:03d}"
     digits = len(word)
-    if digits == 4:
-        return _padded(year, 4, node)
-    return _padded(abs(year) % 10**digits * (1 if year >= 0 else -1), digits, node)
+    if digits < 4:
+        shown -= toward_zero(shown, 10**digits) * 10**digits
+    return _wide(shown, digits + (year < 0), node)
