@@ -24,7 +24,6 @@ from pgrepl.expr.tree import (
     CollateExpr,
     Const,
     Expr,
-    FuncExpr,
     NamedArg,
     NullTest,
     RowExpr,
@@ -212,8 +211,6 @@ def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> Expr:
         varno=item.varno,
         attnum=attnum,
         levelsup=levels,
-        varno_written=item.varno,
-        attnum_written=attnum,
     )
 
 
@@ -338,10 +335,6 @@ def _(node: nodes.GroupingFunc, scope: Scope) -> Expr:
     from pgrepl.expr.aggregates import make_grouping
 
     return make_grouping(scope, node)
-
-
-def is_function(expr: Expr) -> bool:
-    return isinstance(expr, FuncExpr)
 
 
 # the other forms register themselves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.identifiers import split_identifiers
@@ -15,7 +16,7 @@ from pgrepl.expr.calls import procs_named
 from pgrepl.expr.candidates import MAX_ARGUMENTS
 from pgrepl.expr.operators import operators_named
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.typenames import collation_of_name, type_name_text, type_of_name_or_none
+from pgrepl.expr.typenames import collation_of_name, missing_collation, type_of_name
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import Operator, Proc
@@ -54,8 +55,10 @@ def _one_name(text: str) -> str:
 
 
 def _class(session: Session, text: str) -> int:
-    oid = find_relation_oid(session, range_var(_names(text)))
-    assert oid is not None
+    names = _names(text)
+    oid = find_relation_oid(session, range_var(names), missing_ok=True)
+    if oid is None:
+        raise PgError("42P01", f'relation "{".".join(names)}" does not exist')
     return oid
 
 
@@ -103,10 +106,7 @@ def _type(session: Session, text: str) -> int:
         raise PgError(report.sqlstate, report.message, context=f'invalid type name "{text}"') from None
     if name.setof:
         raise PgError("42601", f'invalid type name "{text}"')
-    found = type_of_name_or_none(session, name)
-    if found is None:
-        raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
-    return found
+    return type_of_name(session, replace(name, location=-1))[0]
 
 
 def _type_text(session: Session, oid: int) -> str | None:
@@ -115,7 +115,11 @@ def _type_text(session: Session, oid: int) -> str | None:
 
 
 def _collation(session: Session, text: str) -> int:
-    return collation_of_name(session, _names(text))
+    names = _names(text)
+    schema, _ = lookup.split_name(session, names)
+    if schema is not None and schema_or_none(session, schema) is None:
+        raise missing_collation(names)
+    return collation_of_name(session, names)
 
 
 def _collation_text(session: Session, oid: int) -> str | None:
@@ -235,8 +239,8 @@ def _signature(session: Session, text: str, *, none_ok: bool) -> tuple[tuple[str
     parts = _split_types(rest[:-1])
     for number, part in enumerate(parts):
         part = part.strip(_SPACE)
-        if not part:
-            if number == 0 and len(parts) == 1:
+        if not part and number == len(parts) - 1:
+            if number == 0:
                 break
             raise PgError("22P02", "expected a type name")
         types.append(0 if none_ok and part.lower() == "none" else _type(session, part))

@@ -138,7 +138,7 @@ def _join_item(
         elif merged == other:
             columns.append(right.columns[b - 1])
         else:
-            columns.append(NsColumn(varno, number, merged.type, merged.typmod, merged.collation, varno, number))
+            columns.append(NsColumn(varno, number, merged.type, merged.typmod, merged.collation))
     for side, attnums, others in (
         (left, left_attnums, right_attnums),
         (right, right_attnums, left_attnums),

@@ -48,7 +48,7 @@ def rowtype_relation(session: Session, typoid: int) -> Relation | None:
 
 
 def rowtype_name(session: Session, typoid: int) -> str | None:
-    """How a row type of a user, or an array of it, is printed."""
+    """How a row type of a user is printed."""
     found = rowtype_relation(session, typoid)
     return display_name(session, found) if found is not None else None
 
@@ -64,11 +64,6 @@ def row_type_in_schema(session: Session, schema: str, name: str) -> int:
 
 def search_schemas(session: Session) -> list[str]:
     return [schema_name(session, oid) for oid in search_path(session)]
-
-
-def array_type(session: Session, typoid: int) -> int:
-    """The array type over a type; 0: it has none."""
-    return builtin.array_type(typoid)
 
 
 def row_attributes(session: Session, typoid: int) -> Sequence[Attribute]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SubLink
+from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SubLink, TableSample, Window
 from pgrepl.expr.walk import map_children
 from pgrepl.types import oids
 
@@ -51,7 +51,16 @@ def expand_views(session: Session, query: Query) -> Query:
             functions=tuple(expression(f) for f in rte.functions),
             values=tuple(tuple(expression(v) for v in row) for row in rte.values),
             join_vars=tuple(optional(v) for v in rte.join_vars),
+            sample=sample(rte.sample) if rte.sample is not None else None,
         )
+
+    def sample(method: TableSample) -> TableSample:
+        return replace(
+            method, args=tuple(expression(arg) for arg in method.args), repeatable=optional(method.repeatable)
+        )
+
+    def window(frame: Window) -> Window:
+        return replace(frame, start_offset=optional(frame.start_offset), end_offset=optional(frame.end_offset))
 
     def common(cte: Cte) -> Cte:
         return replace(cte, query=expand_views(session, cte.query))
@@ -65,5 +74,6 @@ def expand_views(session: Session, query: Query) -> Query:
         having=optional(query.having),
         limit=optional(query.limit),
         offset=optional(query.offset),
+        windows=tuple(window(frame) for frame in query.windows),
         ctes=tuple(common(cte) for cte in query.ctes),
     )

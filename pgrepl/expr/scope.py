@@ -34,8 +34,8 @@ class NsColumn:
     type: int
     typmod: int
     collation: int
-    varno_written: int
-    attnum_written: int
+    varno_written: int = 0  # with attnum_written: the column of a join with an alias that it is written as
+    attnum_written: int = 0
     expands: bool = True  # False: `*` leaves it out
 
 
@@ -129,9 +129,9 @@ class Scope:
 
 def plain_columns(rte: Rte, varno: int) -> tuple[NsColumn, ...]:
     return tuple(
-        NsColumn(0, 0, 0, -1, 0, 0, 0)
+        NsColumn(0, 0, 0, -1, 0)
         if column.dropped
-        else NsColumn(varno, attnum, column.type, column.typmod, column.collation, varno, attnum)
+        else NsColumn(varno, attnum, column.type, column.typmod, column.collation)
         for attnum, column in enumerate(rte.columns, 1)
     )
 
@@ -267,8 +267,6 @@ def column_of_item(scope: Scope, item: NsItem, levels: int, name: str, location:
             varno=item.varno,
             attnum=attnum,
             levelsup=levels,
-            varno_written=item.varno,
-            attnum_written=attnum,
         )
     column = item.columns[attnum - 1]
     if column.varno == 0:

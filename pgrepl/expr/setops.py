@@ -68,8 +68,6 @@ def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
             location=location_of(target.expr),
             varno=varno,
             attnum=target.resno,
-            varno_written=varno,
-            attnum_written=target.resno,
         )
         targets.append(Target(var, target.name, scope.next_resno))
         scope.next_resno += 1
@@ -99,7 +97,7 @@ def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup
     for target in targets.items:
         var = target.expr
         assert isinstance(var, Var)
-        columns.append(NsColumn(var.varno, var.attnum, var.type, var.typmod, var.collation, var.varno, var.attnum))
+        columns.append(NsColumn(var.varno, var.attnum, var.type, var.typmod, var.collation))
     rte = Rte(
         RteKind.JOIN,
         "unnamed_join",

@@ -1,7 +1,7 @@
 """What analysis asks about a type: its category, its element, whether it is a row.
 
-The only types a user makes are the row types of relations and their arrays, so a type that PostgreSQL does not know
-from birth is one of those.
+The only types a user makes are the row types of relations, so a type that PostgreSQL does not know from birth is one
+of those. (PostgreSQL has arrays over them too; pgrepl only sets their oids aside.)
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, typefacts
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, TypeName
@@ -41,7 +41,9 @@ def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
         raise error.at(name.location) from None
     found = _by_name(session, schema, bare)
     if name.array_bounds and found:
-        found = lookup.array_type(session, found)
+        if typefacts.is_user_type(found):
+            raise unsupported(f"type {type_name_text(name)}", location=name.location)
+        found = typefacts.array_over(found)
     return found or None
 
 
@@ -118,11 +120,14 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
             lookup.explicit_schema(session, schema)
         found = builtin.collation_by_name(name) if schema in (None, "pg_catalog") else None
         if found is None:
-            message = f'collation "{".".join(names)}" for encoding "UTF8" does not exist'
-            raise PgError("42704", message)
+            raise missing_collation(names)
     except PgError as error:
         raise error.at(location) from None
     return found.oid
+
+
+def missing_collation(names: tuple[str, ...]) -> PgError:
+    return PgError("42704", f'collation "{".".join(names)}" for encoding "UTF8" does not exist')
 
 
 def column_collation(session: Session, names: tuple[str, ...], location: int, typoid: int) -> int:

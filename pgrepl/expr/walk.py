@@ -287,14 +287,6 @@ def _inlined(expr: Expr) -> Iterator[int]:
             yield oid
 
 
-def contains_volatile_functions(expr: Expr) -> bool:
-    """As contain_volatile_functions does."""
-    for node, _ in walk_deep(expr):
-        if isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node)):
-            return True
-    return False
-
-
 def map_attnums(expr: Expr, numbers: dict[int, int] | Callable[[int], int], varno: int = 1) -> Expr:
     """The same expression over a relation whose columns have other numbers (map_variable_attnos). System columns and
     the whole row (0) stay as they are."""

@@ -58,7 +58,7 @@ def differences(server: Any, session: Session, texts: list[str]) -> list[tuple[A
     return found
 
 
-@pytest.mark.parametrize("about", ["expressions", "queries", "mistakes"])
+@pytest.mark.parametrize("about", ["expressions", "queries", "mistakes", "names"])
 def test_the_recorded_answers_are_those_of_a_server(server: Any, about: str) -> None:
     recorded = [answer for answer in read(about) if answer["query"] not in ONLY_IN_17]
     assert [ask(server, answer) for answer in recorded] == recorded

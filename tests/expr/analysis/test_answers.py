@@ -23,12 +23,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(
-    "about", ["expressions", "queries", "mistakes", "clauses", "views", "random_expressions", "random_queries"]
+    "about", ["expressions", "queries", "mistakes", "clauses", "views", "names", "random_expressions", "random_queries"]
 )
 def test_postgresql_17_says_the_same(session: Session, about: str) -> None:
     differences = []
     for expected in read(about):
-        question = {key: expected[key] for key in ("query", "statement", "shows") if key in expected}
+        question = {key: part for key, part in expected.items() if key in ("query", "statement", "shows")}
         found = question | ours.answer(session, question)
         if found != expected:
             differences.append((expected, found))
