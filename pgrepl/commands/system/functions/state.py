@@ -84,10 +84,10 @@ def no_lsn() -> None:
 
 
 @implements("pg_control_system", context=True)
-def pg_control_system(call: Call) -> list[tuple[object, ...]]:
+def pg_control_system(call: Call) -> tuple[object, ...]:
     row = one(call.session, pgrepl_instance)
     assert row is not None
-    return [(1300, 202307071, row.system_identifier, current_usecs(call.style))]
+    return 1300, 202307071, row.system_identifier, current_usecs(call.style)
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
