@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
@@ -18,6 +18,9 @@ from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.types.record import Record
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.grouping import Grouping
 
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
 Compiled = Callable[["Env"], Any]
@@ -49,6 +52,8 @@ class Evaluator:
     context: Context
     query: Query
     subquery: Callable[[Query], Callable[[Env], list[tuple[Any, ...]]]]  # makes a nested query runnable
+    around: Evaluator | None = None  # that of the query this one is inside of
+    grouping: Grouping | None = None
 
     def compile(self, expr: Expr) -> Compiled:
         return evaluate.compile(self.flat(expr), self.context, self._special)
@@ -97,20 +102,56 @@ class Evaluator:
         if isinstance(node, Slot):
             number = node.number
             return lambda env: env.computed[number]
+        if isinstance(node, tree.Aggref):
+            return self._outer_aggregate(node)
         if isinstance(node, tree.SubLink):
             from pgrepl.commands.query.sublinks import compile_sublink
 
             return compile_sublink(node, self)
         return None
 
+    def _outer_aggregate(self, node: tree.Aggref) -> Compiled:
+        """An aggregate of a query around this one: that query has computed it for its group."""
+        grouping = self._around(node.levelsup).grouping
+        assert grouping is not None
+        number, up = grouping.number_of(node, node.levelsup), node.levelsup
+
+        def outside(env: Env) -> Any:
+            for _ in range(up):
+                assert env.outer is not None
+                env = env.outer
+            return env.computed[number]
+
+        return outside
+
+    def _around(self, up: int) -> Evaluator:
+        evaluator = self
+        for _ in range(up):
+            assert evaluator.around is not None
+            evaluator = evaluator.around
+        return evaluator
+
+    def _join_row(self, entry: Rte, up: int) -> Compiled:
+        """A join as one value: all its columns."""
+        owner = self._around(up)
+        parts = [owner.compile_optional(part) for part in entry.join_vars]
+        types, names = [c.type for c in entry.columns], [c.name for c in entry.columns]
+
+        def whole(env: Env) -> Record:
+            for _ in range(up):
+                assert env.outer is not None
+                env = env.outer
+            return Record([part(env) for part in parts], types, names)
+
+        return whole
+
     def _column(self, var: tree.Var) -> Compiled:
         varno, index, up = var.varno, var.attnum - 1, var.levelsup
         if var.attnum == 0:
-            entry = self.query.rtable[varno - 1] if up == 0 else None
-            return _whole_row(varno, up, entry)
+            entry = self._around(up).query.rtable[varno - 1]
+            return self._join_row(entry, up) if entry.kind is RteKind.JOIN else _whole_row(varno, up, entry)
         if var.attnum < 0:
-            entry = self.query.rtable[varno - 1]
-            relid = entry.relid
+            relid = self._around(up).query.rtable[varno - 1].relid
             return lambda env: relid  # tableoid; no other system column is ever analysed for a system catalog
         if up == 0:
 
@@ -130,9 +171,9 @@ class Evaluator:
         return outside
 
 
-def _whole_row(varno: int, up: int, entry: Rte | None) -> Compiled:
-    """The row with the types and names of its columns, where the entry is one of this query."""
-    columns = [c for c in entry.columns if not c.dropped] if entry is not None else []
+def _whole_row(varno: int, up: int, entry: Rte) -> Compiled:
+    """The row with the types and names of its columns."""
+    columns = [c for c in entry.columns if not c.dropped]
     types, names = [c.type for c in columns], [c.name for c in columns]
 
     def whole(env: Env) -> Any:

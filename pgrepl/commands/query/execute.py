@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from pgrepl.commands.query import recursion
-from pgrepl.commands.query.env import Env, Evaluator, sees_outside
+from pgrepl.commands.query.env import Env, Evaluator, Slot, sees_outside
 from pgrepl.commands.query.grouping import Grouping, uses_groups
 from pgrepl.commands.query.joins import plan_from
 from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.commands.query.windows import Windows
 from pgrepl.errors import PgError
+from pgrepl.expr.casts import Context as CastContext
+from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
+from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Expr, Query, RangeRef, SetOperation, SortGroup
 from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import returns_set
-from pgrepl.sql.nodes import SetOp
+from pgrepl.sql.nodes import CoercionForm, SetOp
 
 Row = tuple[Any, ...]
 Run = Callable[[Env], list[Row]]
@@ -34,9 +38,9 @@ class Ctes:
     """The WITH queries a query can see: by name, each played once; those of outer queries behind it."""
 
     outer: Ctes | None = None
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, Callable[[Env], Iterable[Row]]] = field(default_factory=dict)
 
-    def find(self, name: str, levelsup: int) -> Run:
+    def find(self, name: str, levelsup: int) -> Callable[[Env], Iterable[Row]]:
         scope: Ctes | None = self
         for _ in range(levelsup):
             assert scope is not None
@@ -45,19 +49,20 @@ class Ctes:
         return scope.runs[name]
 
 
-def compile_query(query: Query, context: Context, outer: Ctes | None = None) -> Run:
+def compile_query(query: Query, context: Context, outer: Ctes | None = None, around: Evaluator | None = None) -> Run:
+    """`around` is the evaluator of the query that has this one inside."""
     ctes = Ctes(outer)
-    for cte in query.ctes:
-        if cte.recursive and query.recursive:
-            ctes.runs[cte.name] = recursion.compile_recursive(cte, context, ctes)
-        else:
-            run = compile_query(cte.query, context, ctes)
-            ctes.runs[cte.name] = run if sees_outside(cte.query) else _once(run)
 
     def subquery(nested: Query) -> Run:
-        return compile_query(nested, context, ctes)
+        return compile_query(nested, context, ctes, evaluator)
 
-    evaluator = Evaluator(context, query, subquery)
+    evaluator = Evaluator(context, query, subquery, around)
+    for cte in query.ctes:
+        if cte.recursive and query.recursive:
+            ctes.runs[cte.name] = recursion.compile_recursive(cte, context, ctes, evaluator)
+        else:
+            run = compile_query(cte.query, context, ctes, evaluator)
+            ctes.runs[cte.name] = run if sees_outside(cte.query) else _once(run)
     if query.set_operation is not None:
         body = _set_operation(query, evaluator, ctes)
     else:
@@ -80,6 +85,7 @@ def _once(run: Run) -> Run:
 def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
     plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda entry: scan(entry, evaluator, ctes))
     grouping = Grouping(query, evaluator) if uses_groups(query) else None
+    evaluator.grouping = grouping
     after: Callable[[Expr], Expr] = grouping.after if grouping else lambda expr: expr
     having = evaluator.test([after(query.having)] if query.having is not None else [])
     for target in query.targets:  # number GROUPING() calls before their slots are counted
@@ -100,10 +106,11 @@ def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
             envs = [e for e in grouping.groups(envs, surroundings) if having(e)]
         if windows.functions:
             envs = windows.add(list(envs))
+        rows: Iterable[Row]
         if not sets:
-            rows = [tuple([value(e) for value, _ in columns]) for e in envs]
+            rows = (tuple([value(e) for value, _ in columns]) for e in envs)
         else:
-            rows = [row for e in envs for row in _expanded(columns, e)]
+            rows = (row for e in envs for row in _expanded(columns, e))
         return finish(rows, surroundings)
 
     return run
@@ -122,7 +129,7 @@ def _expanded(columns: list[tuple[Callable[[Env], Any], bool]], env: Env) -> Ite
         )
 
 
-def _finish(query: Query, evaluator: Evaluator) -> Callable[[list[Row], Env], list[Row]]:
+def _finish(query: Query, evaluator: Evaluator) -> Callable[[Iterable[Row], Env], list[Row]]:
     """DISTINCT, ORDER BY, LIMIT, and away with the junk columns."""
     place = {t.resno: i for i, t in enumerate(query.targets)}
     keep = [place[t.resno] for t in query.targets if not t.junk]
@@ -130,12 +137,12 @@ def _finish(query: Query, evaluator: Evaluator) -> Callable[[list[Row], Env], li
     order = _keys(query.sort, place)
     limit, offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
 
-    def finish(rows: list[Row], env: Env) -> list[Row]:
+    def finish(found: Iterable[Row], env: Env) -> list[Row]:
         if query.distinct is not None:
-            rows = _distinct(query, rows, place)
+            found = _distinct(query, found, place)
         if order:
-            rows = sort(rows, order)
-        rows = _limited(rows, offset(env), limit(env), order if query.with_ties else None)
+            found = sort(found, order)
+        rows = _limited(found, offset(env), limit(env), order if query.with_ties else None)
         return rows if everything else [tuple([row[i] for i in keep]) for row in rows]
 
     return finish
@@ -148,7 +155,7 @@ def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[Key]:
     ]
 
 
-def _distinct(query: Query, rows: list[Row], place: dict[int, int]) -> list[Row]:
+def _distinct(query: Query, rows: Iterable[Row], place: dict[int, int]) -> list[Row]:
     assert query.distinct is not None
     keys = _keys(query.distinct, place)
     if query.distinct_on:
@@ -161,15 +168,16 @@ def _distinct(query: Query, rows: list[Row], place: dict[int, int]) -> list[Row]
     return list(seen.values())
 
 
-def _limited(rows: list[Row], offset: Any, limit: Any, ties: list[Key] | None) -> list[Row]:
-    if offset is not None:
-        if offset < 0:
-            raise PgError("2201X", "OFFSET must not be negative")
-        rows = rows[offset:]
-    if limit is None:
-        return rows
-    if limit < 0:
+def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[Key] | None) -> list[Row]:
+    """Rows behind the limit are not even computed, unless ties have to be looked for."""
+    if offset is not None and offset < 0:
+        raise PgError("2201X", "OFFSET must not be negative")
+    if limit is not None and limit < 0:
         raise PgError("2201W", "LIMIT must not be negative")
+    if limit is None or ties is None:
+        first = offset or 0
+        return list(islice(found, first, None if limit is None else first + limit))
+    rows = list(found)[offset or 0 :]
     end = limit
     if ties and 0 < limit < len(rows):
         while end < len(rows) and same_keys(ties, rows[limit - 1], rows[end]):
@@ -195,11 +203,45 @@ def compile_set_operation(query: Query, part: SetOperation | RangeRef, evaluator
     if isinstance(part, RangeRef):
         nested = query.rtable[part.varno - 1].subquery
         assert nested is not None
-        run = compile_query(nested, evaluator.context, ctes)
+        run = compile_query(nested, evaluator.context, ctes, evaluator)
         return lambda env: run(Env([], env))
-    left = compile_set_operation(query, part.left, evaluator, ctes)
-    right = compile_set_operation(query, part.right, evaluator, ctes)
+    left, right = (
+        _as_types(compile_set_operation(query, side, evaluator, ctes), _types(query, side), part, evaluator)
+        for side in (part.left, part.right)
+    )
     return lambda env: _combined(part, left(env), right(env))
+
+
+def _types(query: Query, part: SetOperation | RangeRef) -> list[int]:
+    if isinstance(part, SetOperation):
+        return [c.type for c in part.columns]
+    nested = query.rtable[part.varno - 1].subquery
+    assert nested is not None
+    return [c.type for c in nested.columns]
+
+
+def _as_types(run: Run, types: list[int], operation: SetOperation, evaluator: Evaluator) -> Run:
+    """The rows of one side with the types of the operation's columns: an integer beside a numeric becomes one."""
+    scope = Scope(evaluator.context.session)
+    casts: dict[int, Callable[[Env], Any]] = {}
+    for number, (given, column) in enumerate(zip(types, operation.columns, strict=False)):
+        if given != column.type:
+            slot = Slot(given, number=number)
+            form = CoercionForm.IMPLICIT_CAST
+            cast = coerce_to_target(scope, slot, given, column.type, column.typmod, CastContext.IMPLICIT, form, -1)
+            if cast is not None and cast is not slot:
+                casts[number] = evaluator.compile(cast)
+    if not casts:
+        return run
+
+    def converted(env: Env) -> list[Row]:
+        rows = []
+        for row in run(env):
+            here = Env([], env.outer, row)
+            rows.append(tuple([casts[i](here) if i in casts else value for i, value in enumerate(row)]))
+        return rows
+
+    return converted
 
 
 def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:

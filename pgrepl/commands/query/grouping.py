@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, sort
-from pgrepl.errors import unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
 from pgrepl.expr.values import hashable, order_key
-from pgrepl.expr.walk import query_exprs, rewrite, walk, walk_deep
+from pgrepl.expr.walk import query_exprs, rewrite, walk_deep
 
 
 class Grouping:
@@ -24,10 +24,9 @@ class Grouping:
         for expr in query_exprs(self.query):
             for node, level in walk_deep(expr):
                 if isinstance(node, tree.Aggref) and node.levelsup == level:
-                    if level:
-                        raise unsupported("an aggregate function of an outer query", location=node.location)
-                    if node not in found:
-                        found.append(node)
+                    own = at_home(node, level)
+                    if own not in found:
+                        found.append(own)
         self.aggregates = found
         self._grouping_functions: list[tuple[int, ...]] = []
         by_resno = {t.resno: t.expr for t in self.query.targets}
@@ -40,6 +39,10 @@ class Grouping:
         self._key_values = [self.evaluator.compile(expr) for _, expr in self.keys]
         self._accumulators = [_Aggregate(a, self.evaluator) for a in found]
         self._presort = self._common_order()
+
+    def number_of(self, node: tree.Aggref, level: int) -> int:
+        """The slot of an aggregate as a query `level` below names it."""
+        return self.aggregates.index(at_home(node, level))
 
     def _common_order(self) -> list[Key]:
         """The first ORDER BY among the aggregates: all of them see the rows in it (make_pathkeys_for_groupagg)."""
@@ -58,7 +61,7 @@ class Grouping:
 
         def slot(node: Expr) -> Expr | None:
             if isinstance(node, tree.Aggref) and node.levelsup == 0:
-                return _slot(node, self.aggregates.index(node))
+                return _slot(node, self.number_of(node, 0))
             if isinstance(node, tree.GroupingFunc):
                 return _slot(node, count + len(self.keys) + self._grouping_number(node))
             if not self.plain:
@@ -99,11 +102,36 @@ class Grouping:
             groups[()] = (nothing, [None] * len(self.keys), [a.start() for a in self._accumulators])
         made = []
         for env, values, states in groups.values():
-            computed = [a.finish(state) for a, state in zip(self._accumulators, states, strict=True)]
+            computed = [a.finish(state, env) for a, state in zip(self._accumulators, states, strict=True)]
             computed += values
             computed += [_grouping_bits(refs, members) for refs in self._grouping_functions]
-            made.append(Env(env.rows, env.outer, computed))
+            made.append(Env(env.rows if self.plain else self._without(env.rows, used), env.outer, computed))
         return made
+
+    def _without(self, rows: list[Any], used: list[bool]) -> list[Any]:
+        """Columns that this grouping set does not group by are NULL, for subqueries too."""
+        rows = list(rows)
+        for use, (_, key) in zip(used, self.keys, strict=True):
+            if not use and isinstance(key, tree.Var) and key.attnum > 0 and rows[key.varno] is not None:
+                row = list(rows[key.varno])
+                row[key.attnum - 1] = None
+                rows[key.varno] = tuple(row)
+        return rows
+
+
+def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
+    """The aggregate of a query as seen from that query itself, `level` queries above the place where it stands."""
+    if not level:
+        return node
+
+    def up(expr: Expr) -> Expr | None:
+        if isinstance(expr, (tree.Var, tree.Aggref)) and expr is not node:
+            return replace(expr, levelsup=expr.levelsup - level)
+        return None
+
+    raised = rewrite(node, up)
+    assert isinstance(raised, tree.Aggref)
+    return replace(raised, levelsup=0)
 
 
 def _grouping_bits(refs: tuple[int, ...], members: set[int]) -> int:
@@ -137,11 +165,11 @@ class _Aggregate:
             return
         values = tuple([arg(env) for arg in self.args])
         if self.gathers:
-            state.append((values, tuple([key(env) for key, _ in self.order]), env))
+            state.append((values, tuple([key(env) for key, _ in self.order])))
         else:
             state.add(*values)
 
-    def finish(self, state: Any) -> Any:
+    def finish(self, state: Any, env: Env) -> Any:
         if not self.gathers:
             return state.result()
         members = state
@@ -159,10 +187,10 @@ class _Aggregate:
             if not self.order:
                 members = _in_value_order(members, [a.type for a in self.aggref.args])
         if self.aggref.kind != "n":
-            direct = [value(members[0][2]) for value in self.direct] if members else []
+            direct = [value(env) for value in self.direct]
             return evaluate.ordered_set(self.aggref, direct, [m[0] for m in members])
         accumulator = self.new()
-        for values, _, _ in members:
+        for values, _ in members:
             accumulator.add(*values)
         return accumulator.result()
 
@@ -185,5 +213,5 @@ def uses_groups(query: Query) -> bool:
         query.group
         or query.grouping_sets is not None
         or query.having is not None
-        or any(isinstance(n, tree.Aggref) and n.levelsup == 0 for t in query.targets for n in walk(t.expr))
+        or any(isinstance(n, tree.Aggref) and n.levelsup == up for t in query.targets for n, up in walk_deep(t.expr))
     )

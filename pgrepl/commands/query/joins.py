@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
+from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
 from pgrepl.expr.values import hashable
@@ -80,6 +81,9 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan)
     if item.kind is JoinType.RIGHT:
         left, right = right, left
     tests = conjuncts(evaluator.flat(item.quals))
+    if item.kind is JoinType.FULL and any(map(relations_of, tests)):
+        if not any(_equality(test, left.relations, right.relations) for test in tests):
+            raise PgError("0A000", "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions")
     return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
 
 

@@ -1,63 +1,191 @@
-"""WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new."""
+"""WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new.
+
+Rows come as they are asked for: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add columns
+(as rewriteSearchAndCycle does): the second term gives, beside its own row, those columns of the row it came from.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.query.env import Env, Evaluator
-from pgrepl.errors import unsupported
-from pgrepl.expr.context import Context
-from pgrepl.expr.tree import Cte, SetOperation
+from pgrepl.commands.query.env import Env, Evaluator, sees_outside
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
 from pgrepl.expr.values import hashable
+from pgrepl.types import oids
+from pgrepl.types.arrays import array_of
+from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.execute import Ctes, Row, Run
+    from pgrepl.commands.query.execute import Ctes, Row
 
 
-def compile_recursive(cte: Cte, context: Context, ctes: Ctes) -> Run:
+class Growing:
+    """Rows that are computed once, when somebody comes to them, and seen by everybody."""
+
+    def __init__(self, source: Iterator[Row]) -> None:
+        self._source = source
+        self._known: list[Row] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        position = 0
+        while True:
+            if position == len(self._known):
+                row = next(self._source, None)
+                if row is None:
+                    return
+                self._known.append(row)
+            yield self._known[position]
+            position += 1
+
+
+def compile_recursive(cte: Cte, context: Any, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
     from pgrepl.commands.query.execute import compile_query, compile_set_operation
 
     operation = cte.query.set_operation
     if not isinstance(operation, SetOperation):
-        return compile_query(cte.query, context, ctes)
-    if cte.search is not None or cte.cycle is not None:
-        raise unsupported("SEARCH or CYCLE of a recursive query")
-    working: list[list[Row]] = [[]]
+        return compile_query(cte.query, context, ctes, parent)
+    query, extra = cte.query, _Extra(cte)
+    if extra.width:
+        query = _with_origin(cte, operation, extra.width)
+    working: list[Iterable[Row]] = [[]]
     ctes.runs[cte.name] = lambda env: working[-1]
-    evaluator = Evaluator(context, cte.query, lambda nested: compile_query(nested, context, ctes))
-    inner = _child(ctes)
-    first = compile_set_operation(cte.query, operation.left, evaluator, inner)
-    again = compile_set_operation(cte.query, operation.right, evaluator, inner)
-    known: list[list[Row]] = []
+    inner = type(ctes)(ctes)  # the recursive query is itself a query: its terms see the WITH list one level up
+    evaluator = Evaluator(context, query, lambda nested: compile_query(nested, context, inner, evaluator), parent)
+    first = compile_set_operation(query, operation.left, evaluator, inner)
+    again = compile_set_operation(query, operation.right, evaluator, inner)
+    begin, go_on, open_end = extra.columns(evaluator)
 
-    def run(env: Env) -> list[Row]:
-        if known:
-            return known[0]
+    def rows(env: Env) -> Iterator[Row]:
         seen: set[Any] = set()
 
-        def fresh(rows: list[Row]) -> list[Row]:
-            if operation.all:
-                return rows
-            new = []
+        def fresh(rows: Iterable[Row]) -> Iterator[Row]:
             for row in rows:
-                key = tuple([hashable(v) for v in row])
-                if key not in seen:
+                key = None if operation.all else tuple([hashable(v) for v in row])
+                if key is None:
+                    yield row
+                elif key not in seen:
                     seen.add(key)
-                    new.append(row)
-            return new
+                    yield row
 
-        found = fresh(first(env))
-        working[-1] = found
-        result = list(found)
-        while working[-1]:
-            working[-1] = fresh(again(env))
-            result += working[-1]
-        known.append(result)
-        return result
+        found = list(fresh(begin(row, env) for row in first(env)))
+        while found:
+            yield from found
+            working[-1] = [row for row in found if open_end(row, env)]
+            found = list(fresh(go_on(row, env) for row in again(env)))
+
+    if sees_outside(cte.query):
+        return rows
+    known: list[Growing] = []
+
+    def run(env: Env) -> Iterable[Row]:
+        if not known:
+            known.append(Growing(rows(env)))
+        return known[0]
 
     return run
 
 
-def _child(ctes: Ctes) -> Ctes:
-    """The recursive query is itself a query: its terms see the WITH list one level up."""
-    return type(ctes)(ctes)
+def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:
+    """The recursive query, its second term with the added columns of the row it came from behind its own."""
+    assert isinstance(operation.right, RangeRef)
+    entries = list(cte.query.rtable)
+    entry = entries[operation.right.varno - 1]
+    term = entry.subquery
+    assert term is not None
+    found = [
+        (varno, own)
+        for varno, own in enumerate(term.rtable, 1)
+        if own.kind is RteKind.CTE and own.self_reference and own.cte == cte.name and own.cte_levelsup == 2
+    ]
+    if not found:
+        raise PgError(
+            "0A000",
+            f'with a SEARCH or CYCLE clause, the recursive reference to WITH query "{cte.name}" must be at the top '
+            "level of its right-hand SELECT",
+        )
+    varno, own = found[0]
+    names = len(own.columns) - width
+    added = [
+        Target(
+            tree.Var(c.type, typmod=c.typmod, collation=c.collation, varno=varno, attnum=names + n + 1),
+            c.name,
+            len(term.targets) + n + 1,
+        )
+        for n, c in enumerate(own.columns[names:])
+    ]
+    entries[operation.right.varno - 1] = replace(entry, subquery=replace(term, targets=(*term.targets, *added)))
+    return replace(cte.query, rtable=tuple(entries))
+
+
+@dataclass
+class _Extra:
+    """The columns of SEARCH and CYCLE, in PostgreSQL's order: sequence, mark, path."""
+
+    cte: Cte
+
+    @property
+    def width(self) -> int:
+        return (self.cte.search is not None) + 2 * (self.cte.cycle is not None)
+
+    def _record(self, names: tuple[str, ...], *before: int) -> Callable[[Row], Record]:
+        operation = self.cte.query.set_operation
+        assert isinstance(operation, SetOperation)
+        places = [self.cte.columns.index(name) for name in names]
+        types = [*([oids.INT8] * len(before)), *(operation.columns[place].type for place in places)]
+        return lambda row: Record([*before, *(row[place] for place in places)], types)
+
+    def columns(self, evaluator: Evaluator) -> tuple[_Step, _Step, Callable[[Row, Env], bool]]:
+        """What the first term's rows become, what the second term's, and whether the search goes on from a row."""
+        search, cycle = self.cte.search, self.cte.cycle
+        width = self.width
+        if not width:
+            return _unchanged, _unchanged, lambda row, env: True
+        searched = self._record(search.columns) if search is not None else None
+        cycled = self._record(cycle.columns) if cycle is not None else None
+        value = evaluator.compile_optional(cycle.mark_value if cycle is not None else None)
+        default = evaluator.compile_optional(cycle.mark_default if cycle is not None else None)
+
+        def sequence(row: Row, last: Any) -> list[Any]:
+            if search is None or searched is None:
+                return []
+            if search.breadth_first:
+                return [self._record(search.columns, 0 if last is None else last[0] + 1)(row)]
+            return [_appended(last, searched(row))]
+
+        def begin(row: Row, env: Env) -> Row:
+            marks = [] if cycled is None else [default(env), _appended(None, cycled(row))]
+            return (*row, *sequence(row, None), *marks)
+
+        def go_on(row: Row, env: Env) -> Row:
+            row, last = row[:-width], row[-width:]
+            marks = []
+            if cycled is not None:
+                here, path = cycled(row), last[-1]
+                known = any(_same(here, item) for item in path.items)
+                marks = [value(env) if known else default(env), _appended(path, here)]
+            return (*row, *sequence(row, last[0]), *marks)
+
+        def open_end(row: Row, env: Env) -> bool:
+            return cycled is None or hashable(row[-2]) != hashable(value(env))
+
+        return begin, go_on, open_end
+
+
+_Step = Callable[["Row", Env], "Row"]
+
+
+def _unchanged(row: Row, env: Env) -> Row:
+    return row
+
+
+def _appended(array: Any, item: Record) -> Any:
+    return array_of(oids.RECORD, [*(array.items if array is not None else ()), item])
+
+
+def _same(one: Record, other: Record) -> bool:
+    """`=` of records: equal fields, NULL like any value."""
+    return bool(hashable(one) == hashable(other))

@@ -57,6 +57,10 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
     known = system.by_oid(entry.relid)
     if found.kind == "S":
         return lambda env: _state(session, found.oid)
+    if known is None and found.kind == "S":
+        from pgrepl.commands.system.functions import sequences
+
+        return lambda env: sequences.rows_of(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)

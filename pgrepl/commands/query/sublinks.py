@@ -27,10 +27,14 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
         element = kind.elem if kind is not None else 0
         return lambda env: array_of(element, [row[0] for row in rows(env)])
     assert link.test is not None
+    is_comparison = link.kind is SubLinkType.ROWCOMPARE
     test = evaluator.compile(_with_slots(link.test))
     any_row = link.kind is SubLinkType.ANY
 
-    def compare(env: Env) -> bool | None:
+    def compare(env: Env) -> Any:
+        if is_comparison:
+            found = _single(rows(env), whole=True)
+            return None if found is None else test(Env(env.rows, env.outer, (*env.computed, *reversed(found))))
         unknown = False
         for row in rows(env):
             answer: bool | None = test(Env(env.rows, env.outer, (*env.computed, *reversed(row))))
@@ -54,10 +58,12 @@ def _with_slots(test: Expr) -> Expr:
     return rewrite(test, slot)
 
 
-def _single(rows: list[tuple[Any, ...]]) -> Any:
+def _single(rows: list[tuple[Any, ...]], *, whole: bool = False) -> Any:
     if len(rows) > 1:
         raise PgError("21000", "more than one row returned by a subquery used as an expression")
-    return rows[0][0] if rows else None
+    if not rows:
+        return None
+    return rows[0] if whole else rows[0][0]
 
 
 def _remembered(run: Any) -> Any:

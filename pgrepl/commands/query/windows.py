@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pgrepl.commands.query import in_range
 from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.errors import PgError, unsupported
@@ -158,24 +159,22 @@ class _Calls:
         return self.last[self.groups[group]] if is_end else self.groups[group]
 
     def _range_bound(self, position: int, bound: str, by: Any, *, is_end: bool) -> int:
-        """Rows whose key is within the offset of this row's key: keys that add and compare as numbers do."""
+        """Rows whose key is within the offset of this row's key."""
         key = self.order[0]
         here = key.value(self.rows[position])
         if here is None:
             return self.last[position] if is_end else self.first[position]
-        if (not isinstance(here, (int, float)) and type(here).__name__ != "Decimal") or not isinstance(by, type(here)):
-            raise unsupported("RANGE with offset PRECEDING/FOLLOWING for this type")
-        if by < 0:
-            raise PgError("22013", "invalid preceding or following size in window function")
         down = (bound == "PRECEDING") is not key.downwards
-        limit = here - by if down else here + by
+        limit, order = in_range.edge(key.type, here, by, down=down, context=self.context)
         inside = []
         for index, env in enumerate(self.rows):
             value = key.value(env)
             if value is None:
                 continue
-            before = value <= limit if (is_end is not key.downwards) else value >= limit
-            if before:
+            if limit is not None:
+                value = order(value)
+                within = value <= limit if is_end is not key.downwards else value >= limit
+            if limit is None or within:
                 inside.append(index)
         if not inside:
             return -1 if is_end else len(self.rows)

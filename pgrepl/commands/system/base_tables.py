@@ -145,6 +145,25 @@ def _types(session: Session) -> Iterator[Values]:
             "typmodout": _proc_oid(t.modout), "typanalyze": _proc_oid(t.analyze),
             "typsubscript": _proc_oid(t.subscript),
         }  # fmt: skip
+    yield from _row_types(session)
+
+
+def _row_types(session: Session) -> Iterator[Values]:
+    """Each table and view has a type of its rows, which goes by its name."""
+    functions = {
+        "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
+    }  # fmt: skip
+    support = {column: _proc_oid(name) for column, name in functions.items()}
+    for row in store.rows(session, tables.pg_class, datid=session.database.oid):
+        if row.reltype:
+            yield {
+                **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
+                "typowner": row.relowner, "typlen": -1, "typbyval": False, "typtype": "c", "typcategory": "C",
+                "typispreferred": False, "typisdefined": True, "typdelim": ",", "typrelid": row.oid, "typelem": 0,
+                "typarray": 0, "typalign": "d", "typstorage": "x", "typnotnull": False, "typbasetype": 0,
+                "typtypmod": -1, "typndims": 0, "typcollation": 0, "typmodin": 0, "typmodout": 0, "typanalyze": 0,
+                "typsubscript": 0,
+            }  # fmt: skip
 
 
 def _namespace(schema: str) -> int:
@@ -228,6 +247,11 @@ def _descriptions(session: Session) -> Iterator[Values]:
         yield row._asdict()
 
 
+def _indexes(session: Session) -> Iterator[Values]:
+    for row in _of_relations(tables.pg_index, "indrelid", indcheckxmin=False)(session):
+        yield {**row, "indcollation": row["indcollation"][: row["indnkeyatts"]]}
+
+
 def _inherits(session: Session) -> Iterable[Values]:
     return _of_relations(tables.pg_inherits, "inhrelid")(session)
 
@@ -243,7 +267,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_attribute": _attributes,
     "pg_attrdef": _of_relations(tables.pg_attrdef, "adrelid"),
     "pg_constraint": stored(tables.pg_constraint, contypid=0),
-    "pg_index": _of_relations(tables.pg_index, "indrelid", indcheckxmin=False),
+    "pg_index": _indexes,
     "pg_inherits": _inherits,
     "pg_partitioned_table": _of_relations(tables.pg_partitioned_table, "partrelid"),
     "pg_rewrite": _of_relations(

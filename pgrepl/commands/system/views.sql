@@ -99,7 +99,8 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        NULL::name AS self_referencing_column_name, NULL::varchar AS reference_generation,
        NULL::name AS user_defined_type_catalog, NULL::name AS user_defined_type_schema,
        NULL::name AS user_defined_type_name,
-       CASE WHEN c.relkind IN ('r', 'p') THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO'::varchar AS is_typed,
+       CASE WHEN c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_relation_is_updatable(c.oid, false) & 8 = 8
+            THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO'::varchar AS is_typed,
        NULL::varchar AS commit_action
 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
 WHERE c.relkind IN ('r', 'v', 'f', 'p')
@@ -112,7 +113,9 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN pg_get_viewdef(c.oid) END AS view_definition,
        CASE WHEN 'check_option=cascaded' = ANY (c.reloptions) THEN 'CASCADED'
             WHEN 'check_option=local' = ANY (c.reloptions) THEN 'LOCAL' ELSE 'NONE' END AS check_option,
-       'NO'::varchar AS is_updatable, 'NO'::varchar AS is_insertable_into, 'NO'::varchar AS is_trigger_updatable,
+       CASE WHEN pg_relation_is_updatable(c.oid, false) & 20 = 20 THEN 'YES' ELSE 'NO' END AS is_updatable,
+       CASE WHEN pg_relation_is_updatable(c.oid, false) & 8 = 8 THEN 'YES' ELSE 'NO' END AS is_insertable_into,
+       'NO'::varchar AS is_trigger_updatable,
        'NO'::varchar AS is_trigger_deletable, 'NO'::varchar AS is_trigger_insertable_into
 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
 WHERE c.relkind = 'v' AND (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT'))
@@ -154,7 +157,8 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        s.seqmin::text AS identity_minimum, CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS identity_cycle,
        CASE WHEN a.attgenerated <> '' THEN 'ALWAYS' ELSE 'NEVER' END AS is_generated,
        CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid) END AS generation_expression,
-       CASE WHEN c.relkind IN ('r', 'p') THEN 'YES' ELSE 'NO' END AS is_updatable
+       CASE WHEN c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_column_is_updatable(c.oid, a.attnum, false)
+            THEN 'YES' ELSE 'NO' END AS is_updatable
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
      JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace tn ON tn.oid = t.typnamespace
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum

@@ -5,7 +5,7 @@ Each module registers implementations with `expr.functions.implements`, under th
 
 from pgrepl.expr.functions import add_family
 
-FAMILIES = ("definitions", "names", "privileges", "state", "structure")
+FAMILIES = ("definitions", "names", "privileges", "sequences", "state", "structure")
 
 for _name in FAMILIES:
     add_family(f"{__name__}.{_name}")

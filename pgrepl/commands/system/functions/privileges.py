@@ -5,6 +5,7 @@ The text of privileges is a list: true if the role has any of them, `WITH GRANT 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -215,23 +216,41 @@ def _is_row_security_active(session: Session, found: Relation) -> bool:
 # --- access lists ---------------------------------------------------------------------------------------------------
 
 
-@implements("aclexplode")
-def aclexplode(items: Any) -> list[tuple[int, int, str, bool]]:
+@implements("aclexplode", context=True)
+def aclexplode(call: Call, items: Any) -> list[tuple[int, int, str, bool]]:
     exploded = []
-    for item in acl.parse_acl(list(items.items)) or ():
+    for item in acl.parse_acl([_with_oids(call.session, text) for text in items.items]) or ():
         for name in acl.NAMES:
             if item.privileges & BIT[name]:
                 exploded.append((item.grantor, item.grantee, name, bool(item.options & BIT[name])))
     return exploded
 
 
+_ACL_ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([^/]*)/(.*)', re.DOTALL)
+
+
+def _with_oids(session: Session, text: str) -> str:
+    """An access list's item has role names in it; what is stored has OIDs."""
+    parts = _ACL_ITEM.fullmatch(text)
+    if parts is None:
+        raise PgError("22P02", f'invalid input syntax for type aclitem: "{text}"')
+
+    def oid(name: str) -> str:
+        plain = name[1:-1].replace('""', '"') if name.startswith('"') else name
+        return plain if not plain or plain.isdecimal() else str(role_by_name(session, plain).oid)
+
+    return f"{oid(parts[1])}={parts[2]}/{oid(parts[3])}"
+
+
 _DEFAULTS = {"r": Kind.TABLE, "s": Kind.SEQUENCE, "n": Kind.SCHEMA, "d": Kind.DATABASE, "c": Kind.COLUMN}
 
 
-@implements("acldefault_sql")
-def acldefault(kind: str, owner: int) -> Any:
+@implements("acldefault_sql", context=True)
+def acldefault(call: Call, kind: str, owner: int) -> Any:
     from pgrepl.types.arrays import array_of
 
     if kind not in _DEFAULTS:
         raise PgError("XX000", f"unrecognized object type abbreviation: {kind}")
-    return array_of(oids.ACLITEM, acl.store_acl(acl.default_acl(_DEFAULTS[kind], owner)))
+    return array_of(
+        oids.ACLITEM, [acl.item_text(call.session, item) for item in acl.default_acl(_DEFAULTS[kind], owner)]
+    )

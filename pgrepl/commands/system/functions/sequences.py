@@ -1,0 +1,112 @@
+"""nextval, currval, setval, lastval.
+
+Unlike PostgreSQL's, a sequence is moved by the transaction that asks it: ROLLBACK takes its values back, and another
+writer waits. CACHE keeps nothing ahead. What currval and lastval know lives as long as the session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, update
+from pgrepl.catalog.tables import pg_sequence
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implements
+
+
+@dataclass
+class _Used:
+    """What this session got: the last value of each sequence, and which came last."""
+
+    values: dict[int, int] = field(default_factory=dict)
+    last: int | None = None
+
+
+_sessions: WeakKeyDictionary[Session, _Used] = WeakKeyDictionary()
+
+
+def _used(session: Session) -> _Used:
+    return _sessions.setdefault(session, _Used())
+
+
+_KINDS = {
+    "r": "tables", "p": "partitioned tables", "v": "views", "m": "materialized views", "i": "indexes",
+    "I": "partitioned indexes", "t": "TOAST tables", "c": "composite types", "f": "foreign tables",
+}  # fmt: skip
+
+
+def _sequence(session: Session, oid: int, *privileges: str) -> tuple[Relation, Any]:
+    found = relation_or_none(session, oid)
+    if found is None:
+        raise PgError("XX000", f"could not open relation with OID {oid}")
+    if found.kind != "S":
+        detail = f"This operation is not supported for {_KINDS[found.kind]}."
+        raise PgError("42809", f'cannot open relation "{found.name}"', detail=detail)
+    masks = [acl.mask_of(privilege) for privilege in privileges]
+    if not any(acl.relation_mask(session, found, session.role, mask) == mask for mask in masks):
+        raise PgError("42501", f"permission denied for sequence {found.name}")
+    return found, one(session, pg_sequence, seqrelid=oid)
+
+
+@implements("nextval_oid", context=True)
+def nextval(call: Call, oid: int) -> int:
+    session = call.session
+    found, row = _sequence(session, oid, "USAGE", "UPDATE")
+    value: int = row.seqstart if row.last_value is None else row.last_value
+    if row.is_called:
+        value += row.seqincrement
+        up = row.seqincrement > 0
+        if value > row.seqmax if up else value < row.seqmin:
+            if not row.seqcycle:
+                edge, limit = ("maximum", row.seqmax) if up else ("minimum", row.seqmin)
+                raise PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
+            value = row.seqmin if up else row.seqmax
+    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=True)
+    used = _used(session)
+    used.values[oid], used.last = value, oid
+    return value
+
+
+@implements("currval_oid", context=True)
+def currval(call: Call, oid: int) -> int:
+    found, _ = _sequence(call.session, oid, "SELECT", "USAGE")
+    value = _used(call.session).values.get(oid)
+    if value is None:
+        raise PgError("55000", f'currval of sequence "{found.name}" is not yet defined in this session')
+    return value
+
+
+@implements("lastval", context=True)
+def lastval(call: Call) -> int:
+    used = _used(call.session)
+    if used.last is None or relation_or_none(call.session, used.last) is None:
+        raise PgError("55000", "lastval is not yet defined in this session")
+    _sequence(call.session, used.last, "SELECT", "USAGE")
+    return used.values[used.last]
+
+
+@implements("setval_oid", "setval3_oid", context=True)
+def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
+    session = call.session
+    found, row = _sequence(session, oid, "UPDATE")
+    if not row.seqmin <= value <= row.seqmax:
+        bounds = f"({row.seqmin}..{row.seqmax})"
+        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
+    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    if is_called:
+        _used(session).values[oid] = value
+    return value
+
+
+def rows_of(session: Session, oid: int) -> list[tuple[Any, ...]]:
+    """A sequence read as a relation: one row."""
+    row = one(session, pg_sequence, seqrelid=oid)
+    assert row is not None
+    last = row.seqstart if row.last_value is None else row.last_value
+    return [(last, 0, bool(row.is_called))]
