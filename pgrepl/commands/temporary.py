@@ -26,11 +26,13 @@ _sessions = itertools.count(1)
 def require_temporary_schema(session: Session) -> int:
     """The session's schema for temporary relations, made if need be (InitTempTableNamespace)."""
     existing = temporary_schema(session)
-    if existing:
-        return existing
     database = current_database(session)
     if not has_privilege(session, Kind.DATABASE, database, "TEMPORARY", session.role):
+        if existing:
+            raise PgError("42501", f"permission denied for schema {session.temporary_name}")
         raise PgError("42501", f'permission denied to create temporary tables in database "{database.datname}"')
+    if existing:
+        return existing
     if session.settings.get("transaction_read_only") == "on":
         raise PgError("25006", "cannot create temporary tables in a read-only transaction")
     first = not session.temporary_name

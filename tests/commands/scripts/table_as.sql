@@ -1,0 +1,34 @@
+CREATE TABLE ctas AS SELECT 1 AS a, 'x'::varchar(5) AS b, now() AS c, NULL AS d, 1.5::numeric(4,2) AS e WHERE false;
+\d ctas
+CREATE TABLE ctas AS SELECT 1;
+CREATE TABLE IF NOT EXISTS ctas AS SELECT nosuch;
+CREATE TABLE IF NOT EXISTS ctas AS SELECT 1;
+CREATE TABLE no_data (x, y) WITH (fillfactor = 60) ON COMMIT PRESERVE ROWS AS SELECT 1, 2, 3 WITH NO DATA;
+CREATE TABLE no_data (x, y) WITH (fillfactor = 60) AS SELECT 1, 2, 3 WITH NO DATA;
+\d+ no_data
+CREATE TABLE bad (x, y) AS SELECT 1 WITH NO DATA;
+CREATE TABLE bad AS SELECT 1 AS a, 2 AS a WITH NO DATA;
+CREATE TABLE bad (x, x) AS SELECT 1, 2 WITH NO DATA;
+CREATE TABLE bad AS SELECT 1 AS ctid WITH NO DATA;
+CREATE TABLE bad AS SELECT nosuch;
+CREATE TABLE bad AS SELECT * FROM nosuch;
+CREATE TABLE bad AS SELECT ROW(1, 2) AS r WITH NO DATA;
+CREATE TABLE nosuch.bad AS SELECT 1;
+CREATE TABLE bad WITH (nosuch = 1) AS SELECT 1;
+CREATE TABLE bad USING nosuch AS SELECT 1;
+CREATE TABLE bad TABLESPACE nosuch AS SELECT 1;
+CREATE UNLOGGED TABLE quick AS SELECT 1 AS a WITH NO DATA;
+CREATE TEMP TABLE brief AS SELECT 1 AS a WITH NO DATA;
+SELECT relname, relpersistence FROM pg_class WHERE relname IN ('quick', 'brief') ORDER BY 1;
+CREATE TABLE from_catalog AS SELECT relname, relkind, relacl FROM pg_class WHERE false;
+\d from_catalog
+CREATE TABLE from_values (n) AS VALUES (1), (2) WITH NO DATA;
+\d from_values
+SELECT 1 AS a, 'x' AS b INTO into_table WHERE false;
+\d into_table
+SELECT 1 AS a INTO into_table;
+SELECT 1 AS a INTO TEMP into_temp WHERE false;
+SELECT 1 AS a UNION SELECT 2 INTO nosuch;
+SELECT (SELECT 1 INTO x);
+SELECT * FROM (SELECT 1 AS a INTO x) y;
+CREATE VIEW v AS SELECT 1 AS a INTO x;

@@ -1,0 +1,34 @@
+create table t (a int primary key, b text) tablespace pg_default;
+create table t2 (a int) tablespace pg_global;
+create table t2 (a int) tablespace nope;
+create table t2 (a int primary key using index tablespace nope);
+create table t2 (a int unique using index tablespace pg_default);
+create table p (a int) partition by range (a) tablespace pg_default;
+create table p (a int) partition by range (a);
+create index on t (b) tablespace nope;
+create index on t (b) tablespace pg_default;
+create index on p (a) tablespace pg_default;
+alter table t set tablespace nope;
+alter table t set tablespace pg_default;
+alter table t set tablespace pg_global;
+alter table t set tablespace pg_default, set tablespace pg_default;
+alter table p set tablespace pg_default;
+alter index t_pkey set tablespace pg_default;
+alter table t set access method heap;
+alter table t set access method default;
+alter table t set access method btree;
+alter table t set access method nope;
+alter table p set access method heap;
+\d+ p
+create table p1 partition of p for values from (0) to (1);
+\d+ p1
+alter table p set access method default;
+alter table p set access method heap, set access method default;
+create table u (a int) using btree;
+create table u (a int) using heap2;
+create table u (a int) using heap;
+create view v as select 1;
+alter view v set tablespace pg_default;
+alter table v set access method heap;
+create table p2 (a int) partition by list (a) using heap;
+create sequence s using heap;
