@@ -6,10 +6,12 @@ cursor position where PostgreSQL gives them. A `Notice` has the same fields and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from pgrepl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """The fields of one message, as PostgreSQL's protocol names them."""
 

@@ -7,12 +7,12 @@ unit.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 Value: TypeAlias = bool | int | float | str
 
@@ -51,7 +51,7 @@ TIME = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, 
 BASE = {"B": 1.0, "kB": 1024.0, "8kB": 8192.0, "MB": 1024.0**2, **TIME}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """One parameter; the fields are pg_settings' columns."""
 

@@ -7,7 +7,6 @@ With it a partitioned table is published as itself, without it as its leaves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -30,7 +30,7 @@ class Part(Enum):
     ALL = "itself and all below it"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublishedTable:
     """A table as one publication publishes it: the numbers of its published columns, its row filter as stored."""
 

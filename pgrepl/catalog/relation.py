@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pgrepl.catalog import system, tables
@@ -11,6 +10,7 @@ from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, FIRST
 from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
 from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.expr import RangeVar
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attribute:
     """A column (pg_attribute)."""
 
@@ -44,7 +44,7 @@ class Attribute:
     missing: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relation:
     """A row of pg_class with its columns. `attributes` has dropped columns too: number n is at position n - 1."""
 

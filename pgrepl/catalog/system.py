@@ -7,17 +7,17 @@ modules that register are named below and are imported when somebody first asks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SystemColumn:
     name: str
     type: int
@@ -26,7 +26,7 @@ class SystemColumn:
     collation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SystemRelation:
     """A relation of pg_catalog or information_schema; a row has a Python value for each column."""
 

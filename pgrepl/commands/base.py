@@ -12,7 +12,6 @@ Families load when the first of their statements comes. They register with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pgrepl.catalog import classes
 from pgrepl.catalog.classes import ObjectAddress
 from pgrepl.errors import PgError, unsupported
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResultColumn:
     name: str
     type: int
     typmod: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """What a statement answers: its command tag, and rows as text (None is NULL) if it has any."""
 

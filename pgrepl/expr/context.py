@@ -4,9 +4,9 @@ itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgrepl.frozen import frozen
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Context:
         return current_usecs(self.style)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One place where a function is called: what its implementation may need beyond the values."""
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes import (
+from pgrepl.sql.nodes.kinds import (
     BoolOp,
     BoolTestType,
     CoercionForm,

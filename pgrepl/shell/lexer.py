@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.literals import CONTINUATION
 from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
 
@@ -139,7 +140,7 @@ class _Source:
     at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LexerState:
     r"""What an inactive branch of `\if` must not change."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgrepl.frozen import frozen
 from pgrepl.shell.table import PrintOptions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One horizontal line: the line itself and where it meets vertical ones."""
 
@@ -17,7 +16,7 @@ class Rule:
     right: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineStyle:
     name: str
     top: Rule

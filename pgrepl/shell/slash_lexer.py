@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from pgrepl.frozen import frozen
 from pgrepl.shell.lexer import Lexer
 from pgrepl.types.letters import LETTER_OR_DIGIT
 
@@ -35,7 +36,7 @@ class Argument(Enum):
     WHOLE_LINE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     text: str
     quote: str  # the last kind of quote met: ', ", `, : or nothing

@@ -3,9 +3,9 @@ r"""What is printed and how: a table of text, and the options that `\pset` sets.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from pgrepl.frozen import frozen
 from pgrepl.shell.width import printable
 
 Format = Literal["aligned", "asciidoc", "csv", "html", "latex", "latex-longtable", "troff-ms", "unaligned", "wrapped"]
@@ -17,7 +17,7 @@ HeaderWidth = Literal["full", "column", "page"] | int
 RIGHT_ALIGNED = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrintOptions:
     r"""One field for each `\pset` name, and what printing a result in several portions needs."""
 
@@ -56,7 +56,7 @@ class PrintOptions:
         return "\0" if self.recordsep_zero else self.recordsep
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """Headers, rows of cells, one 'l' or 'r' a column; footers None means psql's "(n rows)"."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from pgrepl.frozen import frozen
 from pgrepl.types.letters import LETTER_OR_DIGIT
 
 _NAME = re.compile(LETTER_OR_DIGIT + "+")
@@ -45,7 +45,7 @@ def parse_integer(value: str) -> int | None:
     return number if -(2**31) <= number < 2**31 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """What a variable may hold. `default` is for unsetting it; check says what is wrong, None if nothing is."""
 

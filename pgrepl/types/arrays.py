@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 MAX_DIMENSIONS = 6
 MAX_ITEMS = 134217727
 _SPACE = " \t\n\r\v\f"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PgArray:
     """items are in row-major order; an empty array has no dimensions."""
 

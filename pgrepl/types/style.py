@@ -5,9 +5,11 @@ Values whose text depends on the catalog (`regclass` …) ask `lookup`; 'now' an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Protocol
+
+from pgrepl.frozen import frozen
 
 
 class Lookup(Protocol):
@@ -20,7 +22,7 @@ class Lookup(Protocol):
         """How the object is printed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextStyle:
     datestyle: str = "ISO, MDY"
     timezone: str = "GMT"

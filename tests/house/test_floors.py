@@ -21,7 +21,7 @@ FLOORS = {
     "sql": 1,
     "types": 0,
     "errors": -1,
-    "frozen": -1,
+    "frozen": -2,
     "__init__": -2,
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import Kind, check_privilege
@@ -31,12 +31,13 @@ from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.partition import partition_key
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.frozen import frozen
 from pgrepl.types.builtin import AccessMethod
 
 MAX_INDEX_COLUMNS = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where an index comes from: by itself, or as the part of a partitioned table's index."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pgrepl.catalog.indexes import index_row, indexes
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
@@ -12,10 +10,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
+from pgrepl.frozen import frozen
 from pgrepl.types.builtin import opclass_by_oid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexInfo:
     oid: int
     table: int

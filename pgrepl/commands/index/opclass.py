@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from pgrepl.catalog.namespace import explicit_schema
@@ -10,6 +9,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.expr.opclasses import default_opclass
+from pgrepl.frozen import frozen
 from pgrepl.types.builtin import (
     AccessMethod,
     OpClass,
@@ -19,7 +19,7 @@ from pgrepl.types.builtin import (
 from pgrepl.types.names import format_type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Abilities:
     """What an access method can do, as its IndexAmRoutine says."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgrepl.expr.tree import Expr as TypedExpr
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DefElem, Expr, NullsOrder, SortDir
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexKey:
     """A column by name, or an expression: as it was written (expr) or already understood (typed)."""
 
@@ -25,7 +26,7 @@ class IndexKey:
     nulls: NullsOrder = NullsOrder.DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSpec:
     name: str | None
     keys: tuple[IndexKey, ...]

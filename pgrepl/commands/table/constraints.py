@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
@@ -24,10 +23,11 @@ from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import walk
+from pgrepl.frozen import frozen
 from pgrepl.sql import nodes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """A CHECK constraint, understood."""
 
@@ -39,7 +39,7 @@ class Check:
     no_inherit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForeignKey:
     """The part of a foreign key's row that CHECK and index constraints do not have."""
 

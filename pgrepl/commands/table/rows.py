@@ -9,7 +9,6 @@ everything holds. The keeper raises the error PostgreSQL raises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pgrepl.catalog.relation import Relation
@@ -17,23 +16,24 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import unsupported
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.tree import Expr
+from pgrepl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotNull:
     """No row has NULL in any column that is marked NOT NULL: `column "a" of relation "t" contains null values`."""
 
     table: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckHolds:
     table: int
     name: str
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeysExist:
     """Every row of the table references a row of the other: a foreign key, by its row in pg_constraint."""
 
@@ -41,7 +41,7 @@ class KeysExist:
     constraint: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unique:
     """No two rows agree in a unique index: `could not create unique index "i"`."""
 
@@ -49,7 +49,7 @@ class Unique:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InPartition:
     """Every row of the table is one its bound lets in:
     `partition constraint of relation "p" is violated by some row`."""
@@ -59,7 +59,7 @@ class InPartition:
     bound: PartitionBound
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DefaultPartition:
     """No row of the default partition belongs into the new one: `updated partition constraint for default partition "d"
     would be violated by some row`."""
@@ -69,7 +69,7 @@ class DefaultPartition:
     bound: PartitionBound
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotReferenced:
     """No row of a partition that is to be detached is referenced by a foreign key."""
 
@@ -80,7 +80,7 @@ class NotReferenced:
 Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultPartition | NotReferenced
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewValue:
     """A column of existing rows gets another value: a new column its default, one of changed type the converted one."""
 

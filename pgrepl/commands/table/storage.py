@@ -6,10 +6,10 @@ pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pgrepl.commands.options import get_boolean, get_string
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DefElem
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
@@ -20,7 +20,7 @@ INT_MAX = 2**31 - 1
 DBL_MAX = 1.7976931348623157e308
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     name: str
     kinds: tuple[str, ...]

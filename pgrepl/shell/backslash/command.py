@@ -6,9 +6,9 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgrepl.frozen import frozen
 from pgrepl.shell.lexer import Lexer, QueryBuffer
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
@@ -68,7 +68,7 @@ class Command:
 Run = Callable[[Command], "Outcome | bool"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     run: Run
     rest: Argument | None  # how an inactive branch must skip its argument, if not word by word

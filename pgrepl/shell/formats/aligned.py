@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgrepl.frozen import frozen
 from pgrepl.shell.linestyle import LineStyle, Rule, line_style
 from pgrepl.shell.table import PrintOptions, Table
 from pgrepl.shell.width import display_lines, take_columns
@@ -11,7 +10,7 @@ from pgrepl.shell.width import display_lines, take_columns
 Lines = list[tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """The table cut into lines, and how wide each column is to be."""
 

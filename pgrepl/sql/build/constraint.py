@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Names
 from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, RangeVar
@@ -12,7 +13,7 @@ from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, RangeVar
 Attributes = frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collation:
     """COLLATE among the constraints of a column."""
 
@@ -235,13 +236,13 @@ def table_foreign_key(
 # ------------------------------------------------------------------------------------------------ foreign keys
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KeyAction:
     action: str = "a"
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KeyActions:
     update: _KeyAction = _KeyAction()
     delete: _KeyAction = _KeyAction()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Names
 from pgrepl.sql.nodes import DefElem, Expr, IndexElem, IndexStmt, NullsOrder, RangeVar, SortDir
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Options:
     """What stands behind an element."""
 

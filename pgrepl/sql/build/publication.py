@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Indirection, qualified_relation
 from pgrepl.sql.nodes import (
@@ -24,7 +25,7 @@ _SCHEMA = PublicationObjKind.TABLES_IN_SCHEMA
 _CURRENT_SCHEMA = PublicationObjKind.TABLES_IN_CUR_SCHEMA
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Object:
     """An object as it was written. kind None: it continues the one before it.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import AtCurrentToken, build
 from pgrepl.sql.build.constraint import Attributes, refuse
 from pgrepl.sql.build.names import Names
@@ -13,7 +14,7 @@ from pgrepl.sql.nodes import Expr, TypeName, UnsupportedStmt
 # ------------------------------------------------------------------------------------------------ signatures
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Argument:
     mode: str  # in, out, inout, variadic
     type_name: TypeName  # without its place, so that two can be compared

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
 from pgrepl.sql.nodes import (
     AlterDatabaseStmt,
@@ -21,7 +22,7 @@ from pgrepl.sql.nodes import (
 # ------------------------------------------------------------------------------------------------ schemas
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Elements:
     statements: tuple[Statement, ...] = ()
     location: int = -1  # of the first

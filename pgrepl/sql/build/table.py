@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
 from pgrepl.sql.build.constraint import Collation
 from pgrepl.sql.build.names import Names
@@ -34,7 +35,7 @@ _LIKE_OPTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tail:
     access_method: str | None
     options: tuple[DefElem, ...]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgrepl.sql.nodes.dml import *  # noqa: F403
     from pgrepl.sql.nodes.expr import *  # noqa: F403
+    from pgrepl.sql.nodes.kinds import *  # noqa: F403
     from pgrepl.sql.nodes.publication import *  # noqa: F403
     from pgrepl.sql.nodes.role import *  # noqa: F403
     from pgrepl.sql.nodes.select import *  # noqa: F403
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.table import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = ("expr", "select", "utility", "publication", "subscription", "role", "dml", "table")
+_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table")
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
+from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestType, SubLinkType
 
 if TYPE_CHECKING:
     from pgrepl.sql.nodes.select import SelectStmt, SortBy, WindowDef
@@ -128,12 +129,6 @@ class AExpr(Expr):
     location: int = -1
 
 
-class BoolOp(Enum):
-    AND = "and"
-    OR = "or"
-    NOT = "not"
-
-
 @frozen
 class BoolExpr(Expr):
     """AND and OR lists are flattened as makeAndExpr and makeOrExpr do."""
@@ -157,25 +152,11 @@ class CollateClause(Expr):
     location: int = -1
 
 
-class NullTestType(Enum):
-    IS_NULL = "is_null"
-    IS_NOT_NULL = "is_not_null"
-
-
 @frozen
 class NullTest(Expr):
     arg: Expr
     kind: NullTestType
     location: int = -1
-
-
-class BoolTestType(Enum):
-    IS_TRUE = "IS TRUE"
-    IS_NOT_TRUE = "IS NOT TRUE"
-    IS_FALSE = "IS FALSE"
-    IS_NOT_FALSE = "IS NOT FALSE"
-    IS_UNKNOWN = "IS UNKNOWN"
-    IS_NOT_UNKNOWN = "IS NOT UNKNOWN"
 
 
 @frozen
@@ -192,13 +173,6 @@ class NamedArg(Expr):
     name: str
     arg: Expr
     location: int = -1
-
-
-class CoercionForm(Enum):
-    EXPLICIT_CALL = "call"
-    EXPLICIT_CAST = "explicit"
-    IMPLICIT_CAST = "implicit"
-    SQL_SYNTAX = "sql"  # EXTRACT(… FROM …), OVERLAY, TRIM …: print as it was written
 
 
 @frozen
@@ -277,15 +251,6 @@ class AIndices(Expr):
 class AIndirection(Expr):
     arg: Expr
     indirection: tuple[str | AStar | AIndices, ...]
-
-
-class SubLinkType(Enum):
-    EXISTS = "exists"
-    ALL = "all"
-    ANY = "any"
-    EXPR = "expr"
-    ARRAY = "array"
-    ROWCOMPARE = "rowcompare"  # (a, b) < (SELECT …); never in the text, analysis finds it
 
 
 @frozen

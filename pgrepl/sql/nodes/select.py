@@ -6,6 +6,7 @@ from enum import Enum
 
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
+from pgrepl.sql.nodes.kinds import GroupingKind, JoinType, SetOp
 
 
 class SortDir(Enum):
@@ -99,14 +100,6 @@ class RangeTableSample(Node):
     location: int = -1
 
 
-class JoinType(Enum):
-    INNER = "inner"
-    LEFT = "left"
-    FULL = "full"
-    RIGHT = "right"
-    CROSS = "cross"
-
-
 @frozen
 class JoinExpr(Node):
     kind: JoinType
@@ -168,13 +161,6 @@ class WithClause(Node):
     location: int = -1
 
 
-class GroupingKind(Enum):
-    EMPTY = "empty"
-    ROLLUP = "rollup"
-    CUBE = "cube"
-    SETS = "sets"
-
-
 @frozen
 class GroupingSet(Expr):
     kind: GroupingKind
@@ -187,12 +173,6 @@ class LockingClause(Node):
     strength: str  # UPDATE, NO KEY UPDATE, SHARE, KEY SHARE
     relations: tuple[RangeVar, ...] = ()
     wait: str | None = None  # NOWAIT, SKIP LOCKED
-
-
-class SetOp(Enum):
-    UNION = "union"
-    INTERSECT = "intersect"
-    EXCEPT = "except"
 
 
 @frozen
