@@ -287,6 +287,8 @@ class _Iso:
         if found is None or found[0][0] == "+":
             raise bad_format()
         value = float(found[0])
+        if value in (float("inf"), float("-inf")):
+            raise bad_format()
         if abs(value) > 1.0e15:
             raise field_overflow()
         self.start, self.at = self.at, found.end()

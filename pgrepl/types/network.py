@@ -134,6 +134,7 @@ def network_key(value: str) -> tuple[int, int, int, int]:
 
 
 # Separators between the bytes, and how many digits a byte may have; as macaddr_in tries them.
+_SPACES = " \t\n\r\v\f"
 _MAC_FORMS = (
     (":::::", 0),
     ("-----", 0),
@@ -170,34 +171,33 @@ def _scan_mac(text: str, separators: str, width: int) -> list[int] | None:
             if text[at : at + 1] != separator:
                 return None
             at += 1
-    return None if text[at:].strip(" \t\n\r\v\f") else found
+    return None if text[at:].strip(_SPACES) else found
 
 
 def read_macaddr8(text: str) -> str:
-    """As macaddr8_in does: bytes of two digits, one separator throughout; six bytes get FF:FE in the middle."""
-    trimmed = text.strip(" \t\n\r\v\f")
+    """As macaddr8_in does: bytes of two digits, one separator throughout; six bytes get FF:FE in the middle.
+
+    A lone character at the end is overlooked.
+    """
+    rest = text.lstrip(_SPACES)
     found: list[int] = []
-    separator = ""
-    at = 0
-    while at < len(trimmed) and len(found) < 8:
-        pair = trimmed[at : at + 2]
-        if not re.fullmatch("[0-9a-fA-F]{2}", pair):
+    separators = set()
+    while len(rest.encode()) > 1:
+        pair, separator = rest[:2], rest[2:3]
+        if len(found) == 8 or not re.fullmatch("[0-9a-fA-F]{2}", pair):
             raise invalid_text("macaddr8", text)
         found.append(int(pair, 16))
-        at += 2
-        char = trimmed[at : at + 1]
-        if char in (":", "-", ".") and char:
-            if separator not in ("", char):
+        rest = rest[2:]
+        if separator in (":", "-", ".") and separator:
+            separators.add(separator)
+            rest = rest[1:]
+        if len(found) in (6, 8) and rest[:1] in tuple(_SPACES):
+            rest = rest.lstrip(_SPACES)
+            if rest:
                 raise invalid_text("macaddr8", text)
-            separator = char
-            at += 1
-            if len(found) == 8 or at == len(trimmed):
-                raise invalid_text("macaddr8", text)
-    if at < len(trimmed):
-        raise invalid_text("macaddr8", text)
     if len(found) == 6:
         found[3:3] = [0xFF, 0xFE]
-    if len(found) != 8:
+    if len(found) != 8 or len(separators) > 1:
         raise invalid_text("macaddr8", text)
     return ":".join(f"{byte:02x}" for byte in found)
 

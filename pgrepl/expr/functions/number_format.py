@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,7 +13,7 @@ from pgrepl.expr.functions.casts import numeric_int4
 from pgrepl.expr.functions.numeric import numeric_mul, numeric_round
 from pgrepl.expr.functions.numeric_powers import numeric_power
 from pgrepl.expr.functions.templates import Node, ordinal_suffix, parse_template
-from pgrepl.types.numeric import write_numeric
+from pgrepl.types.numeric import EXACT, write_numeric
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class _Writer:
         self.sign = sign
         self.at = 0  # in the number
         self.current = 0  # pattern of a digit, from 0
-        self.digits_written = False
+        self.digit_written = False
         self.out: list[str] = []
         if p.zero_start:
             p.zero_start -= 1
@@ -203,12 +204,13 @@ class _Writer:
     def digit(self, word: str) -> None:
         p = self.p
         self.write_sign()
+        self.digit_written = False
         if self.current < self.spaces and (p.zero_start > self.current or not p.zero):
             if not p.fill:
                 self.out.append(" ")
         elif self.current < self.spaces:
             self.out.append("0")
-            self.digits_written = True
+            self.digit_written = True
         else:
             self.take(word)
         end = self.count + (1 if self.spaces else 0) + (1 if p.decimal else 0)
@@ -235,14 +237,14 @@ class _Writer:
                 self.out.append("0")
         else:
             self.out.append(self.char())
-            self.digits_written = True
+            self.digit_written = True
         if self.char():
             self.at += 1
 
     def other(self, node: Node) -> None:
         word, fill = node.word.upper(), self.p.fill
         if word in (",", "G"):
-            if self.digits_written:
+            if self.digit_written:
                 self.out.append(",")
             elif not fill:
                 self.out.append(" ")
@@ -298,14 +300,23 @@ def _scientific_unknown(p: Picture) -> str:
     return " " + "#" * p.pre + "." + "#" * (p.post + 4)
 
 
-@implements("int4_to_char", "int8_to_char")
-def integer_to_char(value: int, template: str) -> str:
+@implements("int4_to_char")
+def int4_to_char(value: int, template: str) -> str:
+    return _integer_to_char(value, template, _scientific_float)
+
+
+@implements("int8_to_char")
+def int8_to_char(value: int, template: str) -> str:
+    return _integer_to_char(value, template, lambda value, p: _scientific(Decimal(value), p))
+
+
+def _integer_to_char(value: int, template: str, scientific: Callable[[int, Picture], str]) -> str:
     nodes = parse_template(template, numbers=True)
     p = picture_of(nodes)
     if p.roman:
         return _roman(value, nodes, p)
     if p.scientific:
-        return _scientific(Decimal(value), p)
+        return scientific(value, p)
     if p.shifted:
         value *= 10**p.multi
         p.pre += p.multi
@@ -314,12 +325,14 @@ def integer_to_char(value: int, template: str) -> str:
 
 
 def _scientific(value: Decimal, p: Picture) -> str:
-    from decimal import ROUND_HALF_UP, Context
-
-    digits = Context(prec=p.post + 1, rounding=ROUND_HALF_UP).plus(value) if value else Decimal(0)
-    exponent = digits.adjusted() if value else 0
-    mantissa = f"{abs(digits).scaleb(-exponent):.{p.post}f}"
+    """The exponent is that of the number before it is rounded: 9.9 is 10e+00."""
+    exponent = value.adjusted() if value else 0
+    mantissa = write_numeric(numeric_round(abs(value).scaleb(-exponent, EXACT), p.post))
     return f"{'-' if value < 0 else ' '}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def _scientific_float(value: float, p: Picture) -> str:
+    return f"{value: .{p.post}e}"
 
 
 @implements("numeric_to_char")
@@ -344,7 +357,7 @@ def _float_to_char(value: float, template: str, digits: int) -> str:
     if p.scientific:
         if not math.isfinite(value):
             return _scientific_unknown(p)
-        return f"{value:+.{p.post}e}".replace("+", " ", 1) if value >= 0 else f"{value:.{p.post}e}"
+        return _scientific_float(value, p)
     if p.shifted:
         value *= 10.0**p.multi
         p.pre += p.multi

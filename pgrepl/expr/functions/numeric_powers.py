@@ -117,10 +117,13 @@ def numeric_ln(value: Decimal) -> Decimal:
 def numeric_log(base: Decimal, value: Decimal) -> Decimal:
     if base.is_nan() or value.is_nan():
         return NAN
-    if sign_of(base) < 0 or sign_of(value) < 0:
+    if either_special(base, value) and min(sign_of(base), sign_of(value)) < 0:
         raise PgError("2201E", "cannot take logarithm of a negative number")
-    if not base or not value:
-        raise PgError("2201E", "cannot take logarithm of zero")
+    for operand in (base, value):
+        if sign_of(operand) < 0:
+            raise PgError("2201E", "cannot take logarithm of a negative number")
+        if not operand:
+            raise PgError("2201E", "cannot take logarithm of zero")
     if base.is_infinite():
         return NAN if value.is_infinite() else ZERO
     if value.is_infinite():
