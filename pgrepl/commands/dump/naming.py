@@ -35,8 +35,10 @@ def comment(session: Session, words: str, classid: int, oid: int, column: int = 
         yield f"COMMENT ON {words} IS {quote_literal(row.description)};"
 
 
-def privileges(session: Session, words: str, kind: Kind, owned_by: int, stored: Any) -> Iterator[str]:
-    """From the default list to the one that is stored."""
+def privileges(
+    session: Session, words: str, kind: Kind, owned_by: int, stored: Any, column: str | None = None
+) -> Iterator[str]:
+    """From the default list to the one that is stored; of a whole object or one of its columns."""
     if stored is None:
         return
     usual = {(item.grantee, item.grantor): item for item in default_acl(kind, owned_by)}
@@ -51,6 +53,7 @@ def privileges(session: Session, words: str, kind: Kind, owned_by: int, stored: 
         plain = item.privileges & ~item.options
         for mask, option in ((plain, ""), (item.options, " WITH GRANT OPTION")):
             if mask:
-                granted = ",".join(NAMES[i] for i in range(len(LETTERS)) if mask & 1 << i)
+                of_column = "" if column is None else f"({column})"
+                granted = ",".join(NAMES[i] + of_column for i in range(len(LETTERS)) if mask & 1 << i)
                 by = "" if item.grantor == owned_by else f" GRANTED BY {role(session, item.grantor)}"
                 yield f"GRANT {granted} ON {words} TO {role(session, item.grantee)}{option}{by};"

@@ -32,8 +32,8 @@ from pgrepl.commands.definitions import (
     view_definition,
 )
 from pgrepl.commands.dump import naming
-from pgrepl.commands.dump.sequence import create_sequence, identity, sequence_owner
-from pgrepl.commands.dump.table import create_table
+from pgrepl.commands.dump.sequence import create_sequence, identity, is_owned, sequence_owner
+from pgrepl.commands.dump.table import column_settings, create_table
 from pgrepl.sql.quote import quote_identifier
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
@@ -113,6 +113,7 @@ def _create(session: Session, found: Relation) -> Iterator[str]:
         yield f"CREATE VIEW {naming.qualified(found)}{options} AS\n{view_definition(session, found.oid)}"
     else:
         yield create_table(session, found)
+        yield from column_settings(found)
         yield from identity(session, found)
 
 
@@ -156,8 +157,9 @@ def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
 
 def _about(session: Session, found: Relation) -> Iterator[str]:
     name, word = naming.qualified(found), WORDS[found.kind]
-    yield naming.owner(session, f"{word} {name}", found.owner)
-    if found.replident in ("f", "n"):
+    if not (found.kind == "S" and is_owned(session, found)):  # it goes to a new owner with its table
+        yield naming.owner(session, f"{word} {name}", found.owner)
+    if found.kind in "rp" and found.replident in ("f", "n"):
         yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY {'FULL' if found.replident == 'f' else 'NOTHING'};"
     if found.row_security:
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;"
@@ -170,3 +172,6 @@ def _about(session: Session, found: Relation) -> Iterator[str]:
         )
     words = f"SEQUENCE {name}" if found.kind == "S" else f"TABLE {name}"
     yield from naming.privileges(session, words, KINDS[found.kind], found.owner, found.acl)
+    for column in found.columns:
+        name = quote_identifier(column.name)
+        yield from naming.privileges(session, words, Kind.COLUMN, found.owner, column.acl, name)

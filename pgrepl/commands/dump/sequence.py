@@ -51,6 +51,10 @@ def sequence_owner(session: Session, sequence: Relation) -> Iterator[str]:
         yield f"ALTER SEQUENCE {naming.qualified(sequence)} OWNED BY {naming.qualified(table)}.{column};"
 
 
+def is_owned(session: Session, sequence: Relation) -> bool:
+    return one(session, pg_depend, classid=PG_CLASS, objid=sequence.oid, refclassid=PG_CLASS, deptype="a") is not None
+
+
 def identity(session: Session, table: Relation) -> Iterator[str]:
     for column in table.columns:
         if not column.identity:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
@@ -34,6 +36,23 @@ def create_table(session: Session, table: Relation) -> str:
     if table.options:
         text += f"\nWITH ({options_text(table.options)})"
     return text + ";"
+
+
+_STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "m": "MAIN", "x": "EXTENDED"}
+_COMPRESSION = {"p": "pglz", "l": "lz4"}
+
+
+def column_settings(table: Relation) -> Iterator[str]:
+    """What CREATE TABLE has not said of columns: statistics, storage, compression."""
+    for column in table.columns:
+        kind = type_by_oid(column.type)
+        prefix = f"ALTER TABLE ONLY {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} SET"
+        if column.stattarget is not None and column.stattarget >= 0:
+            yield f"{prefix} STATISTICS {column.stattarget};"
+        if kind is not None and column.storage != kind.storage:
+            yield f"{prefix} STORAGE {_STORAGE[column.storage]};"
+        if column.compression:
+            yield f"{prefix} COMPRESSION {_COMPRESSION[column.compression]};"
 
 
 def _parents(session: Session, table: Relation) -> str:
