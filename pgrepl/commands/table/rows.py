@@ -82,7 +82,8 @@ Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultP
 
 @frozen
 class NewValue:
-    """A column of existing rows gets another value: a new column its default, one of changed type the converted one."""
+    """A column of existing rows gets another value: a new column its default, one of changed type the converted one.
+    The expression is over the row as it was."""
 
     table: int
     attnum: int
