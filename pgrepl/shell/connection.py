@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.errors import PgError, Report
-from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import Catalog
@@ -174,10 +173,6 @@ class Connection:
         """A simple query: the results of its statements, one after the other; PgError where one fails."""
         from pgrepl.commands.run import run
 
-        invalid = invalid_utf8(text)
-        if invalid is not None:
-            self.session.transaction.fail_statement()
-            raise invalid
         try:
             yield from run(self.session, text)
         except PgError:

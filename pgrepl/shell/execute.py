@@ -384,7 +384,7 @@ class _Run:
         shell = self.shell
         try:
             with interrupt.cancels_query():
-                columns = describe(self.connection.session, self.query)
+                columns = describe(self.connection.session, self._described())
         except PgError as error:
             self._fail(error)
             return False
@@ -397,6 +397,13 @@ class _Run:
         ok = shell.print_table(result_table(("Column", "Type"), (TEXT, TEXT), rows, shell.options))
         set_success_variables(shell, str(len(rows)))
         return ok
+
+    def _described(self) -> str:
+        if "$" not in self.query:
+            return self.query
+        from pgrepl.shell.extended import without_values
+
+        return without_values(self.query)
 
 
 def watch_query(shell: Shell, query: str, options: PrintOptions, stream: Stream | None, min_rows: int) -> int:

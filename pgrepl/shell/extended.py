@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
@@ -27,7 +28,7 @@ Place = tuple[int, int, int]  # a parameter's number, and where it begins and en
 def run_extended(connection: Connection, text: str, values: Sequence[str]) -> Iterator[Result]:
     """The result of the one statement; PgError if it fails."""
     places = _checked(connection, text, values)
-    bound, shifts = _bind(text, places, values)
+    bound, shifts = _bind(text, places, [quote_literal(value) for value in values])
     try:
         yield from connection.run(bound)
     except PgError as error:
@@ -51,13 +52,14 @@ def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[P
         transaction.fail_statement()
         raise PgError("42601", "cannot insert multiple commands into a prepared statement")
     takes_values = bool(statements) and isinstance(statements[0].stmt, _WITH_PARAMETERS)
-    places = (
-        [(int(token[1]), token[2], token[3]) for token in scan(text) if token[0] == "PARAM"] if takes_values else []
-    )
+    places = _places(text) if takes_values else []
     needed = max((number for number, _, _ in places), default=0)
-    if needed != len(values):
-        describe(connection.session, _bind(text, places, [""] * needed)[0])
+    unknown = set(range(1, needed + 1)) - {number for number, _, _ in places}
+    if needed != len(values) or unknown:
+        describe(connection.session, _bind(text, places, ["NULL"] * needed)[0])
         transaction.fail_statement()
+        if unknown:
+            raise PgError("42P18", f"could not determine data type of parameter ${min(unknown)}")
         raise PgError(
             "08P01",
             f'bind message supplies {len(values)} parameters, but prepared statement "" requires {needed}',
@@ -65,13 +67,27 @@ def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[P
     return places
 
 
-def _bind(text: str, places: Sequence[Place], values: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The text with the values in it, and how much longer it is from which place on."""
+def _places(text: str) -> list[Place]:
+    tokens = takewhile(lambda token: token[0] != "$END", scan(text))
+    return [(int(token[1]), token[2], token[3]) for token in tokens if token[0] == "PARAM"]
+
+
+def without_values(text: str) -> str:
+    """The query with NULL for its parameters: what it returns has the same columns."""
+    try:
+        places = _places(text)
+    except PgError:
+        return text  # whoever reads all of it will say what is wrong
+    return _bind(text, places, ["NULL"] * max((number for number, _, _ in places), default=0))[0]
+
+
+def _bind(text: str, places: Sequence[Place], constants: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The text with the constants in it, and how much longer it is from which place on."""
     out: list[str] = []
     shifts: list[tuple[int, int]] = []
     at = longer = 0
     for number, begin, end in places:
-        constant = quote_literal(values[number - 1])
+        constant = constants[number - 1]
         out += (text[at:begin], constant)
         at = end
         longer += len(constant) - (end - begin)
