@@ -17,9 +17,9 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
 from pgrepl.expr.values import hashable
-from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.walk import functions_used, walk_deep
 from pgrepl.sql.nodes import BoolOp, JoinType
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Plan:
     relations: frozenset[int]
     run: Callable[[Env], Iterable[Combination]]
     needs: frozenset[int] = frozenset()
+    stable: bool = False  # every run gives the same
 
 
 def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
@@ -105,7 +106,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Pl
             combination[varno] = row
             yield combination
 
-    return Plan(frozenset({varno}), run, needs)
+    return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION)
 
 
 def _equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -172,6 +173,11 @@ def _next(known: frozenset[int], remaining: list[Plan], waiting: list[Expr]) -> 
 def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
     if not tests:
         return plan
+    for test in tests if plan.stable else ():
+        sides = _lookup(test, plan.relations)
+        if sides is not None:
+            found = _looked_up(plan, *sides, evaluator)
+            return _filtered(found, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
     run = plan.run
 
@@ -182,6 +188,48 @@ def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
                 yield combination
 
     return Plan(plan.relations, filtered, plan.needs)
+
+
+def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
+    """(expression of these relations, expression of the surroundings or a constant) if the test says they are equal."""
+    if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or _is_volatile(test):
+        return None
+    operator = operator_by_oid(test.op)
+    if operator is None or operator.name != "=" or not operator.canhash:
+        return None
+    for own, other in (test.args, test.args[::-1]):
+        if relations_of(own) == relations and not relations_of(other):
+            return own, other
+    return None
+
+
+def _is_volatile(expr: Expr) -> bool:
+    for node, _ in walk_deep(expr):
+        if isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node)):
+            return True
+    return False
+
+
+def _volatility(oid: int) -> str:
+    proc = proc_by_oid(oid)
+    return "v" if proc is None else proc.volatile
+
+
+def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan:
+    """Rows by key, read once: a subquery that asks for one row at a time does not read the catalog each time."""
+    key_of, wanted = evaluator.compile(own), evaluator.compile(other)
+    tables: list[dict[Any, list[Combination]]] = []
+
+    def run(env: Env) -> Iterable[Combination]:
+        if not tables:
+            table: dict[Any, list[Combination]] = {}
+            for combination in plan.run(env):
+                table.setdefault(hashable(key_of(Env(combination, env.outer))), []).append(combination)
+            tables.append(table)
+        key = wanted(env)
+        return () if key is None else tables[0].get(hashable(key), ())
+
+    return Plan(plan.relations, run, plan.needs)
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:

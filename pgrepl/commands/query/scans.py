@@ -57,18 +57,26 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
     known = system.by_oid(entry.relid)
     if found.kind == "S":
         return lambda env: _state(session, found.oid)
-    if known is None and found.kind == "S":
-        from pgrepl.commands.system.functions import sequences
-
-        return lambda env: sequences.rows_of(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)
     if text is None:
-        return lambda env: known.rows(session)
+        return _read_once(lambda: list(known.rows(session)))
     from pgrepl.commands.query.run import run_system_view
 
-    return lambda env: run_system_view(session, text)
+    return _read_once(lambda: list(run_system_view(session, text)))
+
+
+def _read_once(read: Callable[[], list[tuple[Any, ...]]]) -> Rows:
+    """The catalog stands still while a statement looks at it."""
+    known: list[list[tuple[Any, ...]]] = []
+
+    def rows(env: Env) -> list[tuple[Any, ...]]:
+        if not known:
+            known.append(read())
+        return known[0]
+
+    return rows
 
 
 def _state(session: Session, sequence: int) -> list[tuple[Any, ...]]:
