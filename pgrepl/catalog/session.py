@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
 # client_min_messages from the chattiest; INFO is always sent
 _LOUDNESS = {
-    "DEBUG5": 0, "DEBUG4": 1, "DEBUG3": 2, "DEBUG2": 3, "DEBUG1": 4, "DEBUG": 4, "LOG": 5, "NOTICE": 6, "WARNING": 7,
-    "ERROR": 8,
+    "DEBUG5": 0, "DEBUG4": 1, "DEBUG3": 2, "DEBUG2": 3, "DEBUG1": 4, "DEBUG": 4, "LOG": 5, "INFO": 6, "NOTICE": 7,
+    "WARNING": 8, "ERROR": 9,
 }  # fmt: skip
 
 

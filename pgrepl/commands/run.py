@@ -27,6 +27,7 @@ from pgrepl.sql.nodes import (
 from pgrepl.sql.nodes.utility import TransactionKind
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
+from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -58,6 +59,10 @@ def run(session: Session, text: str) -> Iterator[Result]:
     """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted."""
     transaction = session.transaction
     session.query = text
+    invalid = invalid_utf8(text)
+    if invalid is not None:
+        _fail(session)
+        raise invalid
     try:
         statements = parse(text, session.report)
     except PgError:

@@ -172,6 +172,7 @@ def test_a_catalog_that_vanishes_below_its_session_is_an_error_not_a_traceback(p
     [
         ("mysql://u:secret@h/d", 'catalog "mysql://u:***@h/d": only SQLite and PostgreSQL can hold a catalog'),
         ("sqlite://", "a catalog in memory is not supported"),
+        (":memory:", "a catalog in memory is not supported"),
         ("nosuch://x", 'catalog "nosuch://x": only SQLite and PostgreSQL can hold a catalog'),
     ],
 )

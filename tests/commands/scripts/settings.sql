@@ -102,6 +102,7 @@ SET client_min_messages = 'debug';
 SHOW client_min_messages;
 SET client_min_messages = info;
 SHOW client_min_messages;
+DROP TABLE IF EXISTS nosuch;
 SET client_min_messages = 'NOTICE';
 SHOW client_min_messages;
 
