@@ -6,21 +6,21 @@ printed one behind: the next is awaited first, so that the notices on the way to
 
 from __future__ import annotations
 
-import math
-import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.shell import interrupt, output, streams
+from pgrepl.shell import interrupt
+from pgrepl.shell.autocommit import runs_outside_block
+from pgrepl.shell.copydata import count_copies, skip_copy_data
 from pgrepl.shell.input import standard_input
-from pgrepl.shell.lexer import Lexer, Stop
+from pgrepl.shell.portions import print_portions, table_of
 from pgrepl.shell.shell import NextQuery, Shell
 from pgrepl.shell.streams import Stream, open_output
-from pgrepl.shell.table import PrintOptions, Table, result_table
+from pgrepl.shell.table import PrintOptions, result_table
+from pgrepl.shell.timing import print_timing
 
 if TYPE_CHECKING:
     from pgrepl.commands.base import Result
@@ -180,7 +180,7 @@ class _Run:
         """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
         shell = self.shell
         if copies is None:
-            copies = _count_copies(shell, self.query)
+            copies = count_copies(shell, self.query)
         results = self._results()
         ok, stop_early = True, False
         current, failure = next(results)
@@ -273,36 +273,11 @@ class _Run:
 
     def _print(self, result: Result) -> bool:
         options = self.options or self.shell.options
-        return self.shell.print_table(_table(result, options), options, self._target())
+        return self.shell.print_table(table_of(result, options), options, self._target())
 
     def _print_portions(self, result: Result, size: int) -> bool:
-        """FETCH_COUNT: each portion is a table of its own width; the last one, without rows, is the footer."""
-        shell, target = self.shell, self._target()
-        options = replace(self.options or shell.options, start_table=True, stop_table=False, prior_records=0)
-        pager = None
-        if target.is_stdout:
-            target.flush()
-            pager = streams.pager(streams.MANY_LINES, options.pager, options.pager_min_lines)
-        stream: Stream = pager or target
-        set_success_variables(shell, str(len(result.rows)))
-        ok = True
-        for begin in range(0, len(result.rows) + size, size):
-            rows = result.rows[begin : begin + size]
-            options = replace(
-                options,
-                start_table=begin == 0,
-                stop_table=begin >= len(result.rows),
-                prior_records=min(begin, len(result.rows)),
-            )
-            if not rows and begin < len(result.rows):
-                continue
-            table = _table(replace(result, rows=rows), options)
-            output.print_table(table, options, stream, is_pager=pager is not None, log=shell.log_file)
-            stream.flush()
-            ok = ok and stream.error is None
-        if pager is not None:
-            pager.close()
-        return ok
+        set_success_variables(self.shell, str(len(result.rows)))
+        return print_portions(self.shell, result, self.options or self.shell.options, self._target(), size)
 
     def _print_tag(self, result: Result) -> None:
         shell = self.shell
@@ -416,89 +391,3 @@ def watch_query(shell: Shell, query: str, options: PrintOptions, stream: Stream 
     if shell.timing:
         print_timing(shell, run.elapsed)
     return status
-
-
-def _table(result: Result, options: PrintOptions) -> Table:
-    columns = result.columns or ()
-    return result_table([column.name for column in columns], [column.type for column in columns], result.rows, options)
-
-
-def _count_copies(shell: Shell, query: str) -> int:
-    """COPY … FROM STDIN in a query that no script's lexer has seen: -c, `\\gexec`, `\\g` after `\\e`."""
-    if "copy" not in query.lower():
-        return 0
-    lexer = Lexer(shell.lookup, shell.warning, shell.standard_strings)
-    lexer.begin(query)
-    stop, _ = lexer.scan()
-    while stop is Stop.SEMICOLON:
-        stop, _ = lexer.scan()
-    return lexer.count_copies() if stop is Stop.END_OF_LINE else 0
-
-
-def skip_copy_data(shell: Shell) -> None:
-    """The rows of a COPY that failed are not commands: read past them. A person is not asked for any."""
-    if shell.interactive or (shell.source is None and os.isatty(0)):
-        return
-    source = shell.source or standard_input()
-    while True:
-        line = source.read_line()
-        if line is None:
-            return
-        shell.line_number += 1
-        if line.rstrip("\r") == "\\.":
-            return
-
-
-# --- time ------------------------------------------------------------------------------------------------------------
-
-
-def print_timing(shell: Shell, milliseconds: float) -> None:
-    """`Time: 1.234 ms`, above a second also in larger units, as PrintTiming."""
-    shell.stdout.write(f"Time: {milliseconds:.3f} ms{_broken_down(milliseconds)}\n")
-
-
-def _broken_down(milliseconds: float) -> str:
-    if milliseconds < 1000.0:
-        return ""
-    seconds = milliseconds / 1000.0
-    minutes = math.floor(seconds / 60.0)
-    seconds -= 60.0 * minutes
-    if minutes < 60:
-        return f" ({minutes:02d}:{seconds:06.3f})"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f" ({hours:02d}:{minutes:02d}:{seconds:06.3f})"
-    days, hours = divmod(hours, 24)
-    return f" ({days} d {hours:02d}:{minutes:02d}:{seconds:06.3f})"
-
-
-# --- AUTOCOMMIT off --------------------------------------------------------------------------------------------------
-
-_FIRST_WORDS = re.compile(r"(?:\s+|--[^\n]*\n?|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
-_BLOCK_COMMANDS = frozenset({"abort", "begin", "start", "commit", "end", "rollback", "vacuum"})
-
-
-def runs_outside_block(query: str) -> bool:
-    """Whether a query must not get a BEGIN before it, judged by its first words as command_no_begin does."""
-    words: list[str] = []
-    at = 0
-    while len(words) < 4 and (found := _FIRST_WORDS.match(query, at)):
-        words.append(found[1].lower())
-        at = found.end()
-    first, rest = (words[0], words[1:]) if words else ("", [])
-    second = rest[0] if rest else ""
-    if first in _BLOCK_COMMANDS:
-        return True
-    if first == "prepare":
-        return second == "transaction"
-    if first == "cluster":
-        return not rest
-    if first == "create":
-        index = rest[1:] if second == "unique" else rest
-        return second in ("database", "tablespace") or index[:2] == ["index", "concurrently"]
-    if first == "alter":
-        return second == "system"
-    if first in ("drop", "reindex"):
-        concurrently = second in ("index", "table") and rest[1:2] == ["concurrently"]
-        return second in ("database", "system", "tablespace") or concurrently
-    return first == "discard" and second == "all"

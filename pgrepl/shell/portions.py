@@ -1,0 +1,40 @@
+"""Printing a result as a table, at once or, with FETCH_COUNT, in portions that each have their own column widths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.shell import streams
+from pgrepl.shell.output import print_table
+from pgrepl.shell.shell import Shell
+from pgrepl.shell.streams import Stream
+from pgrepl.shell.table import PrintOptions, Table, result_table
+
+if TYPE_CHECKING:
+    from pgrepl.commands.base import Result
+
+
+def table_of(result: Result, options: PrintOptions) -> Table:
+    columns = result.columns or ()
+    return result_table([column.name for column in columns], [column.type for column in columns], result.rows, options)
+
+
+def print_portions(shell: Shell, result: Result, options: PrintOptions, target: Stream, size: int) -> bool:
+    """So many rows at a time; after them, without rows, the footer. Any pager gets all of it."""
+    pager = None
+    if target.is_stdout:
+        target.flush()
+        pager = streams.pager(streams.MANY_LINES, options.pager, options.pager_min_lines)
+    stream: Stream = pager or target
+    count = len(result.rows)
+    ok = True
+    for begin in [*range(0, count, size), count]:
+        portion = replace(options, start_table=begin == 0, stop_table=begin == count, prior_records=begin)
+        table = table_of(replace(result, rows=result.rows[begin : begin + size]), portion)
+        print_table(table, portion, stream, is_pager=pager is not None, log=shell.log_file)
+        stream.flush()
+        ok = ok and stream.error is None
+    if pager is not None:
+        pager.close()
+    return ok

@@ -1,0 +1,62 @@
+r"""What -E shows for a describe command is a query that runs, and finds what the command shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.play import clean_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCHEMA = """\
+CREATE TABLE t1 (a int PRIMARY KEY, b text DEFAULT 'x');
+CREATE SCHEMA s;
+CREATE TABLE s.t2 (a int REFERENCES t1);
+CREATE VIEW v AS SELECT 1 AS one;
+CREATE ROLE bob;
+GRANT bob TO postgres;
+GRANT SELECT ON t1 TO bob;
+ALTER ROLE bob SET work_mem = '1MB';
+CREATE PUBLICATION p FOR TABLE t1 (a) WHERE (a > 1), s.t2;
+CREATE SUBSCRIPTION sub CONNECTION 'dbname=postgres' PUBLICATION p WITH (connect = false, slot_name = NONE);
+"""
+
+COMMANDS = {
+    r"\d t1": "a", r"\d s.*": "t2", r"\dt": "t1", r"\dt s.*": "t2", r"\di": "t1_pkey", r"\dv": "v",
+    r"\dRp": "p", r"\dRp+ p": "t1", r"\dRs": "sub", r"\dRs+ su?": "dbname=postgres", r"\l": "template1",
+    r"\dn": "public", r"\du": "bob", r"\drg": "bob", r"\drds": "work_mem=1MB", r"\dp": "t1",
+    r"\dconfig work_m*": "work_mem",
+}  # fmt: skip
+
+
+def pgrepl(folder: Path, text: str, *options: str) -> str:
+    command = [sys.executable, "-m", "pgrepl", "-X", *options]
+    environment = {**clean_environment(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, input=text, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert "ERROR" not in done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("questions")
+    pgrepl(folder, SCHEMA, "-q")
+    return folder
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_the_question_finds_what_the_command_shows(command: str, catalog: Path) -> None:
+    shown = pgrepl(catalog, command + "\n", "-E")
+    asked = shown.split("/******** QUERY *********/\n")[1].split("\n/************************/")[0]
+    assert COMMANDS[command] in pgrepl(catalog, asked + "\n", "-At", "-v", "ON_ERROR_STOP=1")
+
+
+def test_what_only_psql_describes_is_refused_by_name(catalog: Path) -> None:
+    command = [sys.executable, "-m", "pgrepl", "-X", "-c", r"\df"]
+    environment = {**clean_environment(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=catalog, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("\\df is not supported\n", 1)
