@@ -26,7 +26,7 @@ from pgrepl.expr.tree import (
     Var,
     WindowFunc,
 )
-from pgrepl.expr.walk import location_of, query_exprs, subqueries, walk, walk_deep
+from pgrepl.expr.walk import location_of, query_parts, walk, walk_deep
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import FuncCall, WindowDef
 from pgrepl.types import builtin, oids
@@ -157,10 +157,11 @@ class _Levels:
                 level = rte.cte_levelsup - depth
                 if _nearer(self.cte, level) != self.cte:
                     self.cte, self.cte_name = level, rte.name
-        for expr in query_exprs(query):
-            self.examine(expr, depth)
-        for inner in subqueries(query):
-            self.examine_query(inner, depth + 1)
+        for part in query_parts(query):
+            if isinstance(part, Query):
+                self.examine_query(part, depth + 1)
+            else:
+                self.examine(part, depth)
 
 
 def _nearer(known: int, level: int) -> int:

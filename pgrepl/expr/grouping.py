@@ -27,7 +27,7 @@ from pgrepl.expr.tree import (
     SubLink,
     Var,
 )
-from pgrepl.expr.walk import children, first_location, location_of, query_exprs, rewrite, subqueries
+from pgrepl.expr.walk import children, first_location, location_of, query_exprs, query_parts, rewrite
 from pgrepl.types import oids
 
 # primary keys of system tables where that is not oid
@@ -157,10 +157,11 @@ class _Checker:
             self.check_query(expr.query, level + 1, direct)
 
     def check_query(self, query: Query, level: int, direct: bool) -> None:
-        for expr in query_exprs(query):
-            self.check(expr, level, direct=direct)
-        for inner in subqueries(query):
-            self.check_query(inner, level + 1, direct)
+        for part in query_parts(query):
+            if isinstance(part, Query):
+                self.check_query(part, level + 1, direct)
+            else:
+                self.check(part, level, direct=direct)
 
     def check_var(self, var: Var, level: int, direct: bool) -> None:
         if var.levelsup != level:

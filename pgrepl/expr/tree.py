@@ -225,9 +225,9 @@ class ArrayExpr(Typed):
 
 @frozen
 class SubscriptingRef(Typed):
-    container: Expr | None = None
     upper: tuple[Expr | None, ...] = ()
     lower: tuple[Expr | None, ...] = ()
+    container: Expr | None = None
     is_slice: bool = False
 
 

@@ -142,24 +142,29 @@ def location_of(expr: Expr | None) -> int:
     return location
 
 
-def query_exprs(query: Query) -> Iterator[Expr]:
-    """The expressions of a query itself: not those of the subqueries in its range table and WITH list."""
+def query_parts(query: Query) -> Iterator[Expr | Query]:
+    """The expressions of a query and the queries one level down in its WITH list and range table, in the order
+    PostgreSQL's query_tree_walker sees them."""
     for target in query.targets:
         yield target.expr
     for item in query.from_:
         yield from _join_quals(item)
+    yield from (part for part in (query.where, query.having, query.offset, query.limit) if part is not None)
+    for window in query.windows:
+        yield from (offset for offset in (window.start_offset, window.end_offset) if offset is not None)
+    for cte in query.ctes:
+        yield cte.query
     for rte in query.rtable:
-        yield from rte.functions
-        for row in rte.values:
-            yield from row
-        yield from (var for var in rte.join_vars if var is not None)
         if rte.sample is not None:
             yield from rte.sample.args
             if rte.sample.repeatable is not None:
                 yield rte.sample.repeatable
-    for window in query.windows:
-        yield from (offset for offset in (window.start_offset, window.end_offset) if offset is not None)
-    yield from (part for part in (query.where, query.having, query.limit, query.offset) if part is not None)
+        if rte.subquery is not None:
+            yield rte.subquery
+        yield from (var for var in rte.join_vars if var is not None)
+        yield from rte.functions
+        for row in rte.values:
+            yield from row
 
 
 def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
@@ -170,27 +175,27 @@ def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
             yield item.quals
 
 
+def query_exprs(query: Query) -> Iterator[Expr]:
+    """The expressions of a query itself: not those of the subqueries in its range table and WITH list."""
+    return (part for part in query_parts(query) if isinstance(part, Expr))
+
+
 def subqueries(query: Query) -> Iterator[Query]:
-    """The queries one level down in the range table and the WITH list."""
-    for rte in query.rtable:
-        if rte.subquery is not None:
-            yield rte.subquery
-    for cte in query.ctes:
-        yield cte.query
+    """The queries one level down in the WITH list and the range table."""
+    return (part for part in query_parts(query) if isinstance(part, Query))
 
 
 def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
     """All expressions, also those of subqueries, with the number of query levels between the root and them."""
     if isinstance(root, Query):
-        for expr in query_exprs(root):
-            yield from walk_deep(expr, level)
-        for query in subqueries(root):
-            yield from walk_deep(query, level + 1)
+        for part in query_parts(root):
+            yield from walk_deep(part, level + 1 if isinstance(part, Query) else level)
         return
-    for node in walk(root):
-        yield node, level
-        if isinstance(node, tree.SubLink) and node.query is not None:
-            yield from walk_deep(node.query, level + 1)
+    yield root, level
+    for child in children(root):
+        yield from walk_deep(child, level)
+    if isinstance(root, tree.SubLink) and root.query is not None:
+        yield from walk_deep(root.query, level + 1)
 
 
 def has_vars(expr: Expr) -> bool:

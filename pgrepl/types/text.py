@@ -85,10 +85,14 @@ def reader(typoid: int) -> Reader:
         base = reader(row.basetype)
         return lambda text, typmod, style: base(text, row.typmod, style)
     if typoid == oids.RECORD:
-        raise PgError("0A000", "input of anonymous composite types is not implemented")
+        return _refuse_record
     if row is not None and row.typtype == "p":
         raise PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
     raise unsupported(f"type {format_type(typoid)}")
+
+
+def _refuse_record(text: str, typmod: int, style: TextStyle) -> Any:
+    raise PgError("0A000", "input of anonymous composite types is not implemented")
 
 
 @cache

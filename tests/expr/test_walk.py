@@ -16,18 +16,18 @@ def table(place: Place) -> Place:
     return place
 
 
-def test_children_come_in_the_order_they_were_written(table: Place) -> None:
+def test_children_come_in_the_order_of_postgresql(table: Place) -> None:
     expr = table.analyzed("CASE a WHEN 1 THEN b WHEN 2 THEN 'x' ELSE c[a]::text END")
     constants = [node.value for node in walk(expr) if isinstance(node, Const)]
     assert constants == [1, 2, "x"]
-    assert [node.attnum for node in walk(expr) if isinstance(node, Var)] == [1, 2, 3, 1]
+    assert [node.attnum for node in walk(expr) if isinstance(node, Var)] == [1, 2, 1, 3]  # subscripts come first
 
 
 def test_a_subquery_is_no_child(table: Place) -> None:
     expr = table.analyzed("a IN (SELECT o.a FROM t o WHERE o.b = t.b)")
     assert [node.attnum for node in walk(expr) if isinstance(node, Var)] == [1]
     deep = [(node.attnum, level, node.levelsup) for node, level in walk_deep(expr) if isinstance(node, Var)]
-    assert deep == [(1, 1, 0), (2, 1, 0), (2, 1, 1), (1, 0, 0)]
+    assert deep == [(1, 0, 0), (1, 1, 0), (2, 1, 0), (2, 1, 1)]
 
 
 @pytest.mark.parametrize(

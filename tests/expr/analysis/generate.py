@@ -43,7 +43,8 @@ FUNCTIONS = sorted(
         p.name
         for p in builtin.procs
         if p.kind == "f" and p.schema == "pg_catalog" and p.oid < 6000
-        and not p.name.startswith(("pg_", "lo_", "binary_", "unicode_", "icu_", "xmltext"))
+        and not p.name.startswith(("pg_", "lo_", "binary_", "brin_", "unicode_", "icu_", "xml"))
+        and p.name not in ("json_object", "timezone")
         and p.name.isidentifier() and all(_known(o.argtypes) for o in builtin.procs_by_name(p.name))
     }
 )  # fmt: skip
