@@ -1,9 +1,9 @@
 r"""`\d` and its family: what stands in the catalog, in psql's own tables.
 
 `run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one,
-`publications`, `subscriptions`, `roles`, `databases` (with schemas) and `privileges` the rest. They ask the catalog
-by its lookups, not by SQL text, so that a description costs what its answer costs, in a small catalog or a large
-one.
+`publications`, `subscriptions`, `roles`, `databases` (with schemas), `privileges` and `settings` the rest. They ask
+the catalog by its lookups, not by SQL text, so that a description costs what its answer costs, in a small catalog
+or a large one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,28 @@ if TYPE_CHECKING:
 
 RELATION_LETTERS = frozenset("tvmisE")
 
+# what psql also describes, of things that pgrepl has none of or only PostgreSQL's own
+_OF_PSQL = frozenset(
+    "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
+)
+
 
 def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     r"""Run `\d…`, `\l…` or `\z…`; `args` are its pattern arguments. None: there is no such command."""
     describe = _find(command)
     if describe is None:
-        return None
+        if command.replace("+", "").replace("S", "") not in _OF_PSQL:
+            return None
+        shell.error(f"\\{command} is not supported")
+        return False
     connection = shell.connection
     if connection is None:
         shell.error("You are currently not connected to a database.")
         return False
     pattern = args[0] if args else None
     second = args[1] if len(args) > 1 else None
+    if not _echo(shell, command, pattern):
+        return True
     from pgrepl.catalog.transaction import reading
 
     try:
@@ -38,6 +48,16 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     except PgError as error:
         shell.report(error.report, None)
         return False
+
+
+def _echo(shell: Shell, command: str, pattern: str | None) -> bool:
+    """Show the question if ECHO_HIDDEN wants it; False if it is not to be answered."""
+    if shell.variables.word("ECHO_HIDDEN") == "off":
+        return True
+    from pgrepl.shell.describe.questions import question
+
+    asked = question(command, pattern)
+    return asked is None or shell.echo_hidden(asked)
 
 
 Describe = Callable[["Shell", str | None, str | None], bool]
@@ -73,6 +93,10 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         from pgrepl.shell.describe.roles import list_roles
 
         return lambda shell, pattern, _: list_roles(shell, pattern, verbose, system)
+    if kind == "config":
+        from pgrepl.shell.describe.settings import list_parameters
+
+        return lambda shell, pattern, _: list_parameters(shell, pattern, verbose)
     if kind == "rg":
         from pgrepl.shell.describe.roles import list_role_grants
 

@@ -69,7 +69,7 @@ def is_visible(call: Call, oid: int) -> bool | None:
     return None if found is None else getattr(found, "schema", "pg_catalog") == "pg_catalog"
 
 
-@implements("pg_encoding_to_char")
+@implements("PG_encoding_to_char")
 def pg_encoding_to_char(encoding: int) -> str:
     return {0: "SQL_ASCII", 6: "UTF8"}.get(encoding, "")
 
