@@ -18,6 +18,7 @@ from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.targets import index_column_name
+from pgrepl.expr.tree import Const
 from pgrepl.sql.nodes import IndexElem, IndexStmt
 
 
@@ -49,6 +50,8 @@ def index_spec(session: Session, rel: Relation, stmt: IndexStmt) -> IndexSpec:
     where = None
     if stmt.where is not None:
         where = assign_collations(analyze_where(scope, stmt.where, ExprKind.INDEX_PREDICATE, "WHERE"))
+        if isinstance(where, Const) and where.value is True:
+            where = None  # WHERE true is no predicate
     return IndexSpec(
         name=stmt.name,
         keys=tuple(_key(session, rel, elem) for elem in stmt.elements),

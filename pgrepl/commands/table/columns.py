@@ -74,12 +74,11 @@ def column_of_type(
 
 
 def refuse_duplicates(columns: Sequence[NewColumn]) -> None:
-    """Two columns of one name in the same definition."""
-    seen: set[str] = set()
-    for column in columns:
-        if column.name in seen:
-            raise PgError("42701", f'column "{column.name}" specified more than once')
-        seen.add(column.name)
+    """Two columns of one name in the same definition; the first that has a double is named."""
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise PgError("42701", f'column "{double}" specified more than once')
 
 
 def finish(session: Session, columns: Sequence[NewColumn]) -> None:
