@@ -40,14 +40,24 @@ class _Unexpected(Exception):
     """The grammar has no place for this token."""
 
 
-class Parser:
-    """The tables made ready for the loop: rules with their builders, rows as they come to be needed."""
+class Reductions(dict[int, tuple[Any, ...]]):
+    """What the loop needs of each rule, made when the first text needs it."""
 
     def __init__(self, tables: Tables) -> None:
-        for family in FAMILIES:
-            import_module(f"pgrepl.sql.build.{family}")
+        super().__init__()
         self.tables = tables
-        self.reductions = [_reduction(tables, *rule) for rule in tables.rules]
+
+    def __missing__(self, rule: int) -> tuple[Any, ...]:
+        made = self[rule] = _reduction(self.tables, *self.tables.rules[rule])
+        return made
+
+
+class Parser:
+    """The tables made ready for the loop: rules with their builders and rows, as they come to be needed."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.reductions = Reductions(tables)
         self.rows: list[Row | int | None] = [row if isinstance(row, int) else None for row in tables.packed_rows]
         self.defaults: list[int | None] = [None] * len(self.rows)
 
@@ -133,6 +143,9 @@ def _reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: 
 
 def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
     """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
+    unread = iter(FAMILIES)
+    while alias not in BUILDERS and (family := next(unread, None)) is not None:
+        import_module(f"pgrepl.sql.build.{family}")
     if alias in BUILDERS:
         return BUILDERS[alias]
     prefix, _, what = alias.partition("unsupported_")

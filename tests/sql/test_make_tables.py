@@ -116,12 +116,12 @@ def test_an_absent_option_is_none_and_a_literal_is_no_child() -> None:
 
 def test_an_alias_without_builder_is_refused() -> None:
     with pytest.raises(LookupError, match="no builder for the alias t_unknown"):
-        parser("expr: ICONST -> t_unknown\n")
+        run("expr: ICONST -> t_unknown\n", "1")
 
 
 def test_a_builder_cannot_ask_for_the_place_of_a_symbol_that_is_not_there() -> None:
     with pytest.raises(AssertionError, match="t_place is built at symbol 2 of 1"):
-        parser("expr: ICONST -> t_place\n")
+        run("expr: ICONST -> t_place\n", "1")
 
 
 def test_a_state_with_a_single_reduction_needs_no_token() -> None:
@@ -140,6 +140,12 @@ def test_a_state_with_a_single_reduction_needs_no_token() -> None:
 
 def test_the_tables_belong_to_the_grammar() -> None:
     assert tables.load().fingerprint == fingerprint(source()), "run python -m pgrepl.sql.make_tables"
+
+
+def test_every_alias_of_the_grammar_has_a_builder() -> None:
+    shipped = Parser(tables.load())
+    for rule in range(len(shipped.tables.rules)):
+        assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
 
 
 def test_the_tables_load_in_less_than_20_ms() -> None:

@@ -23,11 +23,12 @@ BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
 """Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
 
 FAMILIES = (
-    "common", "names", "expression", "operator", "function", "xml_json", "select", "query", "from_", "dml", "copy",
-    "maintenance", "constraint", "table", "sequence", "index", "view", "alter_table", "publication", "subscription",
-    "schema", "role", "privilege", "object", "setting", "transaction", "routine", "outside",
+    "common", "expression", "select", "names", "operator", "function", "transaction", "setting", "query", "from_", "dml",
+    "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table", "object",
+    "privilege", "role", "maintenance", "copy", "xml_json", "routine", "outside",
 )  # fmt: skip
-"""The modules of this package that register builders."""
+"""The modules of this package that register builders. They are loaded in this order until an alias is found, so what
+every session says comes first."""
 
 
 @overload
