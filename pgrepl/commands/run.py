@@ -7,52 +7,39 @@ its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error end
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.transaction import Block, aborted, require_writable
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
-from pgrepl.sql.nodes import (
-    CopyStmt,
-    DiscardStmt,
-    ExplainStmt,
-    SelectStmt,
-    Statement,
-    TransactionStmt,
-    UnsupportedStmt,
-    VacuumStmt,
-    VariableSetStmt,
-    VariableShowStmt,
-)
-from pgrepl.sql.nodes.utility import TransactionKind
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
 from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import Statement
+
+# Statements are known here by the names of their classes: what runs one loads no other.
 
 # these need no lock on the catalog and may stand in a read-only transaction
-_READING = (
-    SelectStmt,
-    VariableShowStmt,
-    VariableSetStmt,
-    TransactionStmt,
-    DiscardStmt,
-    ExplainStmt,
-    VacuumStmt,
-    CopyStmt,
-    UnsupportedStmt,
+_READING = frozenset(
+    (
+        "SelectStmt",
+        "VariableShowStmt",
+        "VariableSetStmt",
+        "TransactionStmt",
+        "DiscardStmt",
+        "ExplainStmt",
+        "VacuumStmt",
+        "CopyStmt",
+        "UnsupportedStmt",
+    )
 )
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
-_WITHOUT_SNAPSHOT = (TransactionStmt, VariableSetStmt, VariableShowStmt)
+_WITHOUT_SNAPSHOT = frozenset(("TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
 # the way out of an aborted transaction (IsTransactionExitStmt)
-_EXITS = {
-    TransactionKind.COMMIT,
-    TransactionKind.ROLLBACK,
-    TransactionKind.ROLLBACK_TO,
-    TransactionKind.PREPARE,
-}
+_EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
 
 def run(session: Session, text: str) -> Iterator[Result]:
@@ -84,16 +71,16 @@ def run(session: Session, text: str) -> Iterator[Result]:
 
 
 def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
-    transaction = session.transaction
+    transaction, name = session.transaction, type(stmt).__name__
     if transaction.block is Block.ABORTED and not _is_exit(stmt):
         raise aborted()
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
-    if not isinstance(stmt, _READING):
+    if name not in _READING:
         require_writable(session, command_tag(stmt))
         transaction.require_write()
-    if not isinstance(stmt, _WITHOUT_SNAPSHOT):
+    if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
     result = execute(stmt, session)
     transaction.end_statement()
@@ -101,7 +88,8 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
 
 
 def _is_exit(stmt: Statement) -> bool:
-    return isinstance(stmt, TransactionStmt) and stmt.kind in _EXITS
+    kind: Any = getattr(stmt, "kind", None)
+    return type(stmt).__name__ == "TransactionStmt" and kind.name in _EXITS
 
 
 def _fail(session: Session) -> None:

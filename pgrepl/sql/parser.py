@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice
 from pgrepl.sql.build import on_notice as notice_receiver
-from pgrepl.sql.nodes import Expr, RawStmt, TypeName, UnsupportedStmt
+from pgrepl.sql.nodes import Expr, RawStmt, TypeName
 from pgrepl.sql.scanner import Token, error_at, tokens
 from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
 
@@ -151,6 +151,8 @@ def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
     prefix, _, what = alias.partition("unsupported_")
     if prefix or not what:
         raise LookupError(f"no builder for the alias {alias} of the grammar")
+    from pgrepl.sql.nodes import UnsupportedStmt
+
     statement = what.upper().replace("_", " ")
     return lambda location, *_: UnsupportedStmt(statement, location), 1
 

@@ -23,9 +23,9 @@ BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
 """Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
 
 FAMILIES = (
-    "common", "expression", "select", "names", "operator", "function", "transaction", "setting", "query", "from_", "dml",
-    "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table", "object",
-    "privilege", "role", "maintenance", "copy", "xml_json", "routine", "outside",
+    "common", "expression", "select", "names", "operator", "function", "transaction", "setting", "query", "from_",
+    "dml", "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table",
+    "object", "privilege", "role", "maintenance", "copy", "xml_json", "routine", "outside",
 )  # fmt: skip
 """The modules of this package that register builders. They are loaded in this order until an alias is found, so what
 every session says comes first."""
