@@ -7,7 +7,6 @@ its siblings say. The constraint of a partition below another has those of its a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cmp_to_key
 
 from pgrepl.catalog import store
@@ -172,7 +171,7 @@ def _one_of(column: KeyColumn, values: list[Const]) -> Expr:
     assert kind is not None
     if kind.category == "A":
         return _bool(BoolOp.OR, [_compare(column, EQUAL, value) for value in values])
-    array = ArrayExpr(kind.array, element_type=column.type, elements=tuple(replace(v, typmod=-1) for v in values))
+    array = ArrayExpr(kind.array, element_type=column.type, elements=tuple(values))
     args = (_comparable(column, _column(column)), array)
     operator = opclass_operator(column.opclass, EQUAL)
     return ScalarArrayOpExpr(oids.BOOL, op=operator, use_or=True, args=args, input_collation=column.collation)

@@ -356,6 +356,11 @@ def recurse_referencing(
 
     for oid in partition_desc(session, rel.oid).oids:
         part = relation(session, oid)
+        if part.oid == pk_rel.oid:
+            # the referenced table is open, and every partition of the referencing one must not be (CheckTableNotInUse)
+            raise PgError(
+                "55006", f'cannot ALTER TABLE "{part.name}" because it is being used by active queries in this session'
+            )
         numbers = attnum_map(part, rel)
         mapped = replace(columns, referencing=tuple(numbers[number] for number in columns.referencing))
         if attach_existing_key(session, part, parent, mapped):
