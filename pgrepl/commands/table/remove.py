@@ -58,7 +58,6 @@ def remove_column(session: Session, relid: int, attnum: int) -> None:
         atttypid=0,
         attnotnull=False,
         attgenerated="",
-        attidentity="",
         atthasmissing=False,
         attmissingval=None,
         attstattarget=None,
