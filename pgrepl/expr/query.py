@@ -1,6 +1,7 @@
 """Queries: what a SELECT, a VALUES list or a set operation means (analyze.c).
 
-The clauses are read in PostgreSQL's order, so that of several mistakes the same one is reported.
+The clauses are read in PostgreSQL's order, so that of several mistakes the same one is reported. What reads a clause
+that few queries have is imported when one has it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,13 @@ from pgrepl.expr.analyze import analyze_where, transform
 from pgrepl.expr.coerce import coerce_to_specific
 from pgrepl.expr.collate import assign_collations, assign_target_collations, common_collation
 from pgrepl.expr.common import coerce_to_common, common_type, common_typmod
-from pgrepl.expr.ctes import transform_with
 from pgrepl.expr.from_clause import transform_from
-from pgrepl.expr.grouping import check_aggregates
-from pgrepl.expr.grouping_sets import transform_group
 from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.locking import transform_locking
 from pgrepl.expr.scope import Scope, WithItem, item_vars
 from pgrepl.expr.sorting import TargetList, transform_distinct, transform_distinct_on, transform_sort
 from pgrepl.expr.targets import expand_expressions, mark_origins, resolve_unknowns, transform_targets
-from pgrepl.expr.tree import Column, Expr, Join, Query, RangeRef, Rte, RteKind, SortGroup, Target
+from pgrepl.expr.tree import Column, Expr, GroupSet, Join, Query, RangeRef, Rte, RteKind, SortGroup, Target, Window
 from pgrepl.expr.walk import first_location, has_vars
-from pgrepl.expr.windows import transform_windows
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, SelectStmt
 from pgrepl.types import oids
@@ -54,11 +50,11 @@ def analyze_subquery(
 
 
 def analyze_select(stmt: SelectStmt, scope: Scope) -> Query:
-    from pgrepl.expr.setops import analyze_set_operation
-
     if stmt.values is not None:
         return _values(stmt, scope)
     if stmt.op is not None:
+        from pgrepl.expr.setops import analyze_set_operation
+
         return analyze_set_operation(stmt, scope)
     return _select(stmt, scope)
 
@@ -67,6 +63,8 @@ def read_with(stmt: SelectStmt, scope: Scope) -> bool:
     """The WITH list; whether it is recursive."""
     if stmt.with_ is None:
         return False
+    from pgrepl.expr.ctes import transform_with
+
     transform_with(scope, stmt.with_)
     return stmt.with_.recursive
 
@@ -89,7 +87,12 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
     if stmt.having is not None:
         having = analyze_where(scope, stmt.having, ExprKind.HAVING, "HAVING")
     sort = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
-    group, group_sets = transform_group(scope, stmt.group_by, targets, sort, ExprKind.GROUP_BY)
+    group: list[SortGroup] = []
+    group_sets: tuple[GroupSet, ...] | None = None
+    if stmt.group_by:
+        from pgrepl.expr.grouping_sets import transform_group
+
+        group, group_sets = transform_group(scope, stmt.group_by, targets, sort, ExprKind.GROUP_BY)
     distinct: list[SortGroup] | None = None
     if stmt.distinct is not None:
         if stmt.distinct:
@@ -98,7 +101,11 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
             distinct = transform_distinct(scope, targets, sort)
     offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
     limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
-    windows = transform_windows(scope, scope.window_defs, targets)
+    windows: list[Window] = []
+    if scope.window_defs:
+        from pgrepl.expr.windows import transform_windows
+
+        windows = transform_windows(scope, scope.window_defs, targets)
     if scope.resolve_unknowns:
         targets.items = resolve_unknowns(scope, targets.items)
     query = Query(
@@ -122,10 +129,17 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
         has_sublinks=scope.has_sublinks,
         has_target_srfs=scope.has_target_srfs,
     )
-    for clause in stmt.locking:
-        query = transform_locking(query, clause, grouping=group_sets is not None, windows=scope.has_window_functions)
+    if stmt.locking:
+        from pgrepl.expr.locking import transform_locking
+
+        for clause in stmt.locking:
+            query = transform_locking(
+                query, clause, grouping=group_sets is not None, windows=scope.has_window_functions
+            )
     query = settle_collations(query)
     if scope.has_aggregates or group or group_sets is not None or having is not None:
+        from pgrepl.expr.grouping import check_aggregates
+
         query = check_aggregates(scope, query, group_sets)
     return query
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.query import recursion
 from pgrepl.commands.query.env import Env, Evaluator, Slot, sees_outside
 from pgrepl.commands.query.grouping import Grouping, uses_groups
 from pgrepl.commands.query.joins import plan_from
 from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
-from pgrepl.commands.query.windows import Windows
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
@@ -28,6 +26,9 @@ from pgrepl.expr.tree import Expr, Query, RangeRef, SetOperation, SortGroup
 from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import returns_set
 from pgrepl.sql.nodes import CoercionForm, SetOp
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.windows import Windows
 
 Row = tuple[Any, ...]
 Run = Callable[[Env], list[Row]]
@@ -59,7 +60,9 @@ def compile_query(query: Query, context: Context, outer: Ctes | None = None, aro
     evaluator = Evaluator(context, query, subquery, around)
     for cte in query.ctes:
         if cte.recursive and query.recursive:
-            ctes.runs[cte.name] = recursion.compile_recursive(cte, context, ctes, evaluator)
+            from pgrepl.commands.query.recursion import compile_recursive
+
+            ctes.runs[cte.name] = compile_recursive(cte, context, ctes, evaluator)
         else:
             run = compile_query(cte.query, context, ctes, evaluator)
             ctes.runs[cte.name] = run if sees_outside(cte.query) else _once(run)
@@ -90,8 +93,14 @@ def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
     having = evaluator.test([after(query.having)] if query.having is not None else [])
     for target in query.targets:  # number GROUPING() calls before their slots are counted
         after(target.expr)
-    windows = Windows(query, evaluator, after, grouping.slots if grouping else 0)
-    shown = windows.after if windows.functions else after
+    windows: Windows | None = None
+    shown = after
+    if query.windows:
+        from pgrepl.commands.query.windows import Windows
+
+        windows = Windows(query, evaluator, after, grouping.slots if grouping else 0)
+        if windows.functions:
+            shown = windows.after
     sets = {t.resno for t in query.targets if returns_set(t.expr)}
     columns = []
     for target in query.targets:
@@ -104,7 +113,7 @@ def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
         envs: Iterable[Env] = (Env(rows, env) for rows in plan.run(surroundings))
         if grouping is not None:
             envs = [e for e in grouping.groups(envs, surroundings) if having(e)]
-        if windows.functions:
+        if windows is not None and windows.functions:
             envs = windows.add(list(envs))
         rows: Iterable[Row]
         if not sets:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pgrepl.commands.query import in_range
 from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.errors import PgError, unsupported
@@ -160,12 +159,14 @@ class _Calls:
 
     def _range_bound(self, position: int, bound: str, by: Any, *, is_end: bool) -> int:
         """Rows whose key is within the offset of this row's key."""
+        from pgrepl.commands.query.in_range import edge  # with it come all dates and times
+
         key = self.order[0]
         here = key.value(self.rows[position])
         if here is None:
             return self.last[position] if is_end else self.first[position]
         down = (bound == "PRECEDING") is not key.downwards
-        limit, order = in_range.edge(key.type, here, by, down=down, context=self.context)
+        limit, order = edge(key.type, here, by, down=down, context=self.context)
         inside = []
         for index, env in enumerate(self.rows):
             value = key.value(env)
