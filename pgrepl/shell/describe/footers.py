@@ -23,7 +23,6 @@ from pgrepl.commands.definitions import (
     view_definition,
 )
 from pgrepl.expr.deparse import stored_expression_text
-from pgrepl.expr.partition_constraint import partition_constraint_text
 from pgrepl.shell.describe.publications import member_clauses
 from pgrepl.shell.describe.relations import access_method_name
 
@@ -61,6 +60,8 @@ def _partition_of(session: Session, found: Relation, verbose: bool) -> list[str]
     bound = partition_bound_text(session, found.oid) or ""
     lines = [f"Partition of: {parent} {bound}{' DETACH PENDING' if row.inhdetachpending else ''}"]
     if verbose:
+        from pgrepl.expr.partition_constraint import partition_constraint_text  # with it comes all evaluation
+
         constraint = partition_constraint_text(session, found.oid)
         lines.append(f"Partition constraint: {constraint}" if constraint else "No partition constraint")
     return lines
