@@ -120,6 +120,8 @@ def _parse_number(parameter: Parameter, text: str, shown: str, *, real: bool) ->
             number = int(digits, 8)
         else:
             number = int(digits)
+        if number.bit_length() > 63:  # strtol gives up and strtod takes over
+            number = math.inf if number.bit_length() > 1024 else float(number)
         number = -number if matched[1] == "-" else number
     else:
         matched = re.match(_FLOAT, text, re.IGNORECASE)

@@ -10,6 +10,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pgrepl.catalog.engine import Catalog, open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import Block
 from pgrepl.commands.run import run
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from tests.shell.conftest import environment
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -254,6 +255,44 @@ def test_random_pieces_leave_no_trace(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_more_random_pieces_leave_no_trace(tmp_path: Path) -> None:
     random_statements(tmp_path, examples=100_000)
+
+
+LONG = "1" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"SELECT '{LONG}'::int", f'value "{LONG}" is out of range for type integer'),
+        (f"SELECT '{LONG}'::oid", f'value "{LONG}" is out of range for type oid'),
+        (f"SELECT '1e{LONG}'::numeric", "value overflows numeric format"),
+        (f"SET work_mem = {LONG}", f'invalid value for parameter "work_mem": "{LONG}"'),
+        (f"SET timezone = '{LONG}'", f'invalid value for parameter "TimeZone": "{LONG}"'),
+        (f"SELECT format('%{LONG}s', 1)", "number is out of range"),
+        (f"SELECT 'a' ~ 'a{{{LONG}}}'", "invalid regular expression: invalid repetition count(s)"),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_numbers_of_thousands_of_digits_are_out_of_range(catalog: Catalog, text: str, message: str) -> None:
+    session = Session(catalog)
+    (report,) = answer(session, text)
+    session.close()
+    assert isinstance(report, Report) and report.message == message
+
+
+def test_numerics_have_thousands_of_digits(catalog: Catalog) -> None:
+    session = Session(catalog)
+    quotient = str(10**5000 // 7)
+    assert answer(session, "SELECT trunc(1e5000 / 7)") == [[(quotient,)]]
+    session.close()
+
+
+def test_queries_in_queries_take_no_longer_than_their_text(catalog: Catalog) -> None:
+    session = Session(catalog)
+    started = time.monotonic()
+    assert answer(session, f"SELECT {'(SELECT ' * 60}1{')' * 60}") == [[("1",)]]
+    session.close()
+    assert time.monotonic() - started < 5
 
 
 def noise(dice: random.Random) -> bytes:

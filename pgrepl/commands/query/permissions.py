@@ -11,7 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RteKind
-from pgrepl.expr.walk import subqueries, walk, walk_deep
+from pgrepl.expr.walk import query_exprs, subqueries, walk, walk_deep
 from pgrepl.types.builtin import proc_by_oid
 
 # pg_subscription can be read by everybody but for the connection string, which may hold a password
@@ -42,9 +42,10 @@ def check(session: Session, query: Query) -> None:
     _check_level(session, query)
     for nested in subqueries(query):
         check(session, nested)
-    for node, _ in walk_deep(query):
-        if isinstance(node, tree.SubLink) and node.query is not None:
-            check(session, node.query)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                check(session, node.query)
 
 
 def _check_level(session: Session, query: Query) -> None:
