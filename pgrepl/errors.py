@@ -75,3 +75,33 @@ class PgError(Exception):
 def unsupported(what: str, *, location: int | None = None) -> PgError:
     """PostgreSQL has it, pgrepl does not: `VACUUM is not supported`."""
     return PgError("0A000", f"{what} is not supported", location=location)
+
+
+# --- through Spark ---------------------------------------------------------------------------------------------------
+
+_MARK = "PGREPL"
+
+
+def marked(error: PgError) -> str:
+    """The error as text that survives Spark (raise_error, an exception of a UDF): `PGREPL{"sqlstate": …}`."""
+    import json
+
+    report = error.report
+    said = {name: getattr(report, name) for name in Report.__dataclass_fields__}
+    return _MARK + json.dumps({name: value for name, value in said.items() if value is not None}, ensure_ascii=True)
+
+
+def unmarked(text: str) -> PgError | None:
+    """The error that stands somewhere in what Spark says, if one does."""
+    import json
+
+    at = text.find(_MARK + "{")
+    while at >= 0:
+        try:
+            said, _ = json.JSONDecoder().raw_decode(text, at + len(_MARK))
+            error = PgError(said["sqlstate"], said["message"])
+            error.report = replace(error.report, **said)
+            return error
+        except (ValueError, KeyError, TypeError):
+            at = text.find(_MARK + "{", at + 1)
+    return None

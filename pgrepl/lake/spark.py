@@ -1,0 +1,212 @@
+"""The one SparkSession of the process: what it is asked for, its start, its end, and how a person interrupts it.
+
+Nothing here imports pyspark until a session is wanted. The session is always made in a thread of its own: so it can
+start while a person types, whoever waits for it can be interrupted, and pyspark leaves the handler of SIGINT alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.spark_errors import pg_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgrepl.lake.start import Driver
+
+DEFAULT_MASTER = "local[*]"
+
+
+@frozen
+class Options:
+    """Where Spark runs: in this machine, on a cluster (`master`), or behind a Spark Connect server (`remote`)."""
+
+    master: str | None = None
+    remote: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+
+
+def read_options(
+    environment: Mapping[str, str],
+    master: str | None = None,
+    remote: str | None = None,
+    conf: tuple[str, ...] = (),
+) -> Options:
+    """What the command line says, and where it is silent PGREPL_MASTER, PGREPL_REMOTE and PGREPL_CONF; settings of the
+    command line come on top of those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""
+    if master is None and remote is None:
+        master, remote = environment.get("PGREPL_MASTER") or None, environment.get("PGREPL_REMOTE") or None
+    if master is not None and remote is not None:
+        raise PgError("22023", "a master and a remote cannot both be given")
+    try:
+        words = shlex.split(environment.get("PGREPL_CONF", ""))
+    except ValueError as problem:
+        raise PgError("22023", f"invalid value of PGREPL_CONF: {problem}") from problem
+    settings: dict[str, str] = {}
+    for word in [*words, *conf]:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise PgError("22023", f'invalid Spark setting "{word}"', hint="Write it as name=value.")
+        settings[name.strip()] = value
+    return Options(master, remote, tuple(settings.items()))
+
+
+_options: Options | None = None
+_lock = threading.Lock()
+_start: _Start | None = None
+
+
+def configure(options: Options) -> None:
+    """What the next session is asked for; without this the environment says it."""
+    global _options
+    _options = options
+
+
+def options() -> Options:
+    return _options if _options is not None else read_options(os.environ)
+
+
+class _Start:
+    """A session that is being made, has been made, or could not be made."""
+
+    def __init__(self, wanted: Options) -> None:
+        self.wanted = wanted
+        self.session: SparkSession | None = None
+        self.driver: Driver | None = None
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="spark-start", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            if self.wanted.remote is not None:
+                from pgrepl.lake.connect import connect
+
+                self.session = connect(self.wanted)
+            else:
+                from pgrepl.lake.start import start
+
+                self.driver, self.session = start(self.wanted)
+        except BaseException as problem:  # whoever asks for the session gets it
+            self.failure = problem
+
+    def wait(self) -> SparkSession:
+        self._thread.join()
+        if self.failure is not None:
+            error = pg_error(self.failure)
+            raise self.failure if error is None else error from self.failure
+        assert self.session is not None
+        return self.session
+
+    @property
+    def lost(self) -> bool:
+        """It could not be made, or its process has ended since."""
+        if self._thread.is_alive():
+            return False
+        return self.failure is not None or (self.driver is not None and self.driver.ended)
+
+
+def start_in_background() -> None:
+    """Begin to make the session; returns at once and says nothing, whatever becomes of it."""
+    global _start
+    with _lock:
+        if _start is None:
+            with suppress(PgError):  # session() will say it
+                _start = _Start(options())
+
+
+def session() -> SparkSession:
+    """The session, made now if there is none yet; PgError if it cannot be made."""
+    global _start
+    with _lock:
+        if _start is not None and _start.lost:
+            _forget(_start)
+            _start = None
+        if _start is None:
+            _start = _Start(options())
+        start = _start
+    return start.wait()
+
+
+def started() -> bool:
+    """Whether a session is there or on its way: a statement that could do without Spark need not wait for one."""
+    return _start is not None and not _start.lost
+
+
+def _forget(start: _Start) -> None:
+    if start.driver is not None:
+        start.driver.forget()
+
+
+def stop() -> None:
+    """End the session, if there is one, and its JVM."""
+    global _start
+    with _lock:
+        start, _start = _start, None
+    if start is None:
+        return
+    with suppress(Exception):  # it is to end, whatever state it is in
+        start.wait().stop()
+    if start.driver is not None:
+        start.driver.end()
+
+
+# --- errors and interrupts -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def pg_errors() -> Iterator[None]:
+    """What Spark complains of in here is raised as PostgreSQL's error; anything else as it is."""
+    try:
+        yield
+    except PgError:
+        raise
+    except Exception as problem:
+        error = pg_error(problem)
+        if error is None:
+            raise
+        raise error from problem
+
+
+def cancel() -> bool:
+    """End the running jobs; for a handler of SIGINT, so it does not wait.
+
+    True: the main thread is in the middle of a call to the JVM, which must not be broken off. It comes back as soon as
+    the jobs have ended, and then fails as a cancelled statement does.
+    """
+    start = _start
+    if start is None or start.session is None:
+        return False
+    if start.driver is not None:
+        return start.driver.gateway_client.cancel()
+    threading.Thread(target=_interrupt_remote, args=(start.session,), name="spark-cancel", daemon=True).start()
+    return False
+
+
+def _interrupt_remote(session: SparkSession) -> None:
+    with suppress(Exception):  # the server may be gone: then nothing runs
+        session.interruptAll()
+
+
+__all__ = [
+    "DEFAULT_MASTER",
+    "Options",
+    "cancel",
+    "configure",
+    "options",
+    "pg_error",
+    "pg_errors",
+    "read_options",
+    "session",
+    "start_in_background",
+    "started",
+    "stop",
+]

@@ -1,0 +1,143 @@
+"""What Spark complains of, as PostgreSQL's errors.
+
+An exception that comes out of Spark is long and says the same thing several times; the first line that matters names
+the cause. What a statement itself has found wrong travels as a mark (errors.marked); the rest is told by its text,
+the same over py4j and over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from pgrepl.errors import PgError, unmarked
+
+_FOREIGN = ("pyspark.", "py4j.", "grpc.")
+
+_CANCELLED = re.compile(r"Job \d+ cancelled|cancelled as part of cancellation|OPERATION_CANCELED|\[JOB_CANCELLED")
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|There is not enough space on the disk")
+_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|OutOfMemoryError:|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemoryError")
+_RESULT_SIZE = re.compile(r"is bigger than (local )?spark\.driver\.maxResultSize|bigger than local maxResultSize")
+_BROADCAST = re.compile(
+    r"Cannot broadcast (the|a) table|_LEGACY_ERROR_TEMP_1(248|249)|MAXIMUM_BROADCAST|exceeds? the maximum broadcast"
+)
+_LOST = re.compile(
+    r"ExecutorLostFailure|SparkContext was shut down|Cannot call methods on a stopped SparkContext|JVM is not running"
+    r"|Answer from Java side is empty|Error while sending or receiving|Error while obtaining a new communication"
+    r"|Python worker exited unexpectedly|Connection refused|StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION"
+    r"|An error occurred while calling None|All masters are unresponsive"
+)
+_MISSING_FILE = re.compile(
+    r"(?:FileNotFoundException:\s*(?:File\s+)?|\[PATH_NOT_FOUND\] Path does not exist:\s*|FAILED_READ_FILE\.FILE_NOT_EXIST\]"
+    r"[^\n]*?Encountered error while reading file\s+|Path does not exist:\s*)(?P<path>(?:[a-z0-9]+:/|/)[^\s]*?)"
+    r"(?:\.?\s+(?:does not exist|File does not exist|SQLSTATE)|\.?(?:\n|$)|\s)"
+)
+_BAD_FILE = re.compile(
+    r"(?:FAILED_READ_FILE[.\w]*\][^\n]*?Encountered error while reading file\s+|Could not read footer for file:\s*"
+    r"(?:FileStatus\{path=)?|CANNOT_READ_FILE_FOOTER\][^\n]*?file:\s*)(?P<path>(?:[a-z0-9]+:/|/)[^\s;,}]+)"
+)
+_DENIED = re.compile(r"AccessControlException|Permission denied|AccessDeniedException")
+_PATH = re.compile(r"(?:file:/+|/)[^\s;,:)\]]+")
+
+
+def pg_error(problem: BaseException) -> PgError | None:
+    """The PgError that this exception means, None if it did not come from Spark or says nothing known.
+
+    Everything that Spark raises gets an error in the end: an unknown cause is XX000 with the first line of what it
+    says. None is only for exceptions that are not Spark's.
+    """
+    if isinstance(problem, PgError):
+        return problem
+    texts = list(_texts(problem))
+    if not texts:
+        return None
+    text = "\n".join(texts)
+    return unmarked(text) or _known(text) or PgError("XX000", f"Spark failed: {_first_line(text)}")
+
+
+def _texts(problem: BaseException) -> list[str]:
+    """What it says and what its causes say, if any of them is Spark's."""
+    said: list[str] = []
+    seen: set[int] = set()
+    foreign = False
+    each: BaseException | None = problem
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        module = type(each).__module__ + "."
+        if module.startswith(_FOREIGN) or isinstance(each, ConnectionError):
+            foreign = foreign or module.startswith(_FOREIGN)
+            said.append(_text(each))
+        each = each.__cause__ or each.__context__
+    return said if foreign else []
+
+
+def _text(problem: BaseException) -> str:
+    """The message, and what pyspark keeps beside it: the Java stack trace names causes that the message does not."""
+    parts = [str(problem)]
+    for attribute in ("_stackTrace", "_stack_trace"):
+        trace = getattr(problem, attribute, None)
+        if isinstance(trace, str):
+            parts.append(trace)
+    return "\n".join(parts)
+
+
+def _known(text: str) -> PgError | None:
+    if _CANCELLED.search(text):
+        return PgError("57014", "canceling statement due to user request")
+    if _DISK_FULL.search(text):
+        return PgError("53100", "could not write to the lake: No space left on device", hint="Check free disk space.")
+    missing = _MISSING_FILE.search(text)
+    if missing is not None:
+        return PgError("58P01", f'could not open file "{_local(missing["path"])}": No such file or directory')
+    if _MEMORY.search(text):
+        return PgError(
+            "53200",
+            "out of memory",
+            detail="Spark's Java heap is too small for this statement.",
+            hint="Give it more with --conf spark.driver.memory=8g, or fewer tasks at a time with --master local[2].",
+        )
+    if _RESULT_SIZE.search(text):
+        return PgError(
+            "53200",
+            "the result is too large to be fetched",
+            hint="Fetch fewer rows, write them with COPY … TO, or raise --conf spark.driver.maxResultSize.",
+        )
+    damaged = _BAD_FILE.search(text)
+    if damaged is not None:
+        path = _local(damaged["path"])
+        if _DENIED.search(text):
+            return PgError("42501", f'could not open file "{path}": Permission denied')
+        return PgError("XX001", f'could not read file "{path}"', detail=_reason(text))
+    if _LOST.search(text):
+        return PgError(
+            "58000",
+            "Spark ended unexpectedly while the statement ran",
+            hint="Nothing of the statement was kept. Run it again: Spark is started anew.",
+        )
+    return None
+
+
+def _local(path: str) -> str:
+    """A path as a person writes it: file:/a%20b is /a b."""
+    path = path.rstrip(".")
+    if path.startswith("file:"):
+        return unquote("/" + path.removeprefix("file:").lstrip("/"))
+    return path
+
+
+def _reason(text: str) -> str | None:
+    """The innermost cause, without the class that says it."""
+    causes = re.findall(r"^Caused by: ([^\n]+)", text, re.MULTILINE)
+    if not causes:
+        return None
+    return re.sub(r"^(?:[\w$]+\.)+[\w$]+:\s*", "", causes[-1]).strip() or None
+
+
+def _first_line(text: str) -> str:
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith(("An error occurred while calling", "Traceback", ": ")):
+            return line
+        if line.startswith(": "):
+            return line[2:]
+    return "no reason given"
