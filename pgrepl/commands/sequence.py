@@ -7,12 +7,13 @@ from dataclasses import replace
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
-from pgrepl.catalog.depend import Dependency, dependencies_of, forget_dependencies, record_dependency
+from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependency
 from pgrepl.catalog.namespace import schema_for_creation
-from pgrepl.catalog.relation import Relation, oid_in_schema, relation, relation_or_none
+from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported, open_table
+from pgrepl.catalog.sequences import owner_column
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_depend, pg_sequence
+from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.sequence_options import Sequence, sequence_options
 from pgrepl.commands.table.clauses import ColumnSequence
@@ -113,46 +114,6 @@ def change_sequence(session: Session, rel: Relation, stmt: AlterSeqStmt, *, iden
 
 
 # --- owned by a column --------------------------------------------------------------------------------------------
-
-
-def owner_column(session: Session, sequence: int, kind: Dependency) -> tuple[int, int] | None:
-    """The table and column a sequence belongs to (sequenceIsOwned): AUTO for serial, INTERNAL for identity."""
-    for row in dependencies_of(session, ObjectAddress(PG_CLASS, sequence)):
-        if row.refclassid == PG_CLASS and row.deptype == kind.value and row.refobjsubid:
-            return row.refobjid, row.refobjsubid
-    return None
-
-
-def sequences_of(session: Session, relid: int) -> list[tuple[int, int, str]]:
-    """The sequences that belong to columns of a table: (sequence, column, kind of dependency)."""
-    found = []
-    for row in store.rows(
-        session, pg_depend, datid=session.database.oid, refclassid=PG_CLASS, refobjid=relid, classid=PG_CLASS
-    ):
-        if row.refobjsubid and not row.objsubid and row.deptype in ("a", "i"):
-            rel = relation_or_none(session, row.objid)
-            if rel is not None and rel.kind == "S":
-                found.append((row.objid, row.refobjsubid, row.deptype))
-    return sorted(found)
-
-
-def identity_sequence(session: Session, relid: int, attnum: int) -> int:
-    """The sequence of an identity column, 0 if there is none. Partitions share that of their topmost table
-    (getIdentitySequence)."""
-    from pgrepl.catalog.inheritance import partition_ancestors
-
-    rel = relation(session, relid)
-    if rel.is_partition:
-        attribute = rel.attribute_by_number(attnum)
-        ancestors = partition_ancestors(session, relid)
-        if attribute is not None and ancestors:
-            top = relation(session, ancestors[-1])
-            same = top.attribute(attribute.name)
-            relid, attnum = top.oid, same.num if same is not None else 0
-    for sequence, column, kind in sequences_of(session, relid):
-        if column == attnum and kind == "i":
-            return sequence
-    return 0
 
 
 def _set_owner_column(session: Session, rel: Relation, owned_by: tuple[str, ...], kind: Dependency) -> None:

@@ -46,7 +46,8 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
         if attribute.has_default and attribute.generated and "generated" in options:
             column.generated = attribute.generated
         if attribute.identity and "identity" in options:
-            from pgrepl.commands.sequence import identity_sequence, sequence_of
+            from pgrepl.catalog.sequences import identity_sequence
+            from pgrepl.commands.sequence import sequence_of
             from pgrepl.commands.sequence_options import as_options
 
             like = sequence_of(session, identity_sequence(session, source.oid, attribute.num))

@@ -12,10 +12,10 @@ from pgrepl.catalog.namespace import schema_row
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import check_can_set_role, is_superuser
+from pgrepl.catalog.sequences import owner_column, sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.commands.base import owners
-from pgrepl.commands.sequence import owner_column, sequences_of
 from pgrepl.errors import PgError
 
 _INDEX_HINT = "Change the ownership of the index's table instead."

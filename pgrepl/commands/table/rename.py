@@ -11,10 +11,10 @@ from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.namespace import is_temporary, schema_name
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.sequences import owner_column, sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class, pg_constraint, pg_depend
 from pgrepl.commands.base import Result, acts
-from pgrepl.commands.sequence import owner_column, sequences_of
 from pgrepl.commands.table.alter.add import name_is_free
 from pgrepl.commands.table.alter.run import check_alterable
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS

@@ -11,9 +11,10 @@ from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.depend import Dependency, forget_dependencies
 from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import identity_sequence
 from pgrepl.catalog.session import Session
 from pgrepl.commands.base import drop_objects
-from pgrepl.commands.sequence import change_sequence, create_column_sequence, identity_sequence, own_sequence
+from pgrepl.commands.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.commands.table.alter.attributes import set_attribute
 from pgrepl.commands.table.alter.targets import (
     FOREIGN,

@@ -8,9 +8,9 @@ from pgrepl.catalog import store
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.publication import relation_publications
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_constraint
-from pgrepl.commands.sequence import sequences_of
 from pgrepl.commands.table.alter.targets import SEQUENCE, TABLE, check_target
 from pgrepl.commands.table.alter.work import Work
 from pgrepl.errors import PgError

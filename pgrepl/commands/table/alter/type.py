@@ -87,7 +87,8 @@ def _prepare(
 
 def _change_identity_type(session: Session, rel: Relation, cmd: AlterTableCmd) -> None:
     """The sequence of an identity column counts in the column's type."""
-    from pgrepl.commands.sequence import change_sequence, identity_sequence
+    from pgrepl.catalog.sequences import identity_sequence
+    from pgrepl.commands.sequence import change_sequence
 
     if rel.is_partition:
         return
