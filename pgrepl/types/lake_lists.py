@@ -1,0 +1,76 @@
+"""The lake form of arrays: lists of the element's form.
+
+A list has one dimension and counts from 1; an array that has more dimensions, or counts otherwise, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.types import lake_text
+from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_scalars import plain_array
+
+
+def list_form(typoid: int, typmod: int, element: Form) -> Form:
+    elemtype = element.typoid
+
+    def arrow() -> Any:
+        import pyarrow as pa
+
+        return pa.list_(pa.field("element", element.arrow()))
+
+    def to_arrow(value: PgArray) -> list[Any]:
+        return [None if v is None else element.to_arrow(v) for v in list_items(value)]
+
+    def from_arrow(items: list[Any]) -> PgArray:
+        return array_of(elemtype, [None if v is None else element.from_arrow(v) for v in items])
+
+    def from_array(array: Any) -> list[Any]:
+        array = plain_array(array)
+        items = element.from_array(array.flatten())
+        found: list[Any] = []
+        at = 0
+        for length in array.value_lengths().to_pylist():
+            if length is None:
+                found.append(None)
+            else:
+                found.append(array_of(elemtype, items[at : at + length]))
+                at += length
+        return found
+
+    def to_inlined(value: PgArray) -> str:
+        return lake_text.list_text([None if v is None else element_text(element, v) for v in list_items(value)])
+
+    def from_inlined(text: str) -> PgArray:
+        items = lake_text.read_nested(text)
+        return array_of(elemtype, [None if v is None else element_value(element, v) for v in items])
+
+    return Form(
+        typoid=typoid, typmod=typmod, lake="list", spark=f"ARRAY<{element.spark}>", arrow=arrow, to_arrow=to_arrow,
+        from_arrow=from_arrow, from_array=from_array, to_stat=lambda v: None, from_stat=lambda v: None,
+        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_inlined=from_inlined, inlined_type="VARCHAR",
+        ordered="none", element=element,
+    )  # fmt: skip
+
+
+def list_items(value: PgArray) -> tuple[Any, ...]:
+    if len(value.dims) > 1:
+        raise PgError("0A000", "arrays of more than one dimension in a lake table are not supported")
+    if value.lbounds and value.lbounds[0] != 1:
+        raise PgError("0A000", "arrays whose lower bound is not 1 in a lake table are not supported")
+    return value.items
+
+
+def element_text(element: Form, value: Any) -> str:
+    """An element as DuckDB prints it."""
+    inlined = element.to_inlined(value)
+    if isinstance(inlined, bytes):
+        return lake_text.blob_text(inlined)
+    return ("true" if inlined else "false") if element.lake == "boolean" else str(inlined)
+
+
+def element_value(element: Form, text: str) -> Any:
+    return element.from_inlined(lake_text.read_blob(text) if element.lake == "blob" else text)
