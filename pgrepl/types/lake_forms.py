@@ -68,7 +68,7 @@ def _storage(kind: Any) -> Any:
     """The type without the names that Parquet has for its values (uuid)."""
     import pyarrow as pa
 
-    if isinstance(kind, pa.ExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
@@ -78,7 +78,7 @@ def _storage(kind: Any) -> Any:
 def _annotated(array: Any, kind: Any) -> Any:
     import pyarrow as pa
 
-    if isinstance(kind, pa.ExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, array)
     if pa.types.is_list(kind) and array.type != kind:
         items = _annotated(array.values, kind.value_type)

@@ -46,7 +46,7 @@ def plain_array(array: Any) -> Any:
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # too large for one
             array = pa.concat_arrays(array.chunks)
-    if isinstance(array.type, pa.ExtensionType):
+    if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
