@@ -38,7 +38,11 @@ class ResultColumn:
 
 @frozen
 class Result:
-    """What a statement answers: its command tag, and rows as text (None is NULL) if it has any."""
+    """What a statement answers: its command tag, and rows as text (None is NULL) if it has any.
+
+    To a session that streams, rows may be a `StreamedRows`, which fetches them when they are asked for; the tag has no
+    number then.
+    """
 
     tag: str | None
     columns: tuple[ResultColumn, ...] | None = None

@@ -58,6 +58,10 @@ class Const(Typed):
     value: Any = None
 
 
+# attnum of the pseudo column that says where a row is kept (lake.place.Place): what UPDATE and DELETE ask for
+PLACE = -100
+
+
 @frozen
 class Var(Typed):
     varno: int = 1
@@ -229,6 +233,7 @@ class SubscriptingRef(Typed):
     lower: tuple[Expr | None, ...] = ()
     container: Expr | None = None
     is_slice: bool = False
+    assign: Expr | None = None  # the value put there; the result is then the changed container
 
 
 @frozen
@@ -254,6 +259,15 @@ class FieldSelect(Typed):
     arg: Expr | None = None
     fieldnum: int = 0
     name: str = ""
+
+
+@frozen
+class FieldStore(Typed):
+    """The row `arg` with new values in some fields."""
+
+    arg: Expr | None = None
+    values: tuple[Expr, ...] = ()
+    fieldnums: tuple[int, ...] = ()
 
 
 @frozen

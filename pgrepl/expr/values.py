@@ -180,6 +180,13 @@ def _field_type(record: tuple[Any, ...], number: int) -> int:
     return types[number] if types else 0
 
 
+def hash_form(typoid: int) -> Key:
+    """As `hashable`, for values of one type: trailing blanks of character(n) do not count."""
+    if typoid == oids.BPCHAR:
+        return lambda value: None if value is None else bpchar_key(value)
+    return hashable
+
+
 def hashable(value: Any) -> Any:
     """A Python object that is equal exactly when the values are."""
     if isinstance(value, float):

@@ -10,21 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.commands.query.tables import SETTLED, is_user_table, system_value
+from pgrepl.errors import unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
+from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
+    from pgrepl.commands.query.bounds import Bounds
     from pgrepl.commands.query.grouping import Grouping
 
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
 Compiled = Callable[["Env"], Any]
-Scan = Callable[[Rte], Callable[["Env"], Iterable[tuple[Any, ...]]]]
+Scan = Callable[[int], Callable[["Env"], Iterable[tuple[Any, ...]]]]  # by number in the range table
 
 
 class Env:
@@ -51,9 +56,35 @@ class Evaluator:
 
     context: Context
     query: Query
-    subquery: Callable[[Query], Callable[[Env], list[tuple[Any, ...]]]]  # makes a nested query runnable
+    subquery: Callable[[Query], Callable[[Env], Iterable[tuple[Any, ...]]]]  # makes a nested query runnable
     around: Evaluator | None = None  # that of the query this one is inside of
     grouping: Grouping | None = None
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the query's conditions say about columns of user tables."""
+        from pgrepl.commands.query.bounds import bounds_of
+
+        return bounds_of(self.query, self.context)
+
+    @cached_property
+    def used(self) -> dict[int, frozenset[int]]:
+        """The columns of each relation that the query reads."""
+        from pgrepl.commands.query.columns import used_columns
+
+        return used_columns(self.query)
+
+    def fetched(self, varno: int) -> tuple[int, ...]:
+        """The columns in the rows of a user table."""
+        from pgrepl.commands.query.columns import fetched
+
+        return fetched(self.query.rtable[varno - 1], self.used.get(varno, ()))
+
+    def index(self, varno: int, attnum: int) -> int:
+        """Where the rows of a relation have a column."""
+        if is_user_table(self.query.rtable[varno - 1]):
+            return self.fetched(varno).index(attnum)
+        return attnum - 1
 
     def compile(self, expr: Expr) -> Compiled:
         return evaluate.compile(self.flat(expr), self.context, self._special)
@@ -146,13 +177,14 @@ class Evaluator:
         return whole
 
     def _column(self, var: tree.Var) -> Compiled:
-        varno, index, up = var.varno, var.attnum - 1, var.levelsup
+        varno, up = var.varno, var.levelsup
+        owner = self._around(up)
+        entry = owner.query.rtable[varno - 1]
         if var.attnum == 0:
-            entry = self._around(up).query.rtable[varno - 1]
-            return self._join_row(entry, up) if entry.kind is RteKind.JOIN else _whole_row(varno, up, entry)
-        if var.attnum < 0:
-            relid = self._around(up).query.rtable[varno - 1].relid
-            return lambda env: relid  # tableoid; no other system column is ever analysed for a system catalog
+            return self._join_row(entry, up) if entry.kind is RteKind.JOIN else _whole_row(varno, up, owner)
+        if var.attnum < 0 and not is_user_table(entry):
+            return _settled(varno, up, entry.relid, var.attnum)
+        index = owner.index(varno, var.attnum)
         if up == 0:
 
             def here(env: Env) -> Any:
@@ -171,19 +203,38 @@ class Evaluator:
         return outside
 
 
-def _whole_row(varno: int, up: int, entry: Rte) -> Compiled:
+def _whole_row(varno: int, up: int, owner: Evaluator) -> Compiled:
     """The row with the types and names of its columns."""
-    columns = [c for c in entry.columns if not c.dropped]
-    types, names = [c.type for c in columns], [c.name for c in columns]
+    entry = owner.query.rtable[varno - 1]
+    columns = [(number, c) for number, c in enumerate(entry.columns, 1) if not c.dropped]
+    types, names = [c.type for _, c in columns], [c.name for _, c in columns]
+    places = [owner.index(varno, number) for number, _ in columns] if is_user_table(entry) else None
 
     def whole(env: Env) -> Any:
         for _ in range(up):
             assert env.outer is not None
             env = env.outer
         row = env.rows[varno]
+        if row is not None and places is not None:
+            return Record([row[place] for place in places], types, names)
         return Record(row, types, names) if row is not None and len(row) == len(types) else row
 
     return whole
+
+
+def _settled(varno: int, up: int, relid: int, attnum: int) -> Compiled:
+    """A system column of a system catalog; NULL where an outer join found no row."""
+    if attnum not in SETTLED and attnum != TABLEOID:
+        raise unsupported("ctid of a system catalog")
+    value = system_value(relid, attnum)
+
+    def column(env: Env) -> Any:
+        for _ in range(up):
+            assert env.outer is not None
+            env = env.outer
+        return None if env.rows[varno] is None else value
+
+    return column
 
 
 def sees_outside(query: Query) -> bool:

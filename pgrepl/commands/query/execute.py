@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.env import Env, Evaluator, Slot, sees_outside
 from pgrepl.commands.query.grouping import Grouping, uses_groups
+from pgrepl.commands.query.growing import Growing
 from pgrepl.commands.query.joins import plan_from
 from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
@@ -23,7 +24,7 @@ from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Expr, Query, RangeRef, SetOperation, SortGroup
-from pgrepl.expr.values import hashable
+from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import returns_set
 from pgrepl.sql.nodes import CoercionForm, SetOp
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.commands.query.windows import Windows
 
 Row = tuple[Any, ...]
-Run = Callable[[Env], list[Row]]
+Run = Callable[[Env], Iterable[Row]]  # rows are computed as they are asked for, where that is possible
 
 
 @dataclass
@@ -75,18 +76,18 @@ def compile_query(query: Query, context: Context, outer: Ctes | None = None, aro
 
 def _once(run: Run) -> Run:
     """A WITH query is played once for one run of its statement; it sees nothing outside that changes."""
-    known: list[list[Row]] = []
+    known: list[Growing[Row]] = []
 
-    def remembered(env: Env) -> list[Row]:
+    def remembered(env: Env) -> Iterable[Row]:
         if not known:
-            known.append(run(env))
+            known.append(Growing(run(env)))
         return known[0]
 
     return remembered
 
 
 def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
-    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda entry: scan(entry, evaluator, ctes))
+    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator, ctes))
     grouping = Grouping(query, evaluator) if uses_groups(query) else None
     evaluator.grouping = grouping
     after: Callable[[Expr], Expr] = grouping.after if grouping else lambda expr: expr
@@ -108,7 +109,7 @@ def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
         columns.append((evaluator.compile_set(expr) if many else evaluator.compile(expr), many))
     finish = _finish(query, evaluator)
 
-    def run(env: Env) -> list[Row]:
+    def run(env: Env) -> Iterable[Row]:
         surroundings = Env([None] * (len(query.rtable) + 1), env)
         envs: Iterable[Env] = (Env(rows, env) for rows in plan.run(surroundings))
         if grouping is not None:
@@ -138,7 +139,7 @@ def _expanded(columns: list[tuple[Callable[[Env], Any], bool]], env: Env) -> Ite
         )
 
 
-def _finish(query: Query, evaluator: Evaluator) -> Callable[[Iterable[Row], Env], list[Row]]:
+def _finish(query: Query, evaluator: Evaluator) -> Callable[[Iterable[Row], Env], Iterable[Row]]:
     """DISTINCT, ORDER BY, LIMIT, and away with the junk columns."""
     place = {t.resno: i for i, t in enumerate(query.targets)}
     keep = [place[t.resno] for t in query.targets if not t.junk]
@@ -146,13 +147,13 @@ def _finish(query: Query, evaluator: Evaluator) -> Callable[[Iterable[Row], Env]
     order = _keys(query.sort, place)
     limit, offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
 
-    def finish(found: Iterable[Row], env: Env) -> list[Row]:
+    def finish(found: Iterable[Row], env: Env) -> Iterable[Row]:
         if query.distinct is not None:
             found = _distinct(query, found, place)
         if order:
             found = sort(found, order)
         rows = _limited(found, offset(env), limit(env), order if query.with_ties else None)
-        return rows if everything else [tuple([row[i] for i in keep]) for row in rows]
+        return rows if everything else (tuple([row[i] for i in keep]) for row in rows)
 
     return finish
 
@@ -171,21 +172,24 @@ def _distinct(query: Query, rows: Iterable[Row], place: dict[int, int]) -> list[
         rows = sort(rows, _keys(query.sort, place) or keys)
     else:
         rows = sort(rows, keys)  # as a sorted Unique does; ORDER BY may sort once more
+    forms = [hash_form(key.type) for key in keys]
     seen: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        seen.setdefault(tuple([hashable(key.value(row)) for key in keys]), row)
+        seen.setdefault(tuple([form(key.value(row)) for key, form in zip(keys, forms, strict=True)]), row)
     return list(seen.values())
 
 
-def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[Key] | None) -> list[Row]:
+def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[Key] | None) -> Iterable[Row]:
     """Rows behind the limit are not even computed, unless ties have to be looked for."""
     if offset is not None and offset < 0:
         raise PgError("2201X", "OFFSET must not be negative")
     if limit is not None and limit < 0:
         raise PgError("2201W", "LIMIT must not be negative")
+    if limit is None and not offset:
+        return found
     if limit is None or ties is None:
         first = offset or 0
-        return list(islice(found, first, None if limit is None else first + limit))
+        return islice(found, first, None if limit is None else first + limit)
     rows = list(found)[offset or 0 :]
     end = limit
     if ties and 0 < limit < len(rows):
@@ -202,7 +206,7 @@ def _set_operation(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
     combine = compile_set_operation(query, query.set_operation, evaluator, ctes)
     finish = _finish(query, evaluator)
 
-    def run(env: Env) -> list[Row]:
+    def run(env: Env) -> Iterable[Row]:
         return finish(combine(env), Env([], env))
 
     return run
@@ -243,29 +247,28 @@ def _as_types(run: Run, types: list[int], operation: SetOperation, evaluator: Ev
     if not casts:
         return run
 
-    def converted(env: Env) -> list[Row]:
-        rows = []
+    def converted(env: Env) -> Iterator[Row]:
         for row in run(env):
             here = Env([], env.outer, row)
-            rows.append(tuple([casts[i](here) if i in casts else value for i, value in enumerate(row)]))
-        return rows
+            yield tuple([casts[i](here) if i in casts else value for i, value in enumerate(row)])
 
     return converted
 
 
-def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:
+def _combined(operation: SetOperation, left: Iterable[Row], right: Iterable[Row]) -> Iterable[Row]:
     if operation.op is SetOp.UNION:
-        return left + right if operation.all else _unique(left + right, operation)
+        return chain(left, right) if operation.all else _unique(chain(left, right), operation)
+    forms = [hash_form(column.type) for column in operation.columns]
     counts: dict[Any, int] = {}
     for row in right:
-        key = _row_key(row)
+        key = _row_key(row, forms)
         counts[key] = counts.get(key, 0) + 1
     kept = []
     wanted = operation.op is SetOp.INTERSECT
     if not operation.all:
-        return _unique([row for row in left if (_row_key(row) in counts) is wanted], operation)
+        return _unique([row for row in left if (_row_key(row, forms) in counts) is wanted], operation)
     for row in left:
-        key = _row_key(row)
+        key = _row_key(row, forms)
         present = counts.get(key, 0) > 0
         if present:
             counts[key] -= 1
@@ -274,14 +277,15 @@ def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> lis
     return kept
 
 
-def _row_key(row: Row) -> tuple[Any, ...]:
-    return tuple([hashable(value) for value in row])
+def _row_key(row: Row, forms: list[Callable[[Any], Any]]) -> tuple[Any, ...]:
+    return tuple([form(value) for form, value in zip(forms, row, strict=False)])
 
 
-def _unique(rows: list[Row], operation: SetOperation) -> list[Row]:
+def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
+    forms = [hash_form(column.type) for column in operation.columns]
     seen: dict[Any, Row] = {}
     for row in rows:
-        seen.setdefault(_row_key(row), row)
+        seen.setdefault(_row_key(row, forms), row)
     keys = [
         Key(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)

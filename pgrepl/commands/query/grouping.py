@@ -10,7 +10,7 @@ from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, sort
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.values import hashable, order_key
+from pgrepl.expr.values import hash_form, hashable, order_key
 from pgrepl.expr.walk import query_exprs, rewrite, walk_deep
 
 
@@ -37,6 +37,7 @@ class Grouping:
         )
         self.plain = sets is None
         self._key_values = [self.evaluator.compile(expr) for _, expr in self.keys]
+        self._key_forms = [hash_form(expr.type) for _, expr in self.keys]
         self._accumulators = [_Aggregate(a, self.evaluator) for a in found]
         self._presort = self._common_order()
 
@@ -80,18 +81,19 @@ class Grouping:
         return len(self._grouping_functions) - 1
 
     def groups(self, envs: Iterable[Env], outer: Env) -> list[Env]:
-        rows = sort(envs, self._presort)
+        several = len(self.sets) > 1
+        rows: Iterable[Env] = sort(envs, self._presort) if self._presort else list(envs) if several else envs
         result: list[Env] = []
         for members in self.sets:
             result += self._grouped(rows, set(members), outer)
         return result
 
-    def _grouped(self, rows: list[Env], members: set[int], outer: Env) -> list[Env]:
+    def _grouped(self, rows: Iterable[Env], members: set[int], outer: Env) -> list[Env]:
         used = [resno in members for resno, _ in self.keys]
         groups: dict[tuple[Any, ...], tuple[Env, list[Any], list[Any]]] = {}
         for env in rows:
             values = [value(env) if use else None for use, value in zip(used, self._key_values, strict=True)]
-            key = tuple([hashable(v) for v in values])
+            key = tuple([form(v) for form, v in zip(self._key_forms, values, strict=True)])
             group = groups.get(key)
             if group is None:
                 group = groups[key] = (env, values, [a.start() for a in self._accumulators])
@@ -114,7 +116,7 @@ class Grouping:
         for use, (_, key) in zip(used, self.keys, strict=True):
             if not use and isinstance(key, tree.Var) and key.attnum > 0 and rows[key.varno] is not None:
                 row = list(rows[key.varno])
-                row[key.attnum - 1] = None
+                row[self.evaluator.index(key.varno, key.attnum)] = None
                 rows[key.varno] = tuple(row)
         return rows
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pgrepl.commands.query.bounds import conjuncts
 from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
-from pgrepl.expr.values import hashable
+from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import functions_used, walk_deep
-from pgrepl.sql.nodes import BoolOp, JoinType
+from pgrepl.sql.nodes import JoinType
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 
@@ -38,14 +39,6 @@ def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
         return frozenset()
     nodes = walk_deep(part, depth)
     return frozenset(n.varno for n, level in nodes if isinstance(n, tree.Var) and n.levelsup == level)
-
-
-def conjuncts(expr: Expr | None) -> list[Expr]:
-    if expr is None:
-        return []
-    if isinstance(expr, tree.BoolExpr) and expr.op is BoolOp.AND:
-        return [part for arg in expr.args for part in conjuncts(arg)]
-    return [expr]
 
 
 def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan) -> Plan:
@@ -90,7 +83,7 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan)
 
 def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Plan:
     entry = query.rtable[varno - 1]
-    rows_of = scan(entry)
+    rows_of = scan(varno)
     size = len(query.rtable)
     needs: frozenset[int] = frozenset()
     if entry.kind is RteKind.FUNCTION:
@@ -175,7 +168,7 @@ def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
         return plan
     for test in tests if plan.stable else ():
         sides = _lookup(test, plan.relations)
-        if sides is not None:
+        if sides is not None and _varies(sides[1]):
             found = _looked_up(plan, *sides, evaluator)
             return _filtered(found, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
@@ -203,6 +196,11 @@ def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
     return None
 
 
+def _varies(expr: Expr) -> bool:
+    """Whether it depends on a row of the queries around: others are asked for once, and no table is worth its while."""
+    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
+
+
 def _is_volatile(expr: Expr) -> bool:
     for node, _ in walk_deep(expr):
         if isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node)):
@@ -218,16 +216,17 @@ def _volatility(oid: int) -> str:
 def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan:
     """Rows by key, read once: a subquery that asks for one row at a time does not read the catalog each time."""
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
+    own_form, form = hash_form(own.type), hash_form(other.type)
     tables: list[dict[Any, list[Combination]]] = []
 
     def run(env: Env) -> Iterable[Combination]:
         if not tables:
             table: dict[Any, list[Combination]] = {}
             for combination in plan.run(env):
-                table.setdefault(hashable(key_of(Env(combination, env.outer))), []).append(combination)
+                table.setdefault(own_form(key_of(Env(combination, env.outer))), []).append(combination)
             tables.append(table)
         key = wanted(env)
-        return () if key is None else tables[0].get(hashable(key), ())
+        return () if key is None else tables[0].get(form(key), ())
 
     return Plan(plan.relations, run, plan.needs)
 
@@ -247,8 +246,8 @@ class _Matcher:
         self.lateral = bool(right.needs & left.relations)
         pairs = [] if self.lateral else [(c, _equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
-        self.left_key = [evaluator.compile(one) for one, _ in keys]
-        self.right_key = [evaluator.compile(two) for _, two in keys]
+        self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
+        self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
         self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
 
@@ -285,13 +284,13 @@ class _Loaded:
     table: dict[Any, list[Combination]]
 
 
-def _key(parts: list[Callable[[Env], Any]], env: Env) -> tuple[Any, ...] | None:
+def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: Env) -> tuple[Any, ...] | None:
     values = []
-    for part in parts:
+    for part, form in parts:
         value = part(env)
         if value is None:
             return None
-        values.append(hashable(value))
+        values.append(form(value))
     return tuple(values)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pgrepl.catalog import acl
-from pgrepl.catalog.relation import relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.session import Session
+from pgrepl.commands.query.columns import used_columns
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
+from pgrepl.expr.rewrite import view_query, view_role
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk, walk_deep
 from pgrepl.types.builtin import proc_by_oid
@@ -37,18 +37,20 @@ def check_functions(session: Session, query: Query) -> None:
             raise PgError("42501", f"permission denied for function {called.name}")
 
 
-def check(session: Session, query: Query) -> None:
-    """Of the query and all queries inside it."""
-    _check_level(session, query)
+def check(session: Session, query: Query, role: int | None = None) -> None:
+    """Of the query and all queries inside it. A view's own tables are read with its owner's privileges."""
+    who = session.role if role is None else role
+    _check_level(session, query, who)
     for nested in subqueries(query):
-        check(session, nested)
+        check(session, nested, who)
     for expr in query_exprs(query):
         for node in walk(expr):
             if isinstance(node, tree.SubLink) and node.query is not None:
-                check(session, node.query)
+                check(session, node.query, who)
 
 
-def _check_level(session: Session, query: Query) -> None:
+def _check_level(session: Session, query: Query, role: int) -> None:
+    used: dict[int, frozenset[int]] | None = None
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
             continue
@@ -56,24 +58,20 @@ def _check_level(session: Session, query: Query) -> None:
         hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
         if hidden is not None:
             secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
-            if not _used_columns(query, varno) & {secret, 0}:
+            if not used_columns(query).get(varno, frozenset()) & {secret, 0}:
                 continue
-        acl.check_table_privilege(session, found, "SELECT")
+        if not acl.has_table_privilege(session, found, "SELECT", role):
+            used = used_columns(query) if used is None else used
+            if not _may_read(session, found, used.get(varno, frozenset()), role):
+                raise acl.permission_denied(found)
+        if found.kind == "v" and not found.is_system:
+            check(session, view_query(session, found.oid), view_role(session, found, role))
 
 
-def _used_columns(query: Query, varno: int) -> set[int]:
-    """The columns of one relation that the query reads, 0 the whole row. That a join could give a column is no use
-    of it."""
-    entries = query.rtable
-    bare = replace(query, rtable=tuple(replace(entry, join_vars=()) for entry in entries))
-    used: set[int] = set()
-    pending = [n for n, level in walk_deep(bare) if isinstance(n, tree.Var) and n.levelsup == level]
-    while pending:
-        node = pending.pop()
-        entry = entries[node.varno - 1]
-        if entry.kind is RteKind.JOIN:
-            behind = entry.join_vars if node.attnum == 0 else entry.join_vars[node.attnum - 1 : node.attnum]
-            pending += [n for var in behind if var is not None for n in walk(var) if isinstance(n, tree.Var)]
-        elif node.varno == varno:
-            used.add(node.attnum)
-    return used
+def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
+    """By privileges on columns: on each that is read; on any at all when none is (SELECT count(*))."""
+    columns = [a.num for a in found.columns]
+    if not used:
+        return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)
+    wanted = {*used, *columns} - {0} if 0 in used else used
+    return all(acl.has_column_privilege(session, found, number, "SELECT", role) for number in wanted)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.env import Env, Evaluator, sees_outside
+from pgrepl.commands.query.growing import Growing
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
@@ -21,25 +22,6 @@ from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes, Row
-
-
-class Growing:
-    """Rows that are computed once, when somebody comes to them, and seen by everybody."""
-
-    def __init__(self, source: Iterator[Row]) -> None:
-        self._source = source
-        self._known: list[Row] = []
-
-    def __iter__(self) -> Iterator[Row]:
-        position = 0
-        while True:
-            if position == len(self._known):
-                row = next(self._source, None)
-                if row is None:
-                    return
-                self._known.append(row)
-            yield self._known[position]
-            position += 1
 
 
 def compile_recursive(cte: Cte, context: Any, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
@@ -79,7 +61,7 @@ def compile_recursive(cte: Cte, context: Any, ctes: Ctes, parent: Evaluator) -> 
 
     if sees_outside(cte.query):
         return rows
-    known: list[Growing] = []
+    known: list[Growing[Row]] = []
 
     def run(env: Env) -> Iterable[Row]:
         if not known:

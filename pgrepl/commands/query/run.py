@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from pgrepl.catalog.session import Session
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.env import Env
-from pgrepl.commands.query.execute import compile_query
-from pgrepl.expr.context import Context
+from pgrepl.commands.query.rowset import rows_of
 from pgrepl.expr.query import analyze_query
-from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.sql.nodes import CreateTableAsStmt, SelectStmt
@@ -26,14 +24,22 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     query = analyze_query(session, stmt)
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    rows = play(session, query)
+    rows = rows_of(session, query)
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
-    return Result(f"SELECT {len(rows)}", columns, as_text(rows, [c.type for c in query.columns], session.text_style))
+    types = [c.type for c in query.columns]
+    style = session.text_style
+    texts = (as_text(batch, types, style) for batch in rows.batches())
+    if session.streams:
+        from pgrepl.commands.query.streamed import StreamedRows
+
+        return Result("SELECT", columns, StreamedRows(session, texts))
+    found = [row for batch in texts for row in batch]
+    return Result(f"SELECT {len(found)}", columns, found)
 
 
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of an analysed query."""
-    return compile_query(expand_views(session, query), Context(session))(Env([], None))
+    return list(rows_of(session, query))
 
 
 def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:
@@ -41,7 +47,7 @@ def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]
     return play(session, analyze_query(session, text))
 
 
-def as_text(rows: list[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:
+def as_text(rows: Iterable[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:
     writers = [writer(t) for t in types]
     return [
         tuple([None if v is None else write(v, style) for write, v in zip(writers, row, strict=True)]) for row in rows

@@ -11,6 +11,8 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.query.env import Env, Evaluator
+from pgrepl.commands.query.growing import Growing
+from pgrepl.commands.query.tables import is_user_table, members, table_rows
 from pgrepl.commands.system import views
 from pgrepl.errors import unsupported
 from pgrepl.expr.tree import Rte, RteKind
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 Rows = Callable[[Env], Iterable[tuple[Any, ...]]]
 
 
-def scan(entry: Rte, evaluator: Evaluator, ctes: Ctes) -> Rows:
+def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
+    entry = evaluator.query.rtable[varno - 1]
+    if is_user_table(entry):
+        return _table(varno, evaluator)
     if entry.kind is RteKind.RELATION:
         return _relation(entry, evaluator)
     if entry.kind is RteKind.SUBQUERY:
@@ -50,8 +55,26 @@ def _at_level(run: Rows, up: int) -> Rows:
     return rows
 
 
+def _table(varno: int, evaluator: Evaluator) -> Rows:
+    """A user table: the columns that the query uses, of the rows that its conditions leave possible."""
+    session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
+    scanned = members(session, entry.relid, entry.inh)
+    attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
+    if evaluator.around is None:
+        return lambda env: table_rows(session, scanned, attnums, bounds)
+    known: list[Growing[tuple[Any, ...]]] = []
+
+    def remembered(env: Env) -> Iterable[tuple[Any, ...]]:
+        """A query inside another may be played for each of that one's rows."""
+        if not known:
+            known.append(Growing(table_rows(session, scanned, attnums, bounds)))
+        return known[0]
+
+    return remembered
+
+
 def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
-    """A system catalog or view, or the state of a sequence. Rows of user tables are not here."""
+    """A system catalog or view, or the state of a sequence."""
     session = evaluator.context.session
     found = relation(session, entry.relid)
     known = system.by_oid(entry.relid)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
+from pgrepl.commands.query.bounds import conjuncts
 from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot, sees_outside
+from pgrepl.commands.query.growing import Growing
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.walk import rewrite
+from pgrepl.expr.values import hash_form
+from pgrepl.expr.walk import rewrite, walk
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
@@ -19,7 +24,7 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     run = evaluator.subquery(link.query)
     rows = _remembered(run) if not sees_outside(link.query) else run
     if link.kind is SubLinkType.EXISTS:
-        return lambda env: bool(rows(env))
+        return lambda env: any(True for _ in rows(env))
     if link.kind is SubLinkType.EXPR:
         return lambda env: _single(rows(env))
     if link.kind is SubLinkType.ARRAY:
@@ -30,6 +35,10 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     is_comparison = link.kind is SubLinkType.ROWCOMPARE
     test = evaluator.compile(_with_slots(link.test))
     any_row = link.kind is SubLinkType.ANY
+    if any_row and not sees_outside(link.query):
+        pairs = _equalities(link.test)
+        if pairs is not None:
+            return _hashed(rows, pairs, test, evaluator)
 
     def compare(env: Env) -> Any:
         if is_comparison:
@@ -47,6 +56,57 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     return compare
 
 
+def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
+    """The (expression, column of the subquery) pairs if the test is that they are equal, and can be looked up."""
+    pairs = []
+    for condition in conjuncts(test):
+        if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+            return None
+        operator = operator_by_oid(condition.op)
+        own, column = condition.args
+        if operator is None or operator.name != "=" or not operator.canhash or not isinstance(column, tree.Param):
+            return None
+        if any(isinstance(node, tree.Param) for node in walk(own)):
+            return None
+        pairs.append((own, column))
+    return pairs
+
+
+def _hashed(
+    rows: Callable[[Env], Iterable[tuple[Any, ...]]],
+    pairs: list[tuple[Expr, tree.Param]],
+    test: Compiled,
+    evaluator: Evaluator,
+) -> Compiled:
+    """IN of a query that sees nothing outside: its rows in a hash table. Where NULL plays a part they are compared one
+    by one."""
+    own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
+    columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
+    known: list[tuple[set[Any], list[tuple[Any, ...]]]] = []
+
+    def contained(env: Env) -> bool | None:
+        if not known:
+            found, with_null = set(), []
+            for row in rows(env):
+                key = tuple([form(row[place]) for place, form in columns])
+                if None in key:
+                    with_null.append(row)
+                else:
+                    found.add(key)
+            known.append((found, with_null))
+        found, with_null = known[0]
+        wanted = tuple([form(value(env)) for value, form in own])
+        compared: Iterable[tuple[Any, ...]] = with_null
+        if None in wanted:
+            compared = rows(env)
+        elif wanted in found:
+            return True
+        answers = {test(Env(env.rows, env.outer, (*env.computed, *reversed(row)))) for row in compared}
+        return True if True in answers else None if None in answers else False
+
+    return contained
+
+
 def _with_slots(test: Expr) -> Expr:
     """The n-th column of the subquery is put at computed[-n]."""
 
@@ -58,7 +118,8 @@ def _with_slots(test: Expr) -> Expr:
     return rewrite(test, slot)
 
 
-def _single(rows: list[tuple[Any, ...]], *, whole: bool = False) -> Any:
+def _single(found: Iterable[tuple[Any, ...]], *, whole: bool = False) -> Any:
+    rows = list(islice(found, 2))
     if len(rows) > 1:
         raise PgError("21000", "more than one row returned by a subquery used as an expression")
     if not rows:
@@ -68,11 +129,11 @@ def _single(rows: list[tuple[Any, ...]], *, whole: bool = False) -> Any:
 
 def _remembered(run: Any) -> Any:
     """A subquery that sees nothing outside is played once."""
-    known: list[Any] = []
+    known: list[Growing[Any]] = []
 
     def once(env: Env) -> Any:
         if not known:
-            known.append(run(env))
+            known.append(Growing(run(env)))
         return known[0]
 
     return once

@@ -19,8 +19,8 @@ from pgrepl.catalog.roles import (
     is_member_of_role,
     member_can_set_role,
     role_by_name,
-    role_row,
 )
+from pgrepl.catalog.row_security import is_active
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database
@@ -195,22 +195,12 @@ _family("pg_has_role", _on_role)
 @implements("row_security_active", context=True)
 def row_security_active(call: Call, oid: int) -> bool | None:
     found = relation_or_none(call.session, oid)
-    return None if found is None else _is_row_security_active(call.session, found)
+    return None if found is None else is_active(call.session, found)
 
 
 @implements("row_security_active_name", context=True)
 def row_security_active_name(call: Call, name: str) -> bool:
-    return _is_row_security_active(call.session, relation_named(call.session, name))
-
-
-def _is_row_security_active(session: Session, found: Relation) -> bool:
-    """As check_enable_rls: not for the owner, unless forced, nor for who may bypass it."""
-    if not found.row_security:
-        return False
-    row = role_row(session, session.role)
-    if row is None or row.rolsuper or row.rolbypassrls:
-        return False
-    return found.force_row_security or not acl.is_owner(session, found.owner)
+    return is_active(call.session, relation_named(call.session, name))
 
 
 # --- access lists ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""What the conditions of a query say about single columns, as bounds that let a scan skip files and rows.
+
+A bound is only a hint: the condition stays. It comes from `column op value` where op is =, <, <=, >= or > of a type
+whose values files keep statistics of, from `column = ANY (values)`, and from such parts of an AND. The value may be
+any expression without columns; it is computed when the query is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
+from pgrepl.expr.walk import functions_used, walk
+from pgrepl.sql.nodes import BoolOp, JoinType
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.expr.context import Context
+    from pgrepl.lake.bounds import Bound
+
+Bounds = dict[int, tuple["Bound", ...]]
+
+_INTEGERS = frozenset((oids.INT2, oids.INT4, oids.INT8))
+_COMPARABLE = _INTEGERS | {
+    oids.OID, oids.NUMERIC, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
+    oids.TEXT, oids.VARCHAR, oids.UUID, oids.BYTEA,
+}  # fmt: skip
+_TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def bounds_of(query: Query, context: Context) -> Bounds:
+    """By number in the range table what WHERE and the join conditions say of a relation's columns.
+
+    A row that fails a condition of WHERE cannot be in the result, and none that an outer join puts in its place
+    passes it either: so WHERE speaks of every relation below it, and a join condition of the sides it can drop rows of.
+    """
+    found: dict[int, list[Bound]] = {}
+    everything = frozenset(n for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.RELATION)
+    _take(query, query.where, everything, found, context)
+    for item in query.from_:
+        _join_bounds(query, item, found, context)
+    return {varno: tuple(bounds) for varno, bounds in found.items()}
+
+
+def _join_bounds(
+    query: Query, item: RangeRef | Join, found: dict[int, list[Bound]], context: Context
+) -> frozenset[int]:
+    if isinstance(item, RangeRef):
+        return frozenset((item.varno,))
+    left = _join_bounds(query, item.left, found, context)
+    right = _join_bounds(query, item.right, found, context)
+    droppable = {
+        JoinType.INNER: left | right,
+        JoinType.CROSS: left | right,
+        JoinType.LEFT: right,
+        JoinType.RIGHT: left,
+    }.get(item.kind, frozenset())
+    _take(query, item.quals, droppable, found, context)
+    return left | right
+
+
+def _take(
+    query: Query, quals: Expr | None, relations: frozenset[int], found: dict[int, list[Bound]], context: Context
+) -> None:
+    for condition in conjuncts(quals):
+        for varno, bound in _bounds(query, condition, context):
+            if varno in relations:
+                found.setdefault(varno, []).append(bound)
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    if expr is None:
+        return []
+    if isinstance(expr, tree.BoolExpr) and expr.op is BoolOp.AND:
+        return [part for arg in expr.args for part in conjuncts(arg)]
+    return [expr]
+
+
+def _bounds(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, Bound]]:
+    if isinstance(condition, tree.OpExpr) and len(condition.args) == 2:
+        name = _comparison(condition.op)
+        for (one, other), operator in ((condition.args, name), (condition.args[::-1], _TURNED.get(name, ""))):
+            var = _column(query, one)
+            if var is not None and operator:
+                value = _value(other, context)
+                if value is not None:
+                    yield var.varno, _bound(var.attnum, operator, value)
+    elif isinstance(condition, tree.ScalarArrayOpExpr) and condition.use_or and _comparison(condition.op) == "=":
+        var = _column(query, condition.args[0])
+        array = _value(condition.args[1], context) if var is not None else None
+        if var is not None and array is not None:
+            from pgrepl.lake.bounds import Bound
+
+            values = tuple([item for item in array.items if item is not None])
+            yield var.varno, Bound(var.attnum, None, None, True, True, values)
+
+
+def _bound(attnum: int, operator: str, value: Any) -> Bound:
+    from pgrepl.lake.bounds import Bound
+
+    low = value if operator in ("=", ">", ">=") else None
+    high = value if operator in ("=", "<", "<=") else None
+    return Bound(attnum, low, high, operator != ">", operator != "<")
+
+
+def _comparison(oid: int) -> str:
+    """The name of a btree comparison of two like types that files keep statistics of, or nothing."""
+    operator = operator_by_oid(oid)
+    if operator is None or operator.name not in _TURNED:
+        return ""
+    alike = operator.left == operator.right or {operator.left, operator.right} <= _INTEGERS
+    return operator.name if alike and operator.left in _COMPARABLE else ""
+
+
+def _column(query: Query, expr: Expr) -> tree.Var | None:
+    """The column of a table that an expression is, seen through joins and varchar's being text."""
+    while isinstance(expr, tree.RelabelType) and expr.arg is not None:
+        expr = expr.arg
+    if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0 or expr.type not in _COMPARABLE:
+        return None
+    entry = query.rtable[expr.varno - 1]
+    if entry.kind is RteKind.JOIN:
+        behind = entry.join_vars[expr.attnum - 1]
+        return _column(query, behind) if behind is not None else None
+    return expr if entry.kind is RteKind.RELATION else None
+
+
+_NOT_NOW = (tree.Var, tree.SubLink, tree.Param, tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.NextValueExpr)
+
+
+def _value(expr: Expr, context: Context) -> Any:
+    """The value of an expression that needs no row; None: NULL, or not known before the query runs."""
+    if isinstance(expr, tree.Const):
+        return expr.value
+    if not all(_is_known(node) for node in walk(expr)):
+        return None
+    from pgrepl.expr.evaluate import evaluate
+
+    try:
+        return evaluate(expr, (), context)
+    except PgError:  # it is raised when a row asks for it
+        return None
+
+
+def _is_known(node: Expr) -> bool:
+    if isinstance(node, _NOT_NOW) or getattr(node, "retset", False):
+        return False
+    return all(_volatility(oid) != "v" for oid in functions_used(node))
+
+
+def _volatility(oid: int) -> str:
+    proc = proc_by_oid(oid)
+    return "v" if proc is None else proc.volatile

@@ -1,0 +1,67 @@
+"""Rows out of Spark: Arrow batches become tuples of Python values.
+
+A result that is known to be small comes in one piece. Any other comes partition by partition, each batch as one binary
+value (an Arrow stream), so that the driver never holds more than a few of them: 10 million rows can go to a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pgrepl.expr.tree import Column
+
+Row = tuple[Any, ...]
+
+
+def batches(frame: DataFrame, columns: Sequence[Column], *, few: bool = False) -> Iterator[list[Row]]:
+    """The rows of a frame whose columns c1 … cn have the Spark forms of these types."""
+    readers = [_reader(column) for column in columns]
+    for batch in record_batches(frame, few=few):
+        if batch.num_rows:
+            yield _rows(batch, readers)
+
+
+def record_batches(frame: DataFrame, *, few: bool = False) -> Iterator[pa.RecordBatch]:
+    """The same as Spark gives it. Errors are PostgreSQL's."""
+    from pgrepl.lake.spark import pg_errors
+
+    with pg_errors():
+        if few:
+            yield from frame.toArrow().to_batches()
+            return
+        yield from _one_by_one(frame)
+
+
+def _one_by_one(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        # defined in here so that it travels by value: executors need not have this package
+        import pyarrow
+
+        for batch in batches:
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            yield pyarrow.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
+
+    for row in frame.mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
+        with pa.ipc.open_stream(row[0]) as stream:
+            yield from stream
+
+
+def _reader(column: Column) -> Callable[[Any], list[Any]]:
+    from pgrepl.types.lake_forms import form
+
+    return form(column.type, column.typmod).from_array
+
+
+def _rows(batch: pa.RecordBatch, readers: Sequence[Callable[[Any], list[Any]]]) -> list[Row]:
+    if not readers:
+        return [()] * batch.num_rows
+    return list(zip(*[read(batch.column(n)) for n, read in enumerate(readers)], strict=True))

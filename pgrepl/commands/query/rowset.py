@@ -1,0 +1,90 @@
+"""The rows of an analysed query, from whichever engine suits it: Python values here, or a DataFrame of Spark's.
+
+    rows = rows_of(session, query)
+    if isinstance(rows, SparkRows): rows.frame        # columns c1 … cn
+    for row in rows: …                                # tuples of Python values, in either case
+
+Who asks has checked the privileges (`permissions`); views are looked into here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pgrepl.commands.query.engine import runs_on_spark
+from pgrepl.commands.query.env import Env
+from pgrepl.commands.query.execute import compile_query
+from pgrepl.expr.context import Context
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.expr.tree import Column, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """All rows, as tuples of Python values."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        if self.rows:
+            yield self.rows
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """Rows that Spark computes when they are asked for: columns c1 … cn in the Spark forms of their types."""
+
+    columns: tuple[Column, ...]
+    frame: DataFrame
+    few: bool = False  # so few that they can come in one piece
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        """Some rows at a time: no more than a few batches are ever in memory."""
+        from pgrepl.commands.query.fetch import batches
+
+        return batches(self.frame, self.columns, few=self.few)
+
+
+def rows_of(session: Session, query: Query) -> LocalRows | SparkRows:
+    """The rows of a query."""
+    expanded, context = expand_views(session, query), Context(session)
+    if runs_on_spark(session, expanded, context):
+        from pgrepl.commands.query.spark import compile_frame
+
+        frame = compile_frame(session, expanded, context)
+        if frame is not None:
+            return SparkRows(query.columns, frame)
+    return LocalRows(query.columns, list(_played(expanded, context)))
+
+
+def stream(session: Session, query: Query) -> Iterator[Row]:
+    """The same, one row after the other, here too."""
+    expanded, context = expand_views(session, query), Context(session)
+    if runs_on_spark(session, expanded, context):
+        from pgrepl.commands.query.spark import compile_frame
+
+        frame = compile_frame(session, expanded, context)
+        if frame is not None:
+            return iter(SparkRows(query.columns, frame))
+    return iter(_played(expanded, context))
+
+
+def _played(expanded: Query, context: Context) -> Iterator[Row]:
+    return iter(compile_query(expanded, context)(Env([], None)))

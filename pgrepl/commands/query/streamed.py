@@ -1,0 +1,60 @@
+"""Rows of a result that are fetched while they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+TextRow = tuple["str | None", ...]
+
+
+class StreamedRows(Sequence[TextRow]):
+    """Fetched in portions of any size, each once; who asks for the length or for a row by number gets them all kept.
+
+    A failure on the way fails the statement's transaction, as if it had happened while the statement ran.
+    """
+
+    def __init__(self, session: Session, batches: Iterable[Sequence[TextRow]]) -> None:
+        self._session = session
+        self._rows = (row for batch in batches for row in batch)
+        self._kept: list[TextRow] = []
+        self.given = 0  # rows that portions have given away
+
+    def portion(self, size: int) -> list[TextRow]:
+        """The next rows; fewer than `size` at the end."""
+        found = list(self._take(size))
+        self.given += len(found)
+        return found
+
+    def _take(self, size: int) -> Iterator[TextRow]:
+        try:
+            for _, row in zip(range(size), self._rows, strict=False):
+                yield row
+        except PgError:
+            self._session.transaction.fail_statement()
+            raise
+
+    def _all(self) -> list[TextRow]:
+        try:
+            self._kept.extend(self._rows)
+        except PgError:
+            self._session.transaction.fail_statement()
+            raise
+        return self._kept
+
+    def __len__(self) -> int:
+        return self.given + len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> TextRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TextRow]: ...
+
+    def __getitem__(self, index: int | slice) -> TextRow | Sequence[TextRow]:
+        return self._all()[index]
