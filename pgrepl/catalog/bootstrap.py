@@ -1,14 +1,16 @@
-"""What stands in a new catalog: the roles, databases, schemas and comments that PostgreSQL 17's initdb leaves."""
+"""What stands in a new catalog: the roles, databases, schemas and comments that PostgreSQL 17's initdb leaves, and an
+empty DuckLake with a schema for the database postgres."""
 
 from __future__ import annotations
 
 import secrets
 import time
+import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
-from pgrepl.catalog import tables
+from pgrepl.catalog import ducklake, later, tables
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
@@ -24,8 +26,11 @@ from pgrepl.catalog.engine import FORMAT_VERSION, PG_SCHEMA
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
+    from sqlalchemy import MetaData
+
     from pgrepl.catalog.engine import CatalogConnection
 
+_POSTGRES_SCHEMA = 1  # the DuckLake schema of the database postgres
 _PREDEFINED_ROLES = {
     6171: "pg_database_owner",
     6181: "pg_read_all_data",
@@ -58,17 +63,25 @@ _SCHEMAS = {
 }
 
 
-def create(link: CatalogConnection) -> None:
+def create(link: CatalogConnection, data_path: str) -> None:
     """Make all tables and fill them."""
     connection = link.sqlalchemy
     link.begin(write=True)
-    tables.every_table().create_all(connection)
-    for table, values in _contents():
+    every_table().create_all(connection)
+    for table, values in _contents(data_path):
         connection.execute(table.insert(), values)
     link.commit()
 
 
-def create_on_server(link: CatalogConnection) -> None:
+def every_table() -> MetaData:
+    """All of them with their indexes, to make them."""
+    if not any(table.indexes for table in later.metadata.tables.values()):
+        for table in later.every:
+            table.with_indexes()
+    return later.metadata
+
+
+def create_on_server(link: CatalogConnection, data_path: str | None) -> None:
     """The same in a schema of a PostgreSQL database, unless it is there; two that come at once take turns."""
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
@@ -82,27 +95,46 @@ def create_on_server(link: CatalogConnection) -> None:
             f'catalog "{link.catalog.name}" has a schema "{PG_SCHEMA}" that is not a pgrepl catalog',
             severity="FATAL",
         )
+    if data_path is None:
+        link.rollback()
+        raise PgError(
+            "55000",
+            f'catalog "{link.catalog.name}" needs a place for the data of its tables',
+            hint="Name a folder that all who use the catalog reach: --data-path, or PGREPL_DATA_PATH.",
+            severity="FATAL",
+        )
     link.execute(f"CREATE SCHEMA {PG_SCHEMA}")
     connection = link.sqlalchemy
-    tables.every_table().create_all(connection, checkfirst=False)
-    for table, values in _contents():
+    every_table().create_all(connection, checkfirst=False)
+    for table, values in _contents(data_path):
         connection.execute(table.insert(), values)
     link.commit()
 
 
-def _contents() -> list[tuple[Any, list[dict[str, Any]]]]:
+def _contents(data_path: str) -> list[tuple[Any, list[dict[str, Any]]]]:
     now = datetime.now(timezone.utc).isoformat(sep=" ")
     return [
         (tables.pgrepl_instance, [{
             "format_version": FORMAT_VERSION, "system_identifier": _system_identifier(), "next_oid": FIRST_NORMAL_OID,
-            "created_by": f"pgrepl {__version__}", "change_count": 0,
+            "created_by": f"pgrepl {__version__}", "change_count": 0, "lake_schema_version": 0,
         }]),
-        (tables.ducklake_snapshot, [{
-            "snapshot_id": 0, "snapshot_time": now, "schema_version": 0, "next_catalog_id": 1, "next_file_id": 0,
+        (ducklake.ducklake_metadata, [
+            {"key": key, "value": value}
+            for key, value in (
+                ("version", ducklake.LAKE_VERSION), ("created_by", f"pgrepl {__version__}"), ("data_path", data_path),
+                ("encrypted", "false"),
+            )
+        ]),
+        (ducklake.ducklake_schema, [
+            {"schema_id": number, "schema_uuid": str(uuid.uuid4()), "begin_snapshot": 0, "end_snapshot": None,
+             "schema_name": name, "path": path, "path_is_relative": True}
+            for number, name, path in ((0, "main", "main/"), (_POSTGRES_SCHEMA, "postgres", ""))
+        ]),
+        (ducklake.ducklake_snapshot, [{
+            "snapshot_id": 0, "snapshot_time": now, "schema_version": 0, "next_catalog_id": 2, "next_file_id": 0,
         }]),
-        (tables.ducklake_snapshot_changes, [{
-            "snapshot_id": 0, "changes_made": 'created_schema:"main"', "author": None, "commit_message": None,
-            "commit_extra_info": None,
+        (ducklake.ducklake_snapshot_changes, [{
+            "snapshot_id": 0, "changes_made": 'created_schema:"main",created_schema:"postgres"',
         }]),
         (tables.pg_authid, _roles()),
         (tables.pg_auth_members, [
@@ -128,7 +160,8 @@ def _contents() -> list[tuple[Any, list[dict[str, Any]]]]:
 def schemas_of_database(database: int, snapshot: int = 0) -> list[dict[str, Any]]:
     return [
         {"datid": database, "oid": oid, "nspname": name, "nspowner": owner, "nspacl": acl,
-         "begin_snapshot": snapshot, "end_snapshot": None}
+         "begin_snapshot": snapshot, "end_snapshot": None,
+         "schema_id": _POSTGRES_SCHEMA if (database, oid) == (5, PUBLIC_NAMESPACE) else None}
         for oid, (name, owner, acl, _comment) in _SCHEMAS.items()
     ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Dialect, Engine
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
@@ -103,10 +103,14 @@ class CatalogConnection:
         return int(self._driver.info.transaction_status) != 0
 
     def version(self) -> int:
-        """A number that differs when another connection has committed since."""
+        """A number that differs when another connection has committed since. In PostgreSQL it grows with each of our
+        transactions and with each snapshot, which others may make."""
         if self.is_sqlite:
             return int(self.execute("PRAGMA data_version")[0][0])
-        return int(self.execute("SELECT change_count FROM pgrepl_instance")[0][0])
+        found = self.execute(
+            "SELECT change_count + (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM pgrepl_instance"
+        )
+        return int(found[0][0])
 
     def close(self) -> None:
         self._cursor.close()
@@ -139,6 +143,7 @@ class Catalog:
         module: Any = engine.dialect.loaded_dbapi
         self.driver_error: type[Exception] = module.Error
         self.statements: dict[Any, Any] = {}  # compiled once, by store.py
+        self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
         self._spare: CatalogConnection | None = None
 
     @property
@@ -169,13 +174,17 @@ class Catalog:
         """Read the catalog's own word about its format; the connection serves the first session."""
         link = self.connect()
         try:
-            found = link.execute("SELECT format_version FROM pgrepl_instance")
+            found = link.execute(
+                "SELECT format_version, (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL)"
+                " FROM pgrepl_instance"
+            )
         except PgError as problem:
             link.close()
             raise _fatal(problem.sqlstate, problem.message) from problem
         if len(found) != 1 or found[0][0] != FORMAT_VERSION:
             link.close()
             raise _wrong_version(self.name, found[0][0] if found else 0)
+        self.data_path = str(found[0][1])
         self._spare = link
 
     def lock_failure(self, timeout: float) -> PgError:
@@ -205,24 +214,40 @@ class Catalog:
         return PgError("XX000", f'catalog "{self.name}" failed: {text}')
 
 
-def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db") -> Catalog:
-    """Open the catalog, and make it if there is none."""
+def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db", *, data_path: str | None = None) -> Catalog:
+    """Open the catalog, and make it if there is none. `data_path` says where a new one has the files of its tables, if
+    not beside it."""
     text = os.fspath(path_or_url)
+    where = None if data_path is None else _data_path(data_path)
     if "://" in text:
-        return _open_url(text)
+        return _open_url(text, where)
     if text == ":memory:":  # what SQLite calls a database without a file
         raise _in_memory()
-    return _open_file(Path(text), text)
+    return _open_file(Path(text), text, where)
 
 
-def _open_file(path: Path, name: str) -> Catalog:
+def _data_path(text: str) -> str:
+    """As DuckLake has it: absolute, with a slash at its end."""
+    whole = text if "://" in text else os.path.abspath(text)
+    return whole if whole.endswith("/") else f"{whole}/"
+
+
+def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     fresh = not os.path.lexists(path)
     if fresh:
-        _create_file(path, name)
+        _create_file(path, name, data_path or _data_path(f"{path}.files"))
     _check_file(path, name)
     catalog = _sqlite_catalog(path, name)
     catalog.check_format()
+    _check_data_path(catalog, data_path)
     return catalog
+
+
+def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
+    if wanted is None or wanted == catalog.data_path:
+        return
+    catalog.close()
+    raise _fatal("55000", f'catalog "{catalog.name}" has the data of its tables in "{catalog.data_path}"')
 
 
 def _sqlite_catalog(path: Path, name: str) -> Catalog:
@@ -244,7 +269,7 @@ def _sqlite_catalog(path: Path, name: str) -> Catalog:
     return Catalog(name, engine, path)
 
 
-def _create_file(path: Path, name: str) -> None:
+def _create_file(path: Path, name: str, data_path: str) -> None:
     """Make the catalog aside and link it into place whole: who looks meanwhile sees none or all of it."""
     from pgrepl.catalog import bootstrap
 
@@ -257,7 +282,7 @@ def _create_file(path: Path, name: str) -> None:
         catalog = _sqlite_catalog(draft, name)
         link = catalog.connect()
         try:
-            bootstrap.create(link)
+            bootstrap.create(link, data_path)
             link.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             link.execute("PRAGMA journal_mode = WAL")
@@ -324,7 +349,7 @@ def _wrong_version(name: str, version: int) -> PgError:
     return _fatal("XX001", f'catalog "{name}" has format {version}, which no pgrepl has written')
 
 
-def _open_url(text: str) -> Catalog:
+def _open_url(text: str, data_path: str | None) -> Catalog:
     from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
     from sqlalchemy.pool import NullPool
@@ -339,7 +364,7 @@ def _open_url(text: str) -> Catalog:
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
             raise _in_memory()
-        return _open_file(Path(url.database), url.database)
+        return _open_file(Path(url.database), url.database, data_path)
     name = url.render_as_string(hide_password=True)
     if backend != "postgresql":
         raise _fatal("0A000", f'catalog "{name}": only SQLite and PostgreSQL can hold a catalog')
@@ -353,10 +378,11 @@ def _open_url(text: str) -> Catalog:
     catalog = Catalog(name, engine, None)
     link = catalog.connect()
     try:
-        bootstrap.create_on_server(link)
+        bootstrap.create_on_server(link, data_path)
     finally:
         link.close()
     catalog.check_format()
+    _check_data_path(catalog, data_path)
     return catalog
 
 

@@ -1,18 +1,44 @@
-"""The numbers a transaction gives out: object identifiers, and snapshots, which are the LSNs.
+"""The numbers a transaction gives out: object identifiers, snapshots (which are the LSNs), and DuckLake's own ids.
 
 OIDs come from one counter of the instance, kept when the transaction commits; what a session has given out it does not
 give again even if that transaction was rolled back. Each statement that changes something replication asks about is one
 snapshot; a transaction's snapshots become visible together.
+
+What a snapshot did stands in `ducklake_snapshot_changes`: `changes_made` has DuckLake's own words for it, which every
+reader knows; `commit_extra_info` is JSON of ours, absent when there is nothing to say:
+
+* `"transaction": n`: the snapshot is one of several of a transaction, whose first snapshot is n;
+* `"last": true`: and the last of them. A snapshot without a transaction is one by itself;
+* what else `note` was told about the statement (which tables were truncated, which origin it came from).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import lake
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.transaction import Transaction
+
+
+class _Statement:
+    """What the running statement has done to the lake so far."""
+
+    __slots__ = ("altered", "changes", "extra", "next_catalog_id", "next_file_id", "schema_changed", "touched")
+
+    def __init__(self) -> None:
+        self.changes: list[str] = []
+        self.extra: dict[str, Any] = {}
+        self.schema_changed = False
+        self.altered: list[int] = []  # DuckLake tables whose columns or name changed
+        self.next_catalog_id: int | None = None
+        self.next_file_id: int | None = None
+        self.touched = lake.Touched()
 
 
 class Numbering:
@@ -23,6 +49,9 @@ class Numbering:
         self._oids_taken = False
         self._last: int | None = None  # the newest snapshot, while nobody else can make one
         self._made: int | None = None  # by the running statement
+        self._first: int | None = None  # of this transaction
+        self._grouped = False  # snapshots say that they are of this transaction
+        self._here = _Statement()
 
     # --- object identifiers ---------------------------------------------------------------------------------------
 
@@ -66,37 +95,166 @@ class Numbering:
         if self._made is None:
             self._transaction.require_write()
             self._made = self.last_snapshot() + 1
+            if self._first is None:
+                self._first = self._made
         return self._made
+
+    # --- what DuckLake's readers are told -------------------------------------------------------------------------
+
+    @property
+    def touched(self) -> lake.Touched:
+        """The relations and schemas whose definition the running statement has changed."""
+        return self._here.touched
+
+    def note_change(self, change: str) -> None:
+        """A word for `changes_made`, such as `inserted_into_table:7`; an unknown one makes catalogs unreadable."""
+        if change not in self._here.changes:
+            self._here.changes.append(change)
+
+    def note(self, key: str, value: Any) -> None:
+        """Something for `commit_extra_info`; lists are put together."""
+        extra = self._here.extra
+        if isinstance(value, list) and key in extra:
+            value = extra[key] + [v for v in value if v not in extra[key]]
+        extra[key] = value
+
+    def note_definition(self, table: int | None = None) -> None:
+        """What readers know of definitions is out of date: of this DuckLake table, too."""
+        self.snapshot()
+        self._here.schema_changed = True
+        if table is not None and table not in self._here.altered:
+            self._here.altered.append(table)
+
+    @property
+    def altered_tables(self) -> list[int]:
+        """The DuckLake tables that the running statement has defined anew."""
+        return self._here.altered
+
+    @property
+    def schema_version(self) -> int:
+        """DuckLake's number for the definitions as the running statement leaves them."""
+        return self._previous("schema_version") + self._here.schema_changed
+
+    def next_catalog_id(self) -> int:
+        """For a DuckLake schema, table, view or column mapping."""
+        here = self._here
+        if here.next_catalog_id is None:
+            here.next_catalog_id = self._previous("next_catalog_id")
+        here.next_catalog_id += 1
+        return here.next_catalog_id - 1
+
+    def next_file_id(self, count: int = 1) -> int:
+        """For a data or delete file; of several the first."""
+        here = self._here
+        if here.next_file_id is None:
+            here.next_file_id = self._previous("next_file_id")
+        here.next_file_id += count
+        return here.next_file_id - count
+
+    def _previous(self, column: str) -> int:
+        snapshot = self.snapshot()
+        link = self._session.link
+        sql = f"SELECT {column} FROM ducklake_snapshot WHERE snapshot_id = {link.mark}"
+        return int(link.execute(sql, (snapshot - 1,))[0][0])
 
     def store_snapshot(self) -> None:
         """The statement is done."""
+        if self.touched:
+            lake.keeper().define(self._session)
         made = self._made
         if made is None:
             return
+        from pgrepl.catalog.transaction import Block
+
         link = self._session.link
         mark = link.mark
+        here = self._here
+        if made != self._first or self._transaction.block is not Block.NONE:
+            self._grouped = True
+            here.extra["transaction"] = self._first
         now = datetime.now(timezone.utc).isoformat(sep=" ")
         link.execute(
             "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
-            f" SELECT {mark}, {mark}, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot"
-            f" WHERE snapshot_id = {mark}",
-            (made, now, made - 1),
+            f" SELECT {mark}, {mark}, schema_version + {mark},"
+            " {0}, {1} FROM ducklake_snapshot WHERE snapshot_id = {2}".format(
+                "next_catalog_id" if here.next_catalog_id is None else int(here.next_catalog_id),
+                "next_file_id" if here.next_file_id is None else int(here.next_file_id),
+                mark,
+            ),
+            (made, now, int(here.schema_changed), made - 1),
         )
         link.execute(
-            f"INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made) VALUES ({mark}, {mark})", (made, "")
+            "INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, commit_extra_info)"
+            f" VALUES ({mark}, {mark}, {mark})",
+            (made, ",".join(here.changes), _json(here.extra)),
         )
+        if here.schema_changed:
+            version = self.schema_version
+            link.execute(f"UPDATE pgrepl_instance SET lake_schema_version = {mark}", (version,))
+            if here.altered:
+                link.execute_many(
+                    "INSERT INTO ducklake_schema_versions (begin_snapshot, schema_version, table_id)"
+                    f" VALUES ({mark}, {mark}, {mark})",
+                    [(made, version, table) for table in here.altered],
+                )
         self._last = made
         self._made = None
+        self._here = _Statement()
+
+    def close_group(self) -> None:
+        """Before the commit: the transaction's last snapshot says so."""
+        if not self._grouped or self._first is None:
+            return
+        first, last = self._first, self.last_snapshot()
+        if last < first:  # savepoints have undone everything
+            return
+        with self._extra(last) as extra:
+            if last == first:
+                del extra["transaction"]
+            else:
+                extra["last"] = True
+        if last != first:
+            with self._extra(first) as extra:
+                extra["transaction"] = first
+
+    @contextmanager
+    def _extra(self, snapshot: int) -> Iterator[dict[str, Any]]:
+        """What a snapshot's commit_extra_info says, to be changed."""
+        import json
+
+        link = self._session.link
+        where = f"WHERE snapshot_id = {link.mark}"
+        text = link.execute(f"SELECT commit_extra_info FROM ducklake_snapshot_changes {where}", (snapshot,))[0][0]
+        extra = json.loads(text or "{}")
+        before = dict(extra)
+        yield extra
+        if extra != before:
+            link.execute(
+                f"UPDATE ducklake_snapshot_changes SET commit_extra_info = {link.mark} {where}",
+                (_json(extra), snapshot),
+            )
 
     # --- the end of it --------------------------------------------------------------------------------------------
 
     def committed(self) -> None:
-        self._last = None
+        self._last = self._first = None
+        self._grouped = False
 
     def rolled_back(self) -> None:
-        self._last = self._made = None
+        self.rolled_back_to_savepoint()
+        self._first = None
+        self._grouped = False
         self._oids_taken = False
 
     def rolled_back_to_savepoint(self) -> None:
         """Snapshots behind it are undone; OIDs given behind it are not given again."""
         self._last = self._made = None
+        self._here = _Statement()
+
+
+def _json(extra: dict[str, Any]) -> str | None:
+    if not extra:
+        return None
+    import json
+
+    return json.dumps(extra)

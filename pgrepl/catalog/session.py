@@ -100,6 +100,13 @@ class Session:
         other._database_oid = database
         return other
 
+    def at(self, snapshot: int, database: int | None = None) -> Session:
+        """The same transaction's view of the catalog as it was at a past snapshot; only to look."""
+        past = self.elsewhere(database or self._database_oid, self.role)
+        past.memory = {}
+        past.as_of = snapshot
+        return past
+
     # --- who and where --------------------------------------------------------------------------------------------
 
     @property
@@ -118,7 +125,9 @@ class Session:
         """The current user, whose privileges count: SET ROLE changes it."""
         return self._acting or int(self.settings.extra("role") or 0) or self.user
 
+    streams = False  # whether the client takes results in portions, and so need not wait for all rows
     _acting = 0
+    as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now
     temporary_schema = 0  # once the session has had temporary relations; commands/temporary.py makes it
     temporary_name = ""
 

@@ -4,7 +4,8 @@ Each combination of table and columns is compiled by SQLAlchemy once in a catalo
 its parameters, handed to the driver. A session remembers what it has read until somebody writes that table.
 
 In versioned tables only current rows are seen. An update ends the current version at the statement's snapshot and
-begins another; within one snapshot it changes the version in place, so that no version lives for no time.
+begins another; within one snapshot it changes the version in place, so that no version lives for no time. A session
+that looks at the past (`session.as_of`) sees the versions of that snapshot, and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import Table, and_, bindparam, select
+from sqlalchemy import Table, and_, bindparam, or_, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import update as sql_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.lake import WATCHED
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -83,6 +85,8 @@ def insert_many(session: Session, table: Table, values: Sequence[Mapping[str, An
     if not values:
         return
     session.transaction.require_write()
+    if table.name in WATCHED:
+        session.transaction.numbering.touched.see(table.name, values)
     versioned = table.info["versioned"]
     names = tuple(values[0])
     if versioned:
@@ -102,9 +106,13 @@ def update(session: Session, table: Table, where: Mapping[str, Any], **values: A
     """Change the matching rows; how many there were."""
     session.transaction.require_write()
     if not table.info["versioned"]:
+        if table.name in WATCHED:
+            _watch(session, table, _read(session, table, where))
         return _write(session, "update", table, values, where)
     snapshot = session.snapshot()
     current = _read(session, table, where)
+    if table.name in WATCHED:
+        _watch(session, table, current)
     kind = row_type(table)
     for row in current:
         if row.begin_snapshot == snapshot:
@@ -121,12 +129,19 @@ def update(session: Session, table: Table, where: Mapping[str, Any], **values: A
 def delete(session: Session, table: Table, **eq: Any) -> int:
     """Remove the matching rows; how many there were."""
     session.transaction.require_write()
+    if table.name in WATCHED:
+        _watch(session, table, _read(session, table, eq))
     if not table.info["versioned"]:
         return _write(session, "delete", table, {}, eq)
     snapshot = session.snapshot()
     # what began at this very snapshot was never there
     unborn = _write(session, "delete", table, {}, {**eq, "begin_snapshot": snapshot})
     return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
+
+
+def _watch(session: Session, table: Table, found: Sequence[Row]) -> None:
+    """Definitions are about to change that other readers of the lake see, too."""
+    session.transaction.numbering.touched.see(table.name, [row._asdict() for row in found])
 
 
 def count(session: Session, table: Table, **eq: Any) -> int:
@@ -188,7 +203,13 @@ def _clause(action: str, table: Table, names: tuple[str, ...], where: tuple[tupl
             conditions.append(column == bindparam(f"w_{name}", type_=column.type))
         else:
             conditions.append(column.in_([bindparam(f"w_{name}_{i}", type_=column.type) for i in range(many)]))
-    if table.info["versioned"] and action != "insert" and "row_version" not in dict(where):
+    if action == "select" and "as_of" in names:
+        snapshot = bindparam("as_of", type_=table.c.begin_snapshot.type)
+        conditions += [
+            table.c.begin_snapshot <= snapshot,
+            or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot),
+        ]
+    elif table.info["versioned"] and action != "insert" and "row_version" not in dict(where):
         conditions.append(table.c.end_snapshot.is_(None))
     if action == "select":
         return select(table).where(*conditions)
@@ -240,7 +261,10 @@ def _read(session: Session, table: Table, eq: Mapping[str, Any]) -> list[Row]:
     if where is None:
         return []
     shape, values = where
-    statement = _statement(session, "select", table, (), shape)
+    names: tuple[str, ...] = ()
+    if session.as_of is not None and table.info["versioned"]:
+        names, values = ("as_of",), {**values, "as_of": session.as_of}
+    statement = _statement(session, "select", table, names, shape)
     return _as_rows(table, session.link.execute(statement.sql, statement.bind(values)), statement.readers)
 
 

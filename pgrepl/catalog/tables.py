@@ -1,148 +1,26 @@
-"""The tables of catalog.db: PostgreSQL's system tables under PostgreSQL's names, and DuckLake's snapshots.
+"""The tables of catalog.db: PostgreSQL's system tables under PostgreSQL's names. DuckLake's stand in ducklake.py.
 
-Three columns are our own. `datid` says which database a row belongs to where PostgreSQL has one such table a database.
+Some columns are our own. `datid` says which database a row belongs to where PostgreSQL has one such table a database.
 `begin_snapshot` and `end_snapshot` stand in the tables that replication asks about the past: a row is current while
 `end_snapshot` is NULL, and a change ends one version and begins another (see store.py). Expressions are typed trees as
 JSON (`pgrepl.expr.stored`), oid and attnum vectors JSON lists of integers. ACLs are JSON lists of PostgreSQL's text
 form with role OIDs in place of names ("16384=arw/10"; acl.py prints the names), so that renaming a role touches nothing
-else.
+else. `schema_id`, `table_id` and `column_id` name the DuckLake schema, table (of a partitioned table the view) and
+column that a row here is seen as; NULL where there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from sqlalchemy import BigInteger, Boolean, Integer, SmallInteger, String, Text
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    Integer,
-    MetaData,
-    SmallInteger,
-    String,
-    Table,
-    Text,
-    text,
-)
-from sqlalchemy.types import TypeDecorator, TypeEngine
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-
-metadata = MetaData()
-
-Oid = BigInteger  # unsigned 32 bits in PostgreSQL
-Json = JSON(none_as_null=True)
-
-
-class Lsn(TypeDecorator[int]):
-    """A snapshot id, or what somebody says is one: unsigned 64 bits, the upper half of them kept as negative
-    numbers."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
-        return value - 2**64 if value is not None and value >= 2**63 else value
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
-        return value + 2**64 if value is not None and value < 0 else value
-
-
-class _Later:
-    """Stands for a Table until somebody asks more of it than its name: a command touches few of them."""
-
-    is_clause_element = False  # SQLAlchemy asks: not this, but what __clause_element__ gives
-
-    def __init__(
-        self, name: str, info: dict[str, Any], make: Callable[[], Table], index: Callable[[Table], None]
-    ) -> None:
-        self.name = name
-        self.info = info
-        self._make = make
-        self._index = index
-        self._made: Table | None = None
-
-    def __clause_element__(self) -> Table:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self.__clause_element__(), attribute)
-
-    def with_indexes(self) -> None:
-        """Only who makes the table needs them, and saying so loads all dialects."""
-        self._index(self.__clause_element__())
-
-
-_all: list[_Later] = []
-
-
-def _table(
-    name: str,
-    key: tuple[str, ...],
-    *spec: tuple[str, type[TypeEngine[Any]] | TypeEngine[Any]],
-    versioned: bool = False,
-    indexes: tuple[tuple[str, ...], ...] = (),
-    acl: str | None = None,
-) -> Table:
-    """A system table. `key` is unique among the current rows; the few rows that have an `acl` are found quickly."""
-    info = {"versioned": versioned, "key": key}
-    current = "end_snapshot IS NULL" if versioned else None
-
-    def make() -> Table:
-        columns = [Column(column, kind) for column, kind in spec]
-        if versioned:
-            version = Column("row_version", Integer, primary_key=True, autoincrement=True)
-            ends = [Column("begin_snapshot", BigInteger, nullable=False), Column("end_snapshot", BigInteger)]
-            columns = [version, *columns, *ends]
-        return Table(name, metadata, *columns, info=info)
-
-    def index(table: Table) -> None:
-        if key:
-            _index(f"{name}_key", table, key, current, unique=True)
-        for number, names in enumerate(indexes, 1):
-            _index(f"{name}_ix{number}", table, names, current)
-        if acl is not None:
-            _index(f"{name}_acl", table, ("end_snapshot",), f"{acl} IS NOT NULL AND {current}")
-
-    later = _Later(name, info, make, index)
-    _all.append(later)
-    return cast(Table, later)
-
-
-def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, *, unique: bool = False) -> None:
-    condition = None if rows is None else text(rows)
-    Index(name, *[table.c[c] for c in columns], unique=unique, sqlite_where=condition, postgresql_where=condition)
-
-
-def every_table() -> MetaData:
-    """All of them with their indexes, to make them."""
-    if not any(table.indexes for table in metadata.tables.values()):
-        for later in _all:
-            later.with_indexes()
-    return metadata
-
+from pgrepl.catalog.later import Json, Lsn, Oid
+from pgrepl.catalog.later import later_table as _table
 
 # --- the instance -------------------------------------------------------------------------------------------------
 pgrepl_instance = _table(
     "pgrepl_instance", (),
     ("format_version", Integer), ("system_identifier", BigInteger), ("next_oid", Oid), ("created_by", String),
-    ("change_count", BigInteger),
-)  # fmt: skip
-ducklake_snapshot = _table(
-    "ducklake_snapshot", ("snapshot_id",),
-    ("snapshot_id", BigInteger), ("snapshot_time", String), ("schema_version", BigInteger),
-    ("next_catalog_id", BigInteger), ("next_file_id", BigInteger),
-)  # fmt: skip
-ducklake_snapshot_changes = _table(
-    "ducklake_snapshot_changes", ("snapshot_id",),
-    ("snapshot_id", BigInteger), ("changes_made", Text), ("author", Text), ("commit_message", Text),
-    ("commit_extra_info", Text),
+    ("change_count", BigInteger), ("lake_schema_version", BigInteger),
 )  # fmt: skip
 
 # --- roles, databases, schemas: shared by the instance, or by name in a database ----------------------------------
@@ -178,6 +56,7 @@ pg_database = _table(
 pg_namespace = _table(
     "pg_namespace", ("datid", "oid"),
     ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", Json),
+    ("schema_id", BigInteger),
     versioned=True, indexes=(("datid", "nspname"), ("nspowner",)),
 )  # fmt: skip
 
@@ -189,7 +68,7 @@ pg_class = _table(
     ("relhasindex", Boolean), ("relpersistence", String(1)), ("relkind", String(1)), ("relnatts", SmallInteger),
     ("relchecks", SmallInteger), ("relhassubclass", Boolean), ("relrowsecurity", Boolean),
     ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", Json),
-    ("reloptions", Json), ("relpartbound", Json),
+    ("reloptions", Json), ("relpartbound", Json), ("table_id", BigInteger),
     versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
     acl="relacl",
 )  # fmt: skip
@@ -201,7 +80,7 @@ pg_attribute = _table(
     ("attisdropped", Boolean),
     ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
     ("attacl", Json), ("attoptions", Json),
-    ("attmissingval", Json),
+    ("attmissingval", Json), ("column_id", BigInteger),
     versioned=True, acl="attacl",
 )  # fmt: skip
 pg_attrdef = _table(

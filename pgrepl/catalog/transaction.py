@@ -117,10 +117,11 @@ class Transaction:
             return
         link = self._session.link
         if self.sql is Sql.WRITE:
+            self.numbering.close_group()
             self.numbering.store_oids()
+            if not link.is_sqlite:
+                self._version = link.version()
         link.commit()
-        if self.sql is Sql.WRITE and not link.is_sqlite and self._version is not None:
-            self._version += 1
         self.sql = Sql.NONE
         self.numbering.committed()
 

@@ -1,5 +1,4 @@
-"""Tables in the lake: DuckLake's files and catalog rows, and the one SparkSession that reads and writes them in bulk.
+"""Tables in the lake: what DuckLake and its readers know of them, their files, what is written and what has changed.
 
-Rule of the room: files first, then one commit. Only `stage` and `write` make files, only `commit` tells the catalog of
-them; nothing here is imported before a table's rows are touched, and pyspark and pyarrow only by what uses them.
+Nothing in this room imports pyspark, pyarrow or numpy until data is touched: a definition is only rows of the catalog.
 """

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
@@ -46,7 +46,7 @@ def state(path: Path) -> tuple[set[str], set[str], list[int], list[int]]:
     with reading(session):
         roles = [r for r in rows(session, tables.pg_authid) if r.oid >= 16384]
         schemas = [n for n in rows(session, tables.pg_namespace, datid=5) if n.oid >= 16384]
-        snapshots = sorted(s.snapshot_id for s in rows(session, tables.ducklake_snapshot))
+        snapshots = sorted(s.snapshot_id for s in rows(session, ducklake.ducklake_snapshot))
         assert session.link.execute("PRAGMA integrity_check") == [("ok",)]
     session.close()
     return (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.catalog import engine, tables
+from pgrepl.catalog import ducklake, engine, tables
 from pgrepl.catalog.engine import Catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import insert, new_oid, one, rows
@@ -115,7 +115,7 @@ def test_snapshots_number_the_committed_statements_without_gaps(session: Session
     session.transaction.commit_block()
     with reading(session):
         begins = {r.nspname: r.begin_snapshot for r in rows(session, tables.pg_namespace, datid=5) if r.oid >= 16384}
-        ids = [r.snapshot_id for r in rows(session, tables.ducklake_snapshot)]
+        ids = [r.snapshot_id for r in rows(session, ducklake.ducklake_snapshot)]
     assert begins == {"a": 1, "b": 2, "c": 3}
     assert ids == [0, 1, 2, 3]
 

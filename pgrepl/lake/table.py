@@ -1,0 +1,194 @@
+"""A table as DuckLake knows it: where its files are, and its columns at a snapshot with the ids they have in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+    from pgrepl.types.lake_forms import Form
+
+
+@frozen
+class LakeField:
+    """What a nested column consists of: the element of a list, the fields of a struct, a map's key and value."""
+
+    column_id: int
+    name: str
+    type: str  # DuckLake's
+    fields: tuple[LakeField, ...] = ()
+
+
+@frozen
+class LakeColumn:
+    """A column of a table at a snapshot."""
+
+    attnum: int
+    name: str  # in DuckLake, and so in files and inlined data; PostgreSQL's may differ from it
+    column_id: int  # the field id in Parquet files
+    typoid: int
+    typmod: int
+    type: str  # DuckLake's
+    fields: tuple[LakeField, ...] = ()
+    initial_default: str | None = None  # DuckLake's text of what rows hold that are older than the column
+    missing: Any = None  # the same as a value in Python
+
+    @property
+    def form(self) -> Form:
+        """How its values are kept: as PostgreSQL's type asks for, or as whoever else made the column has it."""
+        from pgrepl.types.lake_forms import form
+
+        return form(self.typoid, self.typmod)
+
+
+@frozen
+class LakeTable:
+    """A table at a snapshot."""
+
+    oid: int
+    table_id: int
+    name: str
+    schema_version: int  # of its present definition: what a new inlined data table is called after
+    location: str  # the folder of its files, absolute or a URI, with a slash at its end
+    columns: tuple[LakeColumn, ...]  # in the order of DuckLake
+
+    def column(self, attnum: int) -> LakeColumn:
+        for column in self.columns:
+            if column.attnum == attnum:
+                return column
+        raise PgError("XX000", f"column {attnum} of relation with OID {self.oid} is not in the lake")
+
+
+@frozen
+class InlinedTable:
+    """Where rows of a table stand in the catalog itself. Its columns are row_id, begin_snapshot, end_snapshot, then
+    those of the table as they were when it was made."""
+
+    name: str
+    schema_version: int
+    columns: tuple[tuple[int, str, str], ...]  # column id, name, DuckLake's type
+
+
+def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
+    """The table as it is for the running transaction, or as it was at a snapshot."""
+    session.transaction.require_read()
+    key = ("lake_table", oid, snapshot)
+    known: LakeTable | None = session.derived.get(key)
+    if known is None:
+        found = _current(session, oid) if snapshot is None else _past(session, oid, snapshot)
+        if found is None:
+            raise PgError("XX000", f"relation with OID {oid} is not in the lake")
+        known = session.derived[key] = found
+    return known
+
+
+def _current(session: Session, oid: int) -> LakeTable | None:
+    row = store.one(session, tables.pg_class, oid=oid)
+    if row is None or row.table_id is None or row.relkind != "r":
+        return None
+    attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
+    return _made(session, oid, row.table_id, attributes, "end_snapshot IS NULL", ())
+
+
+def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
+    then = session.at(snapshot)
+    row = store.one(then, tables.pg_class, oid=oid)
+    if row is None or row.table_id is None or row.relkind != "r":
+        return None
+    attributes = store.rows(then, tables.pg_attribute, attrelid=oid)
+    mark = session.link.mark
+    alive = f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
+    return _made(session, oid, row.table_id, attributes, alive, (snapshot, snapshot))
+
+
+def _made(
+    session: Session, oid: int, table_id: int, attributes: list[Row], alive: str, at: tuple[int, ...]
+) -> LakeTable | None:
+    link = session.link
+    mark = link.mark
+    found = link.execute(
+        "SELECT t.table_name, t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
+        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {mark}"
+        f" AND {alive.replace('begin_', 't.begin_').replace('end_', 't.end_')}",
+        (table_id, *at),
+    )
+    if not found:
+        return None
+    name, path, relative, schema_path, schema_relative = found[0]
+    if relative:
+        path = schema_path + path
+        if schema_relative:
+            path = session.catalog.data_path + path
+    version = link.execute(
+        f"SELECT max(schema_version) FROM ducklake_schema_versions WHERE table_id = {mark}"
+        + (f" AND begin_snapshot <= {mark}" if at else ""),
+        (table_id, *at[:1]),
+    )[0][0]
+    here = session.transaction.numbering
+    if not at and table_id in here.altered_tables:
+        version = here.schema_version
+    columns = _columns(session, table_id, attributes, alive, at)
+    return LakeTable(oid, table_id, name, int(version or 0), path, columns)
+
+
+def _columns(
+    session: Session, table_id: int, attributes: list[Row], alive: str, at: tuple[int, ...]
+) -> tuple[LakeColumn, ...]:
+    rows = session.link.execute(
+        "SELECT column_id, column_name, column_type, parent_column, initial_default FROM ducklake_column"
+        f" WHERE table_id = {session.link.mark} AND {alive} ORDER BY column_order",
+        (table_id, *at),
+    )
+    by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
+    columns = []
+    for column_id, name, type_, parent, initial in rows:
+        attribute = by_id.get(column_id)
+        if parent is not None or attribute is None:
+            continue
+        typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
+        missing = None
+        if attribute.atthasmissing and attribute.attmissingval is not None:
+            missing = _missing(attribute.attmissingval, attribute.atttypid, typmod)
+        fields = _fields(rows, column_id)
+        columns.append(
+            LakeColumn(attribute.attnum, name, column_id, attribute.atttypid, typmod, type_, fields, initial, missing)
+        )
+    return tuple(columns)
+
+
+def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
+    return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
+
+
+def _missing(text: str, typoid: int, typmod: int) -> Any:
+    from pgrepl.types.text import TextStyle, read_text
+
+    return read_text(text, typoid, typmod, TextStyle())
+
+
+def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
+    """The inlined data tables that a DuckLake table has, oldest first."""
+    link = session.link
+    mark = link.mark
+    named = link.execute(
+        "SELECT i.table_name, i.schema_version, v.begin_snapshot FROM ducklake_inlined_data_tables i"
+        " LEFT JOIN ducklake_schema_versions v ON v.table_id = i.table_id AND v.schema_version = i.schema_version"
+        f" WHERE i.table_id = {mark} ORDER BY i.schema_version",
+        (table_id,),
+    )
+    found = []
+    for name, version, begin in named:
+        at = session.transaction.numbering.last_snapshot() if begin is None else begin
+        columns = link.execute(
+            f"SELECT column_id, column_name, column_type FROM ducklake_column WHERE table_id = {mark}"
+            f" AND begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
+            " AND parent_column IS NULL ORDER BY column_order",
+            (table_id, at, at),
+        )
+        found.append(InlinedTable(name, version, tuple([(c[0], c[1], c[2]) for c in columns])))
+    return tuple(found)
