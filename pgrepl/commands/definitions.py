@@ -203,6 +203,19 @@ def partition_key_definition(session: Session, relid: int) -> str | None:
     return f"{_STRATEGIES[key.strategy]} ({', '.join(parts)})"
 
 
+def partition_key_columns(session: Session, relid: int) -> list[str]:
+    """The columns and expressions alone, as pg_get_partkeydef_columns gives them."""
+    key = partition_key(session, relid)
+    assert key is not None
+    table = relation(session, relid)
+    return [
+        quote_identifier(table.attributes[column.attnum - 1].name)
+        if column.expr is None
+        else _key_expression(session, column.expr, table, True)
+        for column in key.columns
+    ]
+
+
 def _partition_column(session: Session, column: KeyColumn, table: Relation) -> str:
     if column.expr is None:
         text = quote_identifier(table.attributes[column.attnum - 1].name)

@@ -5,7 +5,7 @@ written:
 
     checks = prepare(session, relation, Kind.UPDATE, modified=frozenset({2}))
     changes = checks.local(changes)      # routes, computes generated columns; NOT NULL, CHECK, bounds, unique keys
-    write(session, changes)              # lake.write, one Write for each table (keeper.write_changes)
+    write_changes(session, changes)      # keeper_write: one lake.write.Write for each table
     checks.after(changes)                # foreign keys: what is referenced, what referenced it, CASCADE and its like
 
 For each row, in the order of the rows: routing to a partition, generated columns, NOT NULL, CHECK, the partition's
@@ -19,75 +19,201 @@ column need not be filled in: `local` and `spark` do that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.frozen import frozen
-
-if TYPE_CHECKING:
-    from pgrepl.lake.place import Place
-
-Row = tuple[Any, ...]
-
-
-class Kind(Enum):
-    INSERT = "INSERT"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-
-
-@frozen
-class Change:
-    """One row of a statement.
-
-    An INSERT gives (table: the relation it names, new: in that relation's layout). UPDATE and DELETE give the table
-    where the row stands (a leaf, or a child by inheritance), its place, and the whole row as it was; UPDATE the whole
-    row as it shall be; both rows in the layout of that table. What comes back from `local` names in `to` the table
-    where the new row goes, and has `new` in the layout of that one.
-    """
-
-    table: int
-    place: Place | None = None
-    old: Row | None = None
-    new: Row | None = None  # None: the row is deleted
-    to: int = 0
-
-
-@frozen
-class OnConflict:
-    """What an INSERT does about a row that is there already.
-
-    `arbiters` are unique indexes of the relation the statement names (empty: any of its table's). `update` is given
-    the table, the row that is there and the row proposed, both in that table's layout, and gives the row's new
-    version, or None when its WHERE is not true; `update` None is DO NOTHING. What is updated comes back from `local`
-    as a change with a place.
-    """
-
-    arbiters: frozenset[int]
-    update: Callable[[Relation, Row, Row], Row | None] | None = None
-    modified: frozenset[int] = frozenset()  # the columns that DO UPDATE sets, by the named relation
+from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
+from pgrepl.commands.dml.checks_table import TableChecks
+from pgrepl.commands.dml.routing import Router, converter
+from pgrepl.commands.dml.unique import UniqueChecks
+from pgrepl.errors import PgError
 
 
 class RowChecks:
     """The checks of one statement on one relation."""
 
+    def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> None:
+        self.relation = named
+        self.kind = kind
+        self.modified = modified
+        self.failed: int | None = None  # after an error of `local`: the number of the row it is about, from 0
+        self._session = session
+        self._router: Router | None = None
+        self._tables: dict[tuple[int, bool], TableChecks] = {}
+        self._unique: dict[int, UniqueChecks] = {}
+        self._converters: dict[int, Callable[[Row], Row]] = {}
+
     def local(self, changes: Iterable[Change], conflict: OnConflict | None = None) -> list[Change]:
         """The changes as they shall be written. The first violation in the order of the rows is raised; an error that
         `changes` itself raises comes after the violations of the rows before it."""
-        raise NotImplementedError
+        if conflict is not None:
+            self.modified |= conflict.modified
+        prepared: list[Change] = []
+        failure: PgError | None = None
+        try:
+            for change in changes:
+                prepared.append(self._prepared(change))
+        except PgError as error:
+            failure, self.failed = error, len(prepared)
+        done = self._enter(prepared, conflict)
+        if failure is not None:
+            self.failed = len(prepared)
+            raise failure
+        self.failed = None
+        return done
 
     def after(self, changes: Sequence[Change]) -> None:
-        """Once the changes are written: foreign keys on both sides. Their actions are further snapshots."""
-        raise NotImplementedError
+        """Once the changes are written: foreign keys on both sides, and deferrable unique constraints. What CASCADE
+        and its like change are further snapshots."""
+        from pgrepl.commands.dml.foreign import fire
+
+        fire(self._session, self.relation, changes, [late for each in self._unique.values() for late in each.late])
 
     def named(self, change: Change) -> Row:
         """The new row (of a DELETE the old one) in the layout of the relation that the statement names, for
         RETURNING."""
-        raise NotImplementedError
+        row, table = (change.new, change.to) if change.new is not None else (change.old, change.table)
+        assert row is not None
+        convert = self._converters.get(table)
+        if convert is None:
+            convert = self._converters[table] = converter(relation(self._session, table), self.relation)
+        return convert(row)
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def _table(self, rel: Relation, *, partly: bool = False) -> TableChecks:
+        """`partly`: the row was there already, and only the columns the statement names have changed."""
+        found = self._tables.get((rel.oid, partly))
+        if found is None:
+            changed = self._changed(rel) if partly else None
+            found = TableChecks(self._session, rel, self.relation, self.modified, changed)
+            self._tables[rel.oid, partly] = found
+        return found
+
+    def _changed(self, rel: Relation) -> frozenset[int] | None:
+        """The modified columns by the numbers of another table, with the generated ones."""
+        if not self.modified:
+            return None
+        names = {a.name for a in self.relation.columns if a.num in self.modified}
+        return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
+
+    def _prepared(self, change: Change) -> Change:
+        if change.new is None:
+            return change
+        if change.old is None:
+            return self._inserted(change, change.new)
+        return self._updated(change, change.new)
+
+    def _inserted(self, change: Change, row: Row) -> Change:
+        named = self.relation
+        if named.kind != "p":
+            checks = self._table(named)
+            row = checks.complete(row)
+            checks.constraints(row)
+            checks.bound(row)
+            return replace(change, new=row, to=named.oid)
+        leaf, row = self._routed(row)
+        checks = self._table(leaf)
+        row = checks.complete(row)
+        checks.constraints(row)
+        return replace(change, new=row, to=leaf.oid)
+
+    def _routed(self, row: Row) -> tuple[Relation, Row]:
+        if self.relation.is_partition:
+            self._table(self.relation).bound(row)
+        if self._router is None:
+            self._router = Router(self._session, self.relation)
+        return self._router.route(row)
+
+    def _updated(self, change: Change, row: Row) -> Change:
+        rel = relation(self._session, change.table)
+        checks = self._table(rel, partly=True)
+        row = checks.complete(row)
+        if not checks.in_bound(row):
+            if rel.oid == self.relation.oid:
+                raise checks.out_of_bound(checks.shown(row))
+            leaf, row = self._routed(converter(rel, self.relation)(row))
+            checks = self._table(leaf)
+            row = checks.complete(row)
+            rel = leaf
+        checks.constraints(row)
+        return replace(change, new=row, to=rel.oid)
+
+    # --- unique keys --------------------------------------------------------------------------------------------------
+
+    def _enter(self, prepared: Sequence[Change], conflict: OnConflict | None) -> list[Change]:
+        rows: dict[int, list[Row]] = {}
+        whole: set[int] = set()  # tables that rows come into, where every key is new
+        for change in prepared:
+            if change.new is not None:
+                rows.setdefault(change.to, []).append(change.new)
+                if change.table != change.to or change.old is None:
+                    whole.add(change.to)
+        for table, new in rows.items():
+            rel = relation(self._session, table)
+            unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
+            unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
+            self._unique[table] = unique
+        done = []
+        for number, change in enumerate(prepared):
+            self.failed = number
+            if change.new is None:
+                done.append(change)
+            elif conflict is not None and change.old is None:
+                settled = self._settled(change, change.new, number, conflict)
+                if settled is not None:
+                    done.append(settled)
+            else:
+                stays = change.table == change.to
+                self._unique[change.to].enter(
+                    change.new,
+                    number,
+                    replaces=change.place if stays else None,
+                    old=change.old if stays else None,
+                )
+                done.append(change)
+        return done
+
+    def _settled(self, change: Change, row: Row, number: int, conflict: OnConflict) -> Change | None:
+        """A row that may meet one that is there: inserted, the other one updated, or nothing (ExecOnConflictUpdate)."""
+        unique = self._unique[change.to]
+        found = unique.conflict(row, conflict.arbiters)
+        if found is None:
+            unique.enter(row, number)
+            return change
+        if conflict.update is None:
+            return None
+        if isinstance(found.holder, int):
+            raise PgError(
+                "21000",
+                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+                hint="Ensure that no rows proposed for insertion within the same command have duplicate constrained "
+                "values.",
+            )
+        rel, old = unique.relation, found.row
+        new = conflict.update(rel, old, row)
+        if new is None:
+            return None
+        checks = self._table(rel)
+        new = checks.complete(new)
+        if not checks.in_bound(new):
+            if rel.oid == self.relation.oid:
+                raise checks.out_of_bound(checks.shown(new))
+            raise PgError(
+                "0A000",
+                "invalid ON UPDATE specification",
+                detail="The result tuple would appear in a different partition than the original tuple.",
+            )
+        checks.constraints(new)
+        unique.load([new], [a.num for a in rel.columns])
+        unique.enter(new, number, replaces=found.holder, old=old)
+        return Change(rel.oid, found.holder, old, new, rel.oid)
 
 
 def prepare(session: Session, relation: Relation, kind: Kind, modified: frozenset[int] = frozenset()) -> RowChecks:
-    """`modified` are the columns the statement names: who may not read the others is told of these only."""
-    raise NotImplementedError
+    """`modified` are the columns the statement gives values to: who may not read the others is told of these only."""
+    return RowChecks(session, relation, kind, modified)
+
+
+__all__ = ["Change", "Kind", "OnConflict", "Row", "RowChecks", "prepare"]

@@ -62,6 +62,7 @@ _FAMILIES = [
         "from_char",
         "number_format",
         "to_number",
+        "hashing",
     )
 ]
 _loaded: set[str] = set()

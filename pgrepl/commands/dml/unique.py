@@ -1,0 +1,248 @@
+"""Unique indexes while rows are written: who holds which key, row by row, as a btree would say it.
+
+The keys that rows are going to have are looked up in the table once; after that the answer is here. An UPDATE takes a
+row's old key away before it gives it the new one, and sees the rows behind it still with their old keys: so
+`UPDATE t SET id = id + 1` fails where it meets a key that is still taken.
+
+A deferrable constraint lets everything pass; its keys are looked at again at the statement's end, or at commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.relation import Relation
+from pgrepl.commands.dml.checks_table import own
+from pgrepl.commands.dml.checks_text import index_key, index_types
+from pgrepl.commands.index.info import IndexInfo, index_infos
+from pgrepl.commands.table.constraints import constraint_of_index, constraint_row
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import Compiled, compile
+from pgrepl.expr.values import hash_form
+from pgrepl.expr.walk import var_attnums
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+
+
+def unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
+    """The unique indexes of a table by OID, the order in which PostgreSQL inserts into them."""
+    if not rel.has_index:
+        return []
+    return [info for info in index_infos(session, rel.oid) if info.unique]
+
+
+class UniqueIndex:
+    """One unique index: what a row's key in it is, and which rows of the table have a key."""
+
+    def __init__(self, session: Session, rel: Relation, info: IndexInfo) -> None:
+        self.info = info
+        self.relation = rel
+        self._session = session
+        context = Context(session)
+        exprs = [own(expr, rel) for expr in info.exprs]
+        waiting = iter(exprs)
+        self._values: list[Compiled] = []
+        for attnum in info.columns[: info.key_count]:
+            self._values.append(_column(attnum) if attnum else compile(next(waiting), context))
+        predicate = None if info.predicate is None else own(info.predicate, rel)
+        self._predicate = None if predicate is None else compile(predicate, context)
+        self._forms = [hash_form(typoid) for typoid in index_types(session, info)]
+        self._plain = not exprs
+        read = {attnum for attnum in info.columns[: info.key_count] if attnum}
+        for expr in (*exprs, *([] if predicate is None else [predicate])):
+            used = var_attnums(expr)
+            read |= {a.num for a in rel.columns} if 0 in used else used
+        self._read = sorted(number for number in read if number > 0)
+
+    @property
+    def attnums(self) -> frozenset[int]:
+        """The columns that decide about a row's key."""
+        return frozenset(self._read)
+
+    def values(self, row: Row) -> tuple[Any, ...] | None:
+        """What the index would hold for a row; None: it is not in it, or differs from any other by a NULL."""
+        if self._predicate is not None and self._predicate(row) is not True:
+            return None
+        values = tuple([value(row) for value in self._values])
+        return None if None in values and not self.info.nulls_not_distinct else values
+
+    def key(self, values: tuple[Any, ...]) -> Key:
+        """Equal exactly when the index says so."""
+        return tuple([None if v is None else form(v) for form, v in zip(self._forms, values, strict=True)])
+
+    def of_row(self, row: Row) -> Key | None:
+        values = self.values(row)
+        return None if values is None else self.key(values)
+
+    def find(
+        self, wanted: Iterable[tuple[Any, ...]], want: Sequence[int] = ()
+    ) -> Iterable[tuple[Key, Place, tuple[Any, ...]]]:
+        """The rows of the table with any of these index values: key, place and the columns `want`."""
+        from pgrepl.lake import local
+        from pgrepl.lake.table import lake_table
+
+        values = {self.key(each): each for each in wanted}
+        table = lake_table(self._session, self.relation.oid)
+        columns = [*dict.fromkeys([*self._read, *want])]
+        width = len(self.relation.attributes)
+        found: Iterable[tuple[Any, ...]]
+        if self._plain and not any(None in each for each in values.values()):
+            attnums = self.info.columns[: self.info.key_count]
+            found = (row for _, row in local.lookup(self._session, table, attnums, list(values.values()), columns))
+        else:
+            found = local.rows(self._session, table, columns, places=True)
+        for read in found:
+            row = [None] * width
+            for number, value in zip(columns, read, strict=False):
+                row[number - 1] = value
+            key = self.of_row(tuple(row))
+            if key is not None and key in values:
+                yield key, read[-1], tuple([row[number - 1] for number in want])
+
+    def duplicate(self, values: tuple[Any, ...]) -> PgError:
+        key = index_key(self._session, self.info, values)
+        rel = self.relation
+        return PgError(
+            "23505",
+            f'duplicate key value violates unique constraint "{self.info.name}"',
+            detail=None if key is None else f"{key} already exists.",
+            schema=rel.schema,
+            table=rel.name,
+            constraint=self.info.name,
+        )
+
+
+def _column(attnum: int) -> Compiled:
+    return lambda row: row[attnum - 1]
+
+
+@frozen
+class Found:
+    """Who has a key: a place of the table, or the number of a row of the statement; and what stands at the place."""
+
+    holder: Any
+    row: Row
+
+
+class Holders:
+    """Who holds which key of one index while a statement writes."""
+
+    def __init__(self, index: UniqueIndex) -> None:
+        self.index = index
+        self._holders: dict[Key, list[Any]] = {}
+        self._keys: dict[Any, Key] = {}
+        self._loaded: set[Key] = set()
+        self._gone: set[Any] = set()
+        self._rows: dict[Any, Row] = {}  # what stands at a place, as far as `want` asked for it
+
+    def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
+        """Look up the keys that these rows have; the columns `want` of who has them are remembered."""
+        wanted: dict[Key, tuple[Any, ...]] = {}
+        for row in rows:
+            values = self.index.values(row)
+            if values is not None:
+                wanted[self.index.key(values)] = values
+        fresh = [values for key, values in wanted.items() if key not in self._loaded]
+        if not fresh:
+            return
+        self._loaded.update(wanted)
+        for key, place, row in self.index.find(fresh, want):
+            if place not in self._gone:
+                self.add(key, place)
+                self._rows[place] = row
+
+    def add(self, key: Key, holder: Any) -> None:
+        self._holders.setdefault(key, []).append(holder)
+        self._keys[holder] = key
+
+    def remove(self, holder: Any) -> None:
+        if holder is None:
+            return
+        self._gone.add(holder)
+        key = self._keys.pop(holder, None)
+        if key is not None:
+            self._holders[key].remove(holder)
+
+    def of(self, row: Row) -> Found | None:
+        """Who has this row's key; None: nobody."""
+        key = self.index.of_row(row)
+        found = () if key is None else self._holders.get(key, ())
+        return Found(found[0], self._rows.get(found[0], ())) if found else None
+
+
+class UniqueChecks:
+    """All unique indexes of one table for one statement."""
+
+    def __init__(self, session: Session, rel: Relation, changed: frozenset[int] | None = None) -> None:
+        """`changed`: of an UPDATE, the columns that can have another value."""
+        self.relation = rel
+        self.late: list[tuple[UniqueIndex, tuple[Any, ...]]] = []  # keys of deferrable constraints to look at again
+        self._session = session
+        indexes = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+        if changed is not None:
+            indexes = [index for index in indexes if index.attnums & changed]
+        self._holders = [Holders(index) for index in indexes]
+
+    def load(self, rows: Sequence[Row], want: Sequence[int] = ()) -> None:
+        for holders in self._holders:
+            holders.load(rows, want)
+
+    def enter(self, row: Row, holder: int, replaces: Place | None = None, old: Row | None = None) -> None:
+        """A row comes, or takes the place of its older version; raises if a key of it is taken."""
+        for holders in self._holders:
+            index = holders.index
+            holders.remove(replaces)
+            values = index.values(row)
+            if values is None:
+                continue
+            key = index.key(values)
+            if holders.of(row) is not None and (old is None or index.of_row(old) != key):
+                if index.info.immediate:
+                    raise index.duplicate(values)
+                self.late.append((index, values))
+            holders.add(key, holder)
+
+    def conflict(self, row: Row, arbiters: frozenset[int]) -> Found | None:
+        """Who has a key of this row, by any of the arbiters (ExecCheckIndexConstraints)."""
+        for holders in self._holders:
+            info = holders.index.info
+            if arbiters and not arbiters & {info.oid, *partition_ancestors(self._session, info.oid)}:
+                continue
+            if not info.immediate:
+                rel = self.relation
+                raise PgError(
+                    "55000",
+                    "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
+                    schema=rel.schema,
+                    table=rel.name,
+                    constraint=info.name,
+                )
+            found = holders.of(row)
+            if found is not None:
+                return found
+        return None
+
+
+def recheck(late: Sequence[tuple[UniqueIndex, tuple[Any, ...]]]) -> None:
+    """The keys of deferrable constraints once all rows are written (unique_key_recheck)."""
+    for index, values in late:
+        if len(list(index.find([values]))) > 1:
+            raise index.duplicate(values)
+
+
+def is_deferred(session: Session, info: IndexInfo) -> bool:
+    """Whether a constraint waits for the commit."""
+    oid = constraint_of_index(session, info.oid)
+    return bool(oid) and bool(constraint_row(session, oid).condeferred)
+
+
+__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "is_deferred", "recheck", "unique_indexes"]

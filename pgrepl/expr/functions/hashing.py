@@ -1,0 +1,308 @@
+"""The hash functions of types, bit for bit: they decide which partition of a hash-partitioned table a row is in.
+
+Each takes a value and a 64-bit seed. The functions without a seed give the lower half of what seed 0 gives, as
+PostgreSQL promises.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions import implementation, implements
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import amproc, default_opclass, proc_by_oid
+from pgrepl.types.interval import Interval
+
+_MASK = 0xFFFFFFFF
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+_START = 0x9E3779B9 + 3923095
+_NAN = float("nan")
+HASH_METHOD = 405
+EXTENDED = 2  # the support function that takes a seed
+
+Hash = Callable[[Any, int], int]
+
+
+# --- Bob Jenkins' lookup3 ---------------------------------------------------------------------------------------------
+
+
+def _rot(x: int, k: int) -> int:
+    return ((x << k) & _MASK) | (x >> (32 - k))
+
+
+def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
+    a = ((a - c) & _MASK) ^ _rot(c, 4)
+    c = (c + b) & _MASK
+    b = ((b - a) & _MASK) ^ _rot(a, 6)
+    a = (a + c) & _MASK
+    c = ((c - b) & _MASK) ^ _rot(b, 8)
+    b = (b + a) & _MASK
+    a = ((a - c) & _MASK) ^ _rot(c, 16)
+    c = (c + b) & _MASK
+    b = ((b - a) & _MASK) ^ _rot(a, 19)
+    a = (a + c) & _MASK
+    c = ((c - b) & _MASK) ^ _rot(b, 4)
+    b = (b + a) & _MASK
+    return a, b, c
+
+
+def _final(a: int, b: int, c: int) -> int:
+    c = ((c ^ b) - _rot(b, 14)) & _MASK
+    a = ((a ^ c) - _rot(c, 11)) & _MASK
+    b = ((b ^ a) - _rot(a, 25)) & _MASK
+    c = ((c ^ b) - _rot(b, 16)) & _MASK
+    a = ((a ^ c) - _rot(c, 4)) & _MASK
+    b = ((b ^ a) - _rot(a, 14)) & _MASK
+    c = ((c ^ b) - _rot(b, 24)) & _MASK
+    return (b << 32) | c
+
+
+def _seeded(length: int, seed: int) -> tuple[int, int, int]:
+    a = b = c = (_START + length) & _MASK
+    if seed:
+        a, b, c = _mix((a + (seed >> 32)) & _MASK, (b + (seed & _MASK)) & _MASK, c)
+    return a, b, c
+
+
+def hash_bytes(data: bytes, seed: int) -> int:
+    """As hash_bytes_extended."""
+    a, b, c = _seeded(len(data), seed)
+    end = len(data) - len(data) % 12
+    for x, y, z in struct.iter_unpack("<III", data[:end]):
+        a, b, c = _mix((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
+    rest = data[end:]
+    # the lowest byte of c is the length's
+    padded = rest[:8].ljust(8, b"\0") + b"\0" + rest[8:].ljust(3, b"\0")
+    x, y, z = struct.unpack("<III", padded)
+    return _final((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
+
+
+def hash_uint32(value: int, seed: int) -> int:
+    """As hash_bytes_uint32_extended."""
+    a, b, c = _seeded(4, seed)
+    return _final((a + value) & _MASK, b, c)
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+def _int4(value: int, seed: int) -> int:
+    return hash_uint32(value & _MASK, seed)
+
+
+def hash_int8(value: int, seed: int) -> int:
+    """Equal to the hash of the same number as integer."""
+    high = (value >> 32) & _MASK
+    return hash_uint32((value & _MASK) ^ (high if value >= 0 else ~high & _MASK), seed)
+
+
+def _char(value: Any, seed: int) -> int:
+    """Of "char", a byte with a sign, and of boolean."""
+    if isinstance(value, str):
+        code = value.encode()[:1]
+        value = int.from_bytes(code, "big", signed=True) if code else 0
+    return _int4(int(value), seed)
+
+
+def _float(value: float, seed: int) -> int:
+    if value == 0:
+        return seed  # 0 and -0 are equal
+    return hash_bytes(struct.pack("<d", _NAN if value != value else value), seed)
+
+
+def _text(value: str, seed: int) -> int:
+    return hash_bytes(value.encode(), seed)
+
+
+def _bpchar(value: str, seed: int) -> int:
+    return hash_bytes(value.rstrip(" ").encode(), seed)
+
+
+def _uuid(value: UUID, seed: int) -> int:
+    return hash_bytes(value.bytes, seed)
+
+
+def _bytes(value: Any, seed: int) -> int:
+    return hash_bytes(value if isinstance(value, bytes) else str(value).encode(), seed)
+
+
+def _numeric(value: Decimal, seed: int) -> int:
+    """Over the digits to base 10000 without zeros at either end, and the weight of the first."""
+    if not value.is_finite():
+        return seed
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    shift = exponent % 4
+    text = "".join(map(str, digits)) + "0" * shift
+    exponent -= shift
+    text = text.rjust(-(-len(text) // 4) * 4, "0")
+    words = [int(text[i : i + 4]) for i in range(0, len(text), 4)]
+    weight = len(words) + exponent // 4 - 1
+    while words and words[0] == 0:
+        del words[0]
+        weight -= 1
+    while words and words[-1] == 0:
+        del words[-1]
+    if not words:
+        return (seed - 1) & _MASK64
+    return hash_bytes(struct.pack(f"<{len(words)}h", *words), seed) ^ (weight & _MASK64)
+
+
+def _timetz(value: tuple[int, int], seed: int) -> int:
+    return hash_int8(value[0], seed) ^ hash_uint32(value[1] & _MASK, seed)
+
+
+def _interval(value: Interval, seed: int) -> int:
+    from pgrepl.expr.values import interval_key
+
+    span = interval_key(value) & _MASK64
+    return hash_int8(span - (1 << 64) if span >> 63 else span, seed)
+
+
+def _inet(value: str, seed: int) -> int:
+    from pgrepl.types.network import parse_address
+
+    address = parse_address(value)
+    family = 2 if address.version == 4 else 3
+    return hash_bytes(bytes([family, address.bits]) + address.number.to_bytes(address.size // 8, "big"), seed)
+
+
+def _macaddr(value: str, seed: int) -> int:
+    return hash_bytes(bytes.fromhex(value.replace(":", "")), seed)
+
+
+_OF: dict[str, Hash] = {
+    "hashint2": _int4,
+    "hashint4": _int4,
+    "hashint8": hash_int8,
+    "hashoid": _int4,
+    "hashenum": _int4,
+    "hashchar": _char,
+    "hashfloat4": _float,
+    "hashfloat8": _float,
+    "hashname": _text,
+    "hashtext": _text,
+    "hashvarlena": _bytes,
+    "hashbpchar": _bpchar,
+    "hash_numeric": _numeric,
+    "uuid_hash": _uuid,
+    "timestamp_hash": hash_int8,
+    "time_hash": hash_int8,
+    "timetz_hash": _timetz,
+    "interval_hash": _interval,
+    "pg_lsn_hash": hash_int8,
+    "hashinet": _inet,
+    "hashmacaddr": _macaddr,
+    "hashmacaddr8": _macaddr,
+}
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _register(name: str, function: Hash) -> None:
+    extended = f"{name}extended" if name.startswith("hash") and "_" not in name else f"{name}_extended"
+
+    @implements(extended)
+    def with_seed(value: Any, seed: int) -> int:
+        return _signed(function(value, seed & _MASK64), 64)
+
+    @implements(name)
+    def without(value: Any) -> int:
+        return _signed(function(value, 0) & _MASK, 32)
+
+
+for _name, _function in _OF.items():
+    _register(_name, _function)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _array(element: int) -> Hash:
+    each = type_hash(element)
+
+    def function(value: PgArray, seed: int) -> int:
+        result = 1
+        for item in value.items:
+            result = (result * 31 + (0 if item is None else each(item, seed))) & _MASK64
+        return result
+
+    return function
+
+
+def type_hash(typoid: int) -> Hash:
+    """The seeded hash of a type, by its default class."""
+    from pgrepl.expr.opclasses import default_opclass as class_of
+
+    found = default_opclass(typoid, HASH_METHOD) or class_of(typoid, HASH_METHOD)
+    oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
+    return hash_of_function(oid, typoid)
+
+
+def hash_of_function(oid: int, typoid: int) -> Hash:
+    """A seeded hash function on unsigned numbers."""
+    proc = proc_by_oid(oid)
+    if proc is None:
+        from pgrepl.types.names import format_type
+
+        raise PgError("42883", f"could not identify an extended hash function for type {format_type(typoid)}")
+    known = _OF.get(proc.src.removesuffix("extended").removesuffix("_"))
+    if known is not None:
+        return known
+    if proc.src == "hash_array_extended":
+        from pgrepl.types.builtin import element_type
+
+        return _array(element_type(typoid))
+    found = implementation(proc)
+    return lambda value, seed: found.function(value, seed) & _MASK64
+
+
+@implements("hash_array_extended", context=True)
+def hash_array_extended(call: Call, value: PgArray, seed: int) -> int:
+    return _signed(_array(value.elemtype)(value, seed & _MASK64), 64)
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+@implements("satisfies_hash_partition", context=True)
+def satisfies_hash_partition(call: Call, parent: int | None, *rest: Any) -> bool | None:
+    """Whether values of a partition key belong into the partition of this modulus and remainder."""
+    return partial(_satisfies, call, parent)(*rest)
+
+
+def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: int | None, *values: Any) -> bool | None:
+    from pgrepl.expr.partition import partition_key
+    from pgrepl.expr.partition_hash import hash_function, row_hash
+
+    if parent is None or modulus is None or remainder is None:
+        return None
+    if modulus <= 0:
+        raise PgError("22023", "modulus for hash partition must be an integer value greater than zero")
+    if remainder < 0:
+        raise PgError("22023", "remainder for hash partition must be an integer value greater than or equal to zero")
+    if remainder >= modulus:
+        raise PgError("22023", "remainder for hash partition must be less than modulus")
+    key = partition_key(call.session, parent)
+    if key is None or key.strategy != "h":
+        from pgrepl.catalog.relation import relation
+
+        name = relation(call.session, parent).name
+        raise PgError("22023", f'"{name}" is not a hash partitioned table')
+    given: Sequence[Any] = tuple(values[0].items) if call.variadic else values
+    if len(given) != len(key.columns):
+        raise PgError(
+            "22023",
+            f"number of partitioning columns ({len(key.columns)}) does not match number of partition keys provided "
+            f"({len(given)})",
+        )
+    return row_hash([hash_function(column) for column in key.columns], given) % modulus == remainder
