@@ -1,0 +1,132 @@
+"""The ground of the room: how a node of the typed tree becomes Spark SQL.
+
+`native` dispatches on the node's class; a node that no module has native SQL for is computed by the fall-back, with
+everything inside it. Constant parts are computed here and now by the evaluator; an error among them is raised only
+where Spark comes to evaluate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, form_type, raised
+from pgrepl.expr.spark.statement import Statement
+from pgrepl.expr.walk import children, functions_used
+from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
+
+Names = Callable[[tree.Expr], "str | Sql | None"]
+
+NOT_CONSTANT = object()
+_OF_ROWS = (
+    tree.Var,
+    tree.Param,
+    tree.Aggref,
+    tree.WindowFunc,
+    tree.GroupingFunc,
+    tree.SubLink,
+    tree.NextValueExpr,
+    tree.SetToDefault,
+)
+
+
+class Compiler:
+    """Compiles the nodes of one statement over the same columns."""
+
+    def __init__(self, names: Names, statement: Statement) -> None:
+        self.names = names
+        self.statement = statement
+        self.tested: Sql | None = None  # what CaseTestExpr stands for
+
+    def named(self, expr: tree.Expr) -> Sql | None:
+        """The column that holds a node."""
+        found = self.names(expr)
+        return Sql(found, form_type(expr.type, expr.typmod)) if isinstance(found, str) else found
+
+    def value(self, expr: tree.Expr) -> Sql:
+        from pgrepl.expr.spark.constants import constant
+        from pgrepl.expr.spark.fallback import fall_back
+
+        found = self.named(expr)
+        if found is not None:
+            return found
+        if self.is_constant(expr):
+            try:
+                return constant(evaluate(expr, (), self.statement.context), expr.type, expr.typmod, self.statement)
+            except PgError as error:
+                spark_type = form_type(expr.type, expr.typmod)
+                return Sql(cast(raised(error), spark_type), spark_type)
+        return native(expr, self) or fall_back(expr, self)
+
+    def text(self, expr: tree.Expr) -> str:
+        """In the node's lake form."""
+        return to_form(self.value(expr), expr.type, expr.typmod)
+
+    def is_constant(self, expr: tree.Expr) -> bool:
+        """Whether it is the same for all rows, and for every time it is asked for."""
+        return not self._varies(expr, tested=False)
+
+    def constant(self, expr: tree.Expr) -> Any:
+        """The value of a constant (None: NULL), NOT_CONSTANT of anything else and of what fails."""
+        if self.named(expr) is not None or not self.is_constant(expr):
+            return NOT_CONSTANT
+        try:
+            return evaluate(expr, (), self.statement.context)
+        except PgError:
+            return NOT_CONSTANT
+
+    def _varies(self, expr: tree.Expr, tested: bool) -> bool:
+        if isinstance(expr, _OF_ROWS) or (isinstance(expr, tree.CaseTestExpr) and not tested):
+            return True
+        if is_volatile(expr) or self.names(expr) is not None:
+            return True
+        inside = (
+            tested
+            or isinstance(expr, tree.ArrayCoerceExpr)
+            or (isinstance(expr, tree.CaseExpr) and expr.arg is not None)
+        )
+        return any(self._varies(child, inside) for child in children(expr))
+
+
+def is_volatile(expr: tree.Expr) -> bool:
+    """Whether the node itself calls a volatile function."""
+    procs = (proc_by_oid(oid) for oid in functions_used(expr))
+    return any(proc is not None and proc.volatile == "v" for proc in procs)
+
+
+@singledispatch
+def native(expr: tree.Expr, compiler: Compiler) -> Sql | None:
+    """A node in Spark's own terms; None when it has to be left to the fall-back."""
+    return None
+
+
+def to_value(expr: tree.Expr, names: Names, statement: Statement) -> Sql:
+    return Compiler(names, statement).value(expr)
+
+
+def to_sql(expr: tree.Expr, names: Names, statement: Statement) -> str:
+    return Compiler(names, statement).text(expr)
+
+
+def to_form(sql: Sql, typoid: int, typmod: int = -1) -> str:
+    """The text of a value in the lake form of a type. Only numerics can have another form before."""
+    wanted = form_type(typoid, typmod)
+    if sql.type == wanted and sql.special is None:
+        return sql.text
+    if typoid == oids.NUMERIC and wanted == "STRING":
+        return numeric_text(sql)
+    return cast(sql.text, wanted)
+
+
+def numeric_text(sql: Sql) -> str:
+    """PostgreSQL's text of a numeric."""
+    if sql.type == "STRING":
+        return sql.text
+    assert decimal_size(sql.type) is not None
+    written = cast(sql.text, "STRING")
+    return written if sql.special is None else f"coalesce({sql.special}, {written})"

@@ -1,0 +1,166 @@
+"""What Spark has no equal of runs in Python on its executors: the evaluator itself, over Arrow batches.
+
+The function for a subtree is named by its content; one subtree in many places, or in many statements, is one function.
+It gives a struct of a value `v` and an error `e`, because Spark computes it for all rows beforehand, also where a CASE
+or an AND would not come to it; only the row that asks for the value raises the error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.spark.compiler import Compiler, is_volatile
+from pgrepl.expr.spark.sql import FUNCTION_PREFIX, Sql, decimal_size, decimal_typmod, form_type, let, refuse
+from pgrepl.expr.stored import to_json
+from pgrepl.expr.walk import rewrite, walk
+from pgrepl.frozen import frozen
+from pgrepl.types import oids
+from pgrepl.types.style import TextStyle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@frozen
+class FallBack:
+    """A function to register; `program` is all a worker needs to know, as JSON (see worker.py)."""
+
+    program: str
+    result: str  # Spark type of the value
+    volatile: bool = False
+
+    @property
+    def name(self) -> str:
+        return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
+
+    def register(self, spark: SparkSession) -> None:
+        from pyspark.sql.functions import ArrowUDFType, arrow_udf
+
+        from pgrepl.expr.spark.worker import function_of
+
+        function = arrow_udf(function_of(self.program), f"struct<v:{self.result},e:string>", ArrowUDFType.SCALAR)
+        spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
+
+
+def fall_back(expr: tree.Expr, compiler: Compiler) -> Sql:
+    """A subtree computed in Python from the columns in it."""
+    columns: list[tuple[tree.Expr, Sql]] = []
+
+    def replaced(node: tree.Expr) -> tree.Expr | None:
+        found = compiler.named(node)
+        if found is None and isinstance(node, tree.CaseTestExpr) and compiler.tested is not None and not inside[-1]:
+            found = compiler.tested
+        if found is None:
+            return _folded(node, compiler)
+        for number, (other, _) in enumerate(columns, 1):
+            if other == node:
+                return tree.Var(node.type, typmod=node.typmod, attnum=number)
+        columns.append((node, found))
+        return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=len(columns))
+
+    inside = [False]
+    body = _with_tests(expr, replaced, inside)
+    _check(body)
+    arguments = [argument_form(node, sql) for node, sql in columns]
+    volatile = any(is_volatile(node) for node in walk(body))
+    program = {
+        "expr": to_json(body),
+        "arguments": [form for form, _ in arguments],
+        "result": [expr.type, expr.typmod],
+        "style": style_fields(compiler.statement.context.style),
+    }
+    texts = [text for _, text in arguments] or ["1"]
+    return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)
+
+
+def _with_tests(expr: tree.Expr, replaced: Any, inside: list[bool]) -> tree.Expr:
+    """CaseTestExpr inside a CASE or an array coercion of this subtree is that one's own."""
+    from pgrepl.expr.walk import map_children
+
+    def visit(node: tree.Expr) -> tree.Expr:
+        other = replaced(node)
+        if other is not None:
+            return other  # type: ignore[no-any-return]
+        own = isinstance(node, tree.ArrayCoerceExpr) or (isinstance(node, tree.CaseExpr) and node.arg is not None)
+        inside.append(inside[-1] or own)
+        result = map_children(node, visit)
+        inside.pop()
+        return result
+
+    return visit(expr)
+
+
+def _folded(node: tree.Expr, compiler: Compiler) -> tree.Expr | None:
+    """What may ask the session is asked here; executors have none."""
+    if isinstance(node, (tree.Const, tree.RowExpr)) or not compiler.is_constant(node):
+        return None
+    try:
+        value = evaluate(node, (), compiler.statement.context)
+    except PgError:
+        return None
+    return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
+
+
+_NEVER = (tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.SubLink, tree.Param, tree.NextValueExpr)
+_REGISTERED = frozenset(
+    {
+        oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
+        oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
+    }
+)  # fmt: skip
+
+
+def _check(body: tree.Expr) -> None:
+    """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up."""
+    for node in walk(body):
+        if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
+            raise refuse(f"{type(node).__name__} in this place")
+        if isinstance(node, tree.CoerceViaIO) and node.arg is not None:
+            for typoid in (node.type, node.arg.type):
+                if typoid in _REGISTERED:
+                    raise refuse("the name of a catalog object computed for each row")
+
+
+def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
+    """The type and modifier whose lake form an argument is passed in, and its text."""
+    from pgrepl.expr.spark.compiler import numeric_text
+
+    size = decimal_size(sql.type)
+    if node.type == oids.NUMERIC and size is not None and sql.special is None:
+        return [oids.NUMERIC, decimal_typmod(*size)], sql.text
+    if node.type == oids.NUMERIC:
+        return [oids.NUMERIC, -1], numeric_text(sql)
+    return [node.type, node.typmod], sql.text
+
+
+def style_fields(style: TextStyle) -> dict[str, Any]:
+    return {
+        "datestyle": style.datestyle,
+        "timezone": style.timezone,
+        "intervalstyle": style.intervalstyle,
+        "extra_float_digits": style.extra_float_digits,
+        "bytea_output": style.bytea_output,
+        "now": style.now,
+    }
+
+
+def call(compiler: Compiler, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:
+    """The value that a program computes, or the error it found."""
+    function = FallBack(json.dumps(program, ensure_ascii=True, sort_keys=True), result, volatile)
+    answer = Sql(compiler.statement.call(function, texts), "")
+    if volatile:  # it must be computed once only
+        named = f"element_at(transform(array({answer.text}), v0 -> {_opened('v0')}), 1)"
+        return Sql(named, result)
+    return Sql(let([answer], _opened), result)
+
+
+def _opened(answer: str) -> str:
+    return f"CASE WHEN {answer}.e IS NULL THEN {answer}.v ELSE raise_error({answer}.e) END"
+
+
+__all__ = ["FallBack", "argument_form", "call", "fall_back", "rewrite", "style_fields"]

@@ -1,0 +1,117 @@
+"""Pieces of Spark SQL: a text and its static type, constants in it, errors in it, and values named for several uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from pgrepl.errors import PgError, marked, unsupported
+from pgrepl.frozen import frozen
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import form
+
+
+@frozen
+class Sql:
+    """An expression of Spark SQL that can stand anywhere, as an operand too.
+
+    `type` is its Spark type as in DDL. Of a numeric it is STRING (PostgreSQL's text), or a decimal whose scale is the
+    display scale of every value; `special` is then the text of what a decimal cannot hold (NaN, Infinity), NULL for
+    ordinary values, and None where there is nothing but ordinary values.
+    """
+
+    text: str
+    type: str
+    null: bool = False  # it is the constant NULL
+    special: str | None = None
+
+
+_SAFE = re.compile(r"[A-Za-z0-9 _.,:;=<>()+*/@#%-]")
+
+
+def quoted(text: str) -> str:
+    """A string constant. Everything but plain characters is written by its number, so nothing in it can end it."""
+    out = []
+    for char in text:
+        code = ord(char)
+        if _SAFE.match(char):
+            out.append(char)
+        elif code < 0x10000:
+            out.append(f"\\u{code:04x}")
+        else:
+            out.append(f"\\U{code:08x}")
+    return "'" + "".join(out) + "'"
+
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+def decimal_type(precision: int, scale: int) -> str:
+    return f"DECIMAL({precision},{scale})"
+
+
+def decimal_size(spark_type: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None for any other type."""
+    found = _DECIMAL.fullmatch(spark_type)
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+def decimal_typmod(precision: int, scale: int) -> int:
+    return (precision << 16 | scale) + 4
+
+
+_AS_TEXT = frozenset({oids.UNKNOWN, oids.CSTRING, oids.VOID})
+
+
+def form_type(typoid: int, typmod: int = -1) -> str:
+    """The Spark type that values of a type have in columns."""
+    return "STRING" if typoid in _AS_TEXT else form(typoid, typmod).spark
+
+
+def cast(text: str, spark_type: str) -> str:
+    return f"CAST({text} AS {spark_type})"
+
+
+def null_of(spark_type: str) -> Sql:
+    return Sql(cast("NULL", spark_type), spark_type, null=True)
+
+
+def raised(error: PgError) -> str:
+    """An expression that fails where it is evaluated; it takes the type its place wants."""
+    return f"raise_error({quoted(marked(error))})"
+
+
+def calls_python(text: str) -> bool:
+    """Whether a fall-back function is called in it: those may not stand in a lambda."""
+    return FUNCTION_PREFIX in text
+
+
+FUNCTION_PREFIX = "pgrepl_"
+_LONG = 160
+
+
+def let(values: Sequence[Sql], body: Callable[..., str]) -> str:
+    """The text that `body` makes of the texts of some values, which it may use several times.
+
+    What is long is computed once, in a struct that a lambda is given: otherwise a nest of such bodies would double
+    with each level. A lambda runs slower than plain SQL, so what is short is simply repeated. The body may call no
+    fall-back function.
+    """
+    if all(len(value.text) <= _LONG for value in values):
+        return body(*[value.text for value in values])
+    name = f"v{_depth(values)}"
+    named = ", ".join(f"'a{n}', {value.text}" for n, value in enumerate(values))
+    fields = [f"{name}.a{n}" for n in range(len(values))]
+    return f"element_at(transform(array(named_struct({named})), {name} -> {body(*fields)}), 1)"
+
+
+_LAMBDA = re.compile(r"\bv(\d+) -> ")
+
+
+def _depth(values: Sequence[Sql]) -> int:
+    """A number that no lambda inside these texts has."""
+    return 1 + max((int(n) for value in values for n in _LAMBDA.findall(value.text)), default=0)
+
+
+def refuse(what: str) -> PgError:
+    return unsupported(f"{what} on Spark")

@@ -1,0 +1,51 @@
+"""What a statement for Spark needs besides its text: values of named parameters, and fall-back functions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pgrepl.expr.context import Context
+from pgrepl.expr.spark.sql import FUNCTION_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pgrepl.expr.spark.fallback import FallBack
+
+_FUNCTION = re.compile(FUNCTION_PREFIX + "[0-9a-f]+")
+_PARAMETER = re.compile(r":(p[0-9]+)\b")
+_registered: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
+class Statement:
+    """One statement, of one or many expressions."""
+
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = context or Context()
+        self.arguments: dict[str, str | bytes] = {}
+        self.functions: dict[str, FallBack] = {}
+        self._names: dict[str | bytes, str] = {}
+
+    def bind(self, value: str | bytes) -> str:
+        """A named parameter for a value."""
+        name = self._names.get(value)
+        if name is None:
+            name = self._names[value] = f"p{len(self._names) + 1}"
+            self.arguments[name] = value
+        return f":{name}"
+
+    def call(self, function: FallBack, arguments: list[str]) -> str:
+        self.functions[function.name] = function
+        return f"{function.name}({', '.join(arguments)})"
+
+    def run(self, spark: SparkSession, text: str) -> DataFrame:
+        """The text as a frame, with the parameters and functions that stand in it."""
+        known = _registered.setdefault(spark, set())
+        for name in sorted(set(_FUNCTION.findall(text)) - known):
+            if name in self.functions:
+                self.functions[name].register(spark)
+                known.add(name)
+        used = {name: self.arguments[name] for name in _PARAMETER.findall(text) if name in self.arguments}
+        return spark.sql(text, args=used) if used else spark.sql(text)

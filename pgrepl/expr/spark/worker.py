@@ -1,0 +1,82 @@
+"""What runs on Spark's executors: a stored expression over columns of an Arrow batch.
+
+A program is JSON: the expression over `Var`s 1 … n, the type and modifier of each argument and of the result, and the
+session's text style. It is compiled once in each Python worker. A row that fails has its error beside it as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError, marked, unsupported
+from pgrepl.expr.context import Context
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.style import TextStyle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pgrepl.catalog.session import Session
+
+
+class WorkerContext(Context):
+    """A context far from the catalog."""
+
+    @property
+    def session(self) -> Session:
+        raise unsupported("a function that asks the catalog for each row on Spark")
+
+
+def function_of(program: str) -> Callable[..., Any]:
+    """The function that Spark calls with Arrow arrays; only the program's text travels."""
+
+    def function(*arrays: Any) -> Any:
+        return run_program(program, arrays)
+
+    return function
+
+
+def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
+    run, forms, result = _loaded(program)
+    columns = [of.from_array(array) for of, array in zip(forms, arrays, strict=False)]
+    rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
+    return answers(run, rows, result)
+
+
+def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
+    """A struct of values and errors."""
+    import pyarrow as pa
+
+    values: list[Any] = []
+    errors: list[str | None] = []
+    convert = result.to_arrow
+    for row in rows:
+        try:
+            value = run(row)
+            values.append(None if value is None else convert(value))
+            errors.append(None)
+        except PgError as error:
+            values.append(None)
+            errors.append(marked(error))
+    kind = result.arrow()
+    storage = kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
+    return pa.StructArray.from_arrays([pa.array(values, storage), pa.array(errors, pa.string())], names=["v", "e"])
+
+
+def form_of(typoid: int, typmod: int) -> Form:
+    return form(oids.TEXT) if typoid in (oids.UNKNOWN, oids.CSTRING, oids.VOID) else form(typoid, typmod)
+
+
+@lru_cache(maxsize=256)
+def _loaded(program: str) -> tuple[Callable[[Any], Any], Sequence[Form], Form]:
+    from pgrepl.expr.evaluate import compile
+    from pgrepl.expr.stored import from_json
+
+    parts = json.loads(program)
+    context = WorkerContext(None, TextStyle(**parts["style"]))
+    run = compile(from_json(parts["expr"]), context)
+    return run, [form_of(*argument) for argument in parts["arguments"]], form_of(*parts["result"])
