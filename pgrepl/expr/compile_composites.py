@@ -8,10 +8,10 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.compiler import Compiled, Compiler, compile_node, function_of
 from pgrepl.expr.context import Call
-from pgrepl.expr.values import comparer
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, procs_by_name
 from pgrepl.types.record import Record
+from pgrepl.types.values import comparer
 
 
 @compile_node.register

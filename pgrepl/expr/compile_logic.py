@@ -17,9 +17,9 @@ from pgrepl.expr.compiler import (
     proc_of,
 )
 from pgrepl.expr.context import Call
-from pgrepl.expr.values import hashable
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.values import hashable
 
 
 @compile_node.register

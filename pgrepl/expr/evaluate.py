@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.expr import compile_coercions, compile_composites, compile_logic, tree
 from pgrepl.expr.compiler import Compiled, Compiler, Special, operator_function
 from pgrepl.expr.context import Context
-from pgrepl.expr.values import hashable, sorted_values
+from pgrepl.types.values import hashable, sorted_values
 
 if TYPE_CHECKING:
     from pgrepl.expr.functions.aggregates import Accumulator

@@ -21,9 +21,9 @@ from pgrepl.commands.table.constraints import constraint_of_index, constraint_ro
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile
-from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

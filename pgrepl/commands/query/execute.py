@@ -24,9 +24,9 @@ from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Expr, Query, RangeRef, SetOperation, SortGroup
-from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import returns_set
 from pgrepl.sql.nodes import CoercionForm, SetOp
+from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.windows import Windows

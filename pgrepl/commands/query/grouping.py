@@ -10,8 +10,8 @@ from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, sort
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.values import hash_form, hashable, order_key
 from pgrepl.expr.walk import query_exprs, rewrite, walk_deep
+from pgrepl.types.values import hash_form, hashable, order_key
 
 
 class Grouping:

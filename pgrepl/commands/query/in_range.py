@@ -10,10 +10,10 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions import date_arithmetic, intervals
-from pgrepl.expr.values import order_key
 from pgrepl.types import oids
 from pgrepl.types.dates import INFINITY, USECS_PER_DAY
 from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
+from pgrepl.types.values import order_key
 
 
 def edge(typoid: int, key: Any, offset: Any, *, down: bool, context: Context) -> tuple[Any, Callable[[Any], Any]]:

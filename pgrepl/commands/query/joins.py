@@ -17,10 +17,10 @@ from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
-from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import functions_used, walk_deep
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.values import hash_form
 
 
 @dataclass

@@ -15,10 +15,10 @@ from pgrepl.commands.query.growing import Growing
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
-from pgrepl.expr.values import hashable
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.record import Record
+from pgrepl.types.values import hashable
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes, Row

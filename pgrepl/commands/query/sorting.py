@@ -1,4 +1,4 @@
-"""Sorting by several keys, each with a type's own order (`expr.values`)."""
+"""Sorting by several keys, each with a type's own order (`types.values`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pgrepl.expr.values import comparer, order_key
 from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.values import comparer, order_key
 
 Item = TypeVar("Item")
 

@@ -12,11 +12,11 @@ from pgrepl.commands.query.growing import Growing
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.values import hash_form
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
+from pgrepl.types.values import hash_form
 
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:

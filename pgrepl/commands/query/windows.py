@@ -11,9 +11,9 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, SortGroup, Window
-from pgrepl.expr.values import hashable
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.values import hashable
 
 
 class Windows:

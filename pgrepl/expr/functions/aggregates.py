@@ -20,13 +20,13 @@ from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.statistics import MAKERS
-from pgrepl.expr.values import comparer, hashable
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import EXACT, NAN
+from pgrepl.types.values import comparer, hashable
 
 
 class Accumulator(Protocol):

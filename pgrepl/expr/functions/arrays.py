@@ -8,11 +8,11 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.values import Compare, comparer
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import element_type
 from pgrepl.types.text import write_text
+from pgrepl.types.values import Compare, comparer
 
 
 def empty(elemtype: int) -> PgArray:

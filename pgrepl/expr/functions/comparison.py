@@ -8,7 +8,9 @@ from typing import Any
 
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.values import (
+from pgrepl.types import oids
+from pgrepl.types.dates import INFINITY, USECS_PER_DAY
+from pgrepl.types.values import (
     Compare,
     bpchar_key,
     compare_arrays,
@@ -22,8 +24,6 @@ from pgrepl.expr.values import (
     order_key,
     timetz_key,
 )
-from pgrepl.types import oids
-from pgrepl.types.dates import INFINITY, USECS_PER_DAY
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,

@@ -160,7 +160,7 @@ def _timetz(value: tuple[int, int], seed: int) -> int:
 
 
 def _interval(value: Interval, seed: int) -> int:
-    from pgrepl.expr.values import interval_key
+    from pgrepl.types.values import interval_key
 
     span = interval_key(value) & _MASK64
     return hash_int8(span - (1 << 64) if span >> 63 else span, seed)

@@ -12,9 +12,9 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
-from pgrepl.expr.values import comparer
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.numeric import display_scale
+from pgrepl.types.values import comparer
 
 
 @implements("dround")

@@ -9,10 +9,10 @@ from typing import Any
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.functions.intervals import interval_mi, interval_mul, interval_pl
-from pgrepl.expr.values import compare_nullable, comparer, hashable
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.values import compare_nullable, comparer, hashable
 
 Rows = Sequence[tuple[Any, ...]]
 

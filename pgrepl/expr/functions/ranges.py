@@ -9,7 +9,6 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.values import comparer
 from pgrepl.types.builtin import range_by_oid, range_of_multirange
 from pgrepl.types.ranges import (
     PgMultirange,
@@ -20,6 +19,7 @@ from pgrepl.types.ranges import (
     touches,
     upper_key,
 )
+from pgrepl.types.values import comparer
 
 
 def _subtype(typoid: int) -> int:

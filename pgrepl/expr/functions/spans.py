@@ -133,7 +133,7 @@ def overlaps_plain(s1: Any, e1: Any, s2: Any, e2: Any) -> bool | None:
 
 @implements("overlaps_timetz")
 def overlaps_timetz(s1: Any, e1: Any, s2: Any, e2: Any) -> bool | None:
-    from pgrepl.expr.values import timetz_key
+    from pgrepl.types.values import timetz_key
 
     return overlaps(s1, e1, s2, e2, timetz_key)
 
