@@ -28,9 +28,9 @@ _LOST = re.compile(
     r"|An error occurred while calling None|All masters are unresponsive"
 )
 _MISSING_FILE = re.compile(
-    r"(?:FileNotFoundException:\s*(?:File\s+)?|\[PATH_NOT_FOUND\] Path does not exist:\s*|FAILED_READ_FILE\.FILE_NOT_EXIST\]"
-    r"[^\n]*?Encountered error while reading file\s+|Path does not exist:\s*)(?P<path>(?:[a-z0-9]+:/|/)[^\s]*?)"
-    r"(?:\.?\s+(?:does not exist|File does not exist|SQLSTATE)|\.?(?:\n|$)|\s)"
+    r"(?:FileNotFoundException:\s*(?:File\s+)?|Path does not exist:\s*"
+    r"|FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*?Encountered error while reading file\s+)"
+    r"(?P<path>(?:[a-z0-9]+:/|/)[^\s]*?)(?:\.?\s+(?:does not exist|File does not exist|SQLSTATE)|\.?(?:\n|$)|\s)"
 )
 _BAD_FILE = re.compile(
     r"(?:FAILED_READ_FILE[.\w]*\][^\n]*?Encountered error while reading file\s+|Could not read footer for file:\s*"

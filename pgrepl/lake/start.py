@@ -1,0 +1,323 @@
+"""Starting Spark in this process's own JVM, as fast as it can be.
+
+Spark's scripts take a second to find out what is known here: for a local master java is started directly, with the
+class path of pip's pyspark and an archive of classes (start_archive.py). Settings that only Spark's own scripts
+understand (packages to fetch, a cluster, an installation of Spark with its own configuration) go through them.
+
+The JVM belongs to this process: it reads a pipe whose other end is held here, and ends when that end closes, however
+this process ends. It has a process group of its own, so that Ctrl-C does not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.lake import start_archive
+from pgrepl.lake.start_gateway import Client, open_gateway
+
+if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
+    from pyspark.sql import SparkSession
+
+    from pgrepl.lake.spark import Options
+
+# What the packages of Spark need of a Java with modules (JavaModuleOptions), but for the incubating vector module,
+# which only Spark's machine learning uses.
+_OPENED = (
+    "java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util java.util.concurrent "
+    "java.util.concurrent.atomic jdk.internal.ref sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
+)
+_JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED.split()),
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+)
+_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+_UNUSED_JARS = ("spark-mllib_",)
+
+# Environment variables and settings that mean: only Spark's own scripts know how to start this.
+_OWN_SPARK = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+_SCRIPT_SETTINGS = ("spark.jars", "spark.submit.", "spark.files", "spark.archives", "spark.driver.extraLibraryPath")
+
+_GET_JAVA = (
+    "Install a Java 17 runtime (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
+    "and set JAVA_HOME if java is not on the PATH."
+)
+_OUT_OF_MEMORY_EXIT = 52  # SparkExitCode.OOM
+_POLL = 0.005
+
+
+class Driver:
+    """The JVM and the way to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes] | None) -> None:
+        self.process = process
+        self.log = log
+        self.gateway: ClientServer | None = None
+
+    @property
+    def gateway_client(self) -> Client:
+        assert self.gateway is not None
+        client: Client = self.gateway._gateway_client
+        return client
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def last_words(self) -> str:
+        """The end of what the JVM has written, if that was kept."""
+        if self.log is None:
+            return ""
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(0, size - 20_000))
+        return self.log.read().decode("utf-8", "replace")
+
+    def out_of_memory(self) -> bool:
+        """Whether the JVM has ended because its heap was full."""
+        return self.ended and (
+            self.process.returncode == _OUT_OF_MEMORY_EXIT or "java.lang.OutOfMemoryError" in self.last_words()
+        )
+
+    def end(self) -> None:
+        """Close the pipe: the JVM cleans up and ends by itself. Returns at once."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let pyspark make another session after this JVM."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+
+
+def start(wanted: Options) -> tuple[Driver, SparkSession]:
+    """Start the JVM and make the session in it; PgError if that cannot be."""
+    from pgrepl.lake.spark import DEFAULT_MASTER
+
+    master = wanted.master or DEFAULT_MASTER
+    conf = {**_defaults(master), **dict(wanted.conf), "spark.master": master}
+    shows_log = "spark.log.level" in dict(wanted.conf)
+    folder = tempfile.mkdtemp(prefix="pgrepl-")
+    try:
+        driver = _launch(master, conf, Path(folder, "connection"), shows_log)
+        import pyarrow  # noqa: F401  the JVM takes its time: so may this
+        from pyspark.sql import SparkSession  # noqa: F401
+
+        port, secret = _wait_for_connection(driver, Path(folder, "connection"))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    driver.gateway = open_gateway(port, secret)
+    return driver, _make_session(driver.gateway, conf, local=master.startswith("local"))
+
+
+def _make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    settings = SparkConf(loadDefaults=False)
+    settings.setAll(list(conf.items()))
+    context = SparkContext(conf=settings, gateway=gateway)
+    if local:
+        context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return SparkSession(context)
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+# What makes Spark's files and values mean what DuckLake's mean; a user's --conf does not change these.
+SESSION_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def _defaults(master: str) -> dict[str, str]:
+    """Settings a user may change with --conf."""
+    defaults = {
+        **SESSION_SETTINGS,
+        "spark.app.name": "pgrepl",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # a long session remembers few of the statements it has run
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+    if master.startswith("local"):
+        defaults |= {
+            "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(4 * _tasks(master)),
+            # listing some hundred files of one table is quicker than a job that lists them
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
+            "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "pgrepl-warehouse"),
+        }
+    return defaults
+
+
+def _tasks(master: str) -> int:
+    """How many tasks a local master runs at a time: local, local[4], local[*], local[2,3]."""
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()
+    if inside == "*":
+        return os.cpu_count() or 1
+    return int(inside) if inside.isdigit() and int(inside) > 0 else 1
+
+
+# --- the JVM ---------------------------------------------------------------------------------------------------------
+
+
+def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: bool) -> Driver:
+    environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_CONNECT_MODE": "0"}
+    environment["PYTHONPATH"] = os.pathsep.join(_import_path())
+    java = _java()
+    keep: tuple[int, ...] = ()
+    if _goes_direct(master, conf, os.environ):
+        command, keep = _direct_command(java, conf)
+        environment |= {"SPARK_HOME": str(_spark_home()), "SPARK_ENV_LOADED": "1", "SPARK_SCALA_VERSION": "2.13"}
+        folder = "/"  # neither Spark nor Python workers find anything in the user's folder by chance
+    else:
+        command, folder = _script_command(conf), None
+    log = None if shows_log else tempfile.TemporaryFile()  # noqa: SIM115  read when the JVM has died
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log or 2,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+            pass_fds=keep,
+        )
+    except OSError as problem:
+        raise PgError("58000", f"could not start Spark: {command[0]}: {problem.strerror}", hint=_GET_JAVA) from problem
+    finally:
+        for descriptor in keep:
+            os.close(descriptor)
+    return Driver(process, log)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = os.path.join(home, "bin", "java")
+        if os.access(java, os.X_OK):
+            return java
+        raise PgError("58000", f'could not start Spark: JAVA_HOME is "{home}", and no Java is there', hint=_GET_JAVA)
+    found = shutil.which("java")
+    if found is None:
+        raise PgError("58000", "could not start Spark: it needs Java, and no Java was found", hint=_GET_JAVA)
+    return found
+
+
+def _goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return False
+    if any(environment.get(name) for name in _OWN_SPARK):
+        return False
+    return not any(name.startswith(_SCRIPT_SETTINGS) for name in conf)
+
+
+def _spark_home() -> Path:
+    """The folder of pip's pyspark, found without importing it."""
+    from importlib.util import find_spec
+
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
+    jars = sorted(p for p in (_spark_home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
+    own = [os.path.abspath(p) for p in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if p]
+    options = [*_JAVA_OPTIONS]
+    if "spark.driver.memory" in conf:
+        options.append("-Xmx" + _java_size(conf["spark.driver.memory"]))
+    options += shlex.split(conf.get("spark.driver.defaultJavaOptions", ""))
+    options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    class_path = [*own, *map(str, jars)]
+    archive = start_archive.archive(java, class_path, options)
+    command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), _MAIN]
+    return archive.wrapped(command), archive.descriptors
+
+
+def _java_size(size: str) -> str:
+    """Spark's sizes as java's: 2g, 2gb, 512m; a bare number is MiB, as for spark.driver.memory."""
+    size = size.strip().lower().removesuffix("b")
+    return size + "m" if size.isdigit() else size
+
+
+def _script_command(conf: Mapping[str, str]) -> list[str]:
+    command = [os.path.join(os.environ.get("SPARK_HOME") or _spark_home(), "bin", "spark-submit")]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    return command + shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+
+
+def _import_path() -> list[str]:
+    """Where Python workers find this package and what it was started with."""
+    own = str(Path(__file__).resolve().parents[2])
+    given = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    return [own, *(p for p in given if p != own)]
+
+
+def _wait_for_connection(driver: Driver, connection: Path) -> tuple[int, str]:
+    while not connection.exists():
+        if driver.ended:
+            raise _did_not_start(driver)
+        time.sleep(_POLL)
+    said = connection.read_bytes()
+    port, length = struct.unpack(">ii", said[:8])
+    return port, said[8 : 8 + length].decode()
+
+
+def _did_not_start(driver: Driver) -> PgError:
+    words = driver.last_words()
+    if "UnsupportedClassVersionError" in words or "jdk.incubator.vector not found" in words:
+        return PgError("58000", "could not start Spark: it needs Java 17 or newer", hint=_GET_JAVA)
+    if "Could not reserve enough space" in words or "insufficient memory" in words:
+        return PgError(
+            "53200", "could not start Spark: not enough memory", hint="Ask for less with --conf spark.driver.memory=1g."
+        )
+    lines = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("WARNING:")]
+    reason = next((line for line in lines if "Error" in line or "Exception" in line), lines[-1] if lines else "")
+    return PgError("58000", "could not start Spark" + (f": {reason}" if reason else ""))
