@@ -1,0 +1,306 @@
+"""Foreign keys at work: the triggers that PostgreSQL makes of them, fired once a statement has written its rows.
+
+Each row that came or changed must find its key, each key that went must not be missed; CASCADE, SET NULL and SET
+DEFAULT change the rows that reference it, and those changes fire in their turn, behind what is waiting already. Events
+of one constraint are looked at together; the error is that of the first of them in the order of the rows.
+
+INITIALLY DEFERRED constraints wait for the commit, except for their actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.commands.dml import foreign_lookup as lookup
+from pgrepl.commands.dml.changes import Change, Row
+from pgrepl.commands.dml.foreign_key import (
+    CASCADE,
+    NO_ACTION,
+    RESTRICT,
+    ForeignKey,
+    key_values,
+    keys_of,
+    keys_to,
+    mixed_nulls,
+    not_present,
+    still_referenced,
+)
+from pgrepl.commands.dml.routing import converter
+from pgrepl.commands.dml.unique import UniqueIndex, is_deferred, recheck
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_FEW = 64  # events that are fired one by one where their order could matter
+
+
+class Does(Enum):
+    CHECK = "check"  # a row of the referencing table came or changed
+    UPDATE = "update"  # a key of the referenced table became another
+    DELETE = "delete"  # a key of the referenced table went
+
+
+@frozen
+class Event:
+    """One row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own table, else the
+    old row as the referenced table of the key has it, and `new` what became of it."""
+
+    key: ForeignKey
+    does: Does
+    table: int
+    row: Row
+    new: Row | None = None
+
+    @property
+    def action(self) -> str:
+        """What is done; of a CHECK nothing but looking."""
+        if self.does is Does.CHECK:
+            return ""
+        return self.key.on_update if self.does is Does.UPDATE else self.key.on_delete
+
+    @property
+    def can_wait(self) -> bool:
+        return self.does is Does.CHECK or self.action == NO_ACTION
+
+
+Late = tuple[UniqueIndex, tuple[Any, ...]]
+
+
+def fire(session: Session, named: Relation, changes: Sequence[Change], late: Sequence[Late] = ()) -> None:
+    """Fire what the written changes of a statement on `named` call for."""
+    queue = Queue(session)
+    queue.add(named, changes)
+    queue.late += late
+    queue.run()
+
+
+class Deferred:
+    """Events that wait for the commit."""
+
+    def __init__(self, session: Session, events: Sequence[Event], late: Sequence[Late]) -> None:
+        self.session = session
+        self.events = events
+        self.late = late
+
+    def __call__(self) -> None:
+        queue = Queue(self.session, at_commit=True)
+        queue.events += self.events
+        queue.late += self.late
+        queue.run()
+
+    @property
+    def tables(self) -> frozenset[int]:
+        """The tables whose rows are waiting."""
+        return frozenset([event.table for event in self.events] + [index.relation.oid for index, _ in self.late])
+
+
+def pending(session: Session, table: int) -> bool:
+    """Whether rows of the table wait for the commit to be checked."""
+    return any(isinstance(each, Deferred) and table in each.tables for each in session.transaction.before_commit)
+
+
+class Queue:
+    """The events of one statement, or of a commit."""
+
+    def __init__(self, session: Session, *, at_commit: bool = False) -> None:
+        self.session = session
+        self.events: list[Event] = []
+        self.late: list[Late] = []
+        self._at_commit = at_commit
+        self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
+
+    # --- what is to be fired ------------------------------------------------------------------------------------------
+
+    def add(self, named: Relation, changes: Sequence[Change]) -> None:
+        """The events of changes that a statement on `named` has written, row by row."""
+        for change in changes:
+            if change.old is not None:
+                self._leaves(named, change, change.old)
+            if change.new is not None:
+                self._comes(change, change.new)
+
+    def _to(self, table: int) -> list[ForeignKey]:
+        found = self._keys.get(("to", table))
+        if found is None:
+            found = self._keys["to", table] = keys_to(self.session, table)
+        return found
+
+    def _of(self, table: int) -> list[ForeignKey]:
+        found = self._keys.get(("of", table))
+        if found is None:
+            found = self._keys["of", table] = keys_of(self.session, table)
+        return found
+
+    def _leaves(self, named: Relation, change: Change, old: Row) -> None:
+        table, new = change.table, change.new
+        does = Does.DELETE if new is None else Does.UPDATE
+        if new is not None and change.to != change.table:
+            old, new = self._moved(named, change, old, new)
+            table = named.oid
+        for key in self._to(table):
+            before = key_values(old, key.referenced_columns)
+            if None in before:
+                continue
+            if new is not None and _same_image(before, key_values(new, key.referenced_columns)):
+                continue
+            self.events.append(Event(key, does, table, old, new))
+
+    def _moved(self, named: Relation, change: Change, old: Row, new: Row) -> tuple[Row, Row]:
+        """A row that goes to another partition has been updated as far as keys to the whole are concerned; a key to
+        something between cannot tell (ExecCrossPartitionUpdateForeignKey)."""
+        for ancestor in partition_ancestors(self.session, change.table):
+            if ancestor == named.oid:
+                break
+            self._refuse_key_to(ancestor, named)
+        self._refuse_key_to(change.table, named)
+        source, target = relation(self.session, change.table), relation(self.session, change.to)
+        return converter(source, named)(old), converter(target, named)(new)
+
+    def _refuse_key_to(self, table: int, named: Relation) -> None:
+        """A key that is to this part of the whole only."""
+        whole = {key.oid for key in self._to(named.oid)}
+        for key in self._to(table):
+            if not _parents(self.session, key.oid) & whole:
+                name = relation(self.session, table).name
+                raise PgError(
+                    "0A000",
+                    "cannot move tuple across partitions when a non-root ancestor of the source partition is directly "
+                    "referenced in a foreign key",
+                    detail=f'A foreign key points to ancestor "{name}" but not the root ancestor "{named.name}".',
+                    hint=f'Consider defining the foreign key on table "{named.name}".',
+                )
+
+    def _comes(self, change: Change, new: Row) -> None:
+        for key in self._of(change.to):
+            values = key_values(new, key.columns)
+            missing = values.count(None)
+            if missing == len(values) or (missing and not key.match_full):
+                continue
+            if change.old is not None and change.to == change.table:
+                if not missing and values == key_values(change.old, key.columns):
+                    continue
+            self.events.append(Event(key, Does.CHECK, change.to, new))
+
+    # --- firing -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._put_off()
+        late, self.late = self.late, []
+        recheck(late)
+        while self.events:
+            batch, self.events = self.events, []
+            self._fire_all(batch)
+            self._put_off()
+
+    def _put_off(self) -> None:
+        """What can wait for the commit does."""
+        if self._at_commit:
+            return
+        waiting = [event for event in self.events if event.can_wait and event.key.deferred]
+        late = [each for each in self.late if is_deferred(self.session, each[0].info)]
+        if waiting or late:
+            self.events = [event for event in self.events if event not in waiting]
+            self.late = [each for each in self.late if each not in late]
+            self.session.transaction.before_commit.append(Deferred(self.session, waiting, late))
+
+    def _fire_all(self, batch: Sequence[Event]) -> None:
+        """One by one while there are few, if what one does could be seen by another; else key by key."""
+        keys = {(event.key.oid, event.does) for event in batch}
+        acting = any(event.action not in ("", NO_ACTION, RESTRICT) for event in batch)
+        if acting and len(keys) > 1 and len(batch) <= _FEW:
+            for event in batch:
+                self._fire([event])
+            return
+        groups: dict[tuple[int, Does], list[Event]] = {}
+        for event in batch:
+            groups.setdefault((event.key.oid, event.does), []).append(event)
+        if not acting:
+            self._raise_first(batch, groups.values())
+            return
+        for events in groups.values():
+            self._fire(events)
+
+    def _fire(self, events: Sequence[Event]) -> None:
+        """Events of one key and kind."""
+        if events[0].action in ("", NO_ACTION, RESTRICT):
+            self._raise_first(events, [events])
+            return
+        from pgrepl.commands.dml.foreign_actions import act
+
+        self.add(*act(self.session, events))
+        if events[0].action not in (CASCADE, "n"):  # the default may be the very key that went
+            found = self._still_referenced(events, restrict=False)
+            if found is not None:
+                raise found[1]
+
+    def _raise_first(self, batch: Sequence[Event], groups: Any) -> None:
+        """Look at all, and raise the error of the first event that has one."""
+        position = {id(event): number for number, event in enumerate(batch)}
+        failures = []
+        for events in groups:
+            if events[0].does is Does.CHECK:
+                found = self._missing(events)
+            else:
+                found = self._still_referenced(events, restrict=events[0].action == RESTRICT)
+            if found is not None:
+                failures.append((position[id(found[0])], found[1]))
+        if failures:
+            raise min(failures, key=lambda each: each[0])[1]
+
+    def _missing(self, events: Sequence[Event]) -> tuple[Event, PgError] | None:
+        """The first row whose key is not there (RI_FKey_check)."""
+        session, key = self.session, events[0].key
+        values = [key_values(event.row, key.columns) for event in events]
+        whole = [each for each in dict.fromkeys(values) if None not in each]
+        there = lookup.present(session, key, whole)
+        found = {each for number, each in enumerate(whole) if number in there}
+        gone: set[Any] | None = None
+        for event, each in zip(events, values, strict=True):
+            if each in found:
+                continue
+            if None in each:
+                return event, mixed_nulls(key, relation(session, event.table))
+            if gone is None:  # a row that has changed again is no longer asked
+                missing = [one for one in whole if one not in found]
+                alive = lookup.has_rows(session, key, missing)
+                gone = {one for number, one in enumerate(missing) if number not in alive}
+            if each not in gone:
+                return event, not_present(session, key, relation(session, event.table), event.row)
+        return None
+
+    def _still_referenced(self, events: Sequence[Event], *, restrict: bool) -> tuple[Event, PgError] | None:
+        """The first key that went and is missed (ri_restrict)."""
+        session, key = self.session, events[0].key
+        values = [key_values(event.row, key.referenced_columns) for event in events]
+        used = lookup.is_referenced(session, key, values)
+        if not used:
+            return None
+        if not restrict:  # another row may have the key now
+            wanted = sorted(used)
+            there = lookup.present(session, key, [values[number] for number in wanted], own=True)
+            used -= {wanted[number] for number in there}
+        if not used:
+            return None
+        event = events[min(used)]
+        return event, still_referenced(session, key, event.row)
+
+
+def _parents(session: Session, oid: int) -> set[int]:
+    from pgrepl.commands.table.constraints import constraint_row
+
+    found = set()
+    while oid:
+        found.add(oid)
+        oid = constraint_row(session, oid).conparentid
+    return found
+
+
+def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Not only equal: 1.0 and 1.00 are two keys (datum_image_eq)."""
+    return all(a == b and str(a) == str(b) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,176 @@
+"""CASCADE, SET NULL and SET DEFAULT: the rows that reference a key that went or became another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.acl import has_table_privilege, permission_denied
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.commands.dml import foreign_lookup as lookup
+from pgrepl.commands.dml.changes import Change, Kind, Row
+from pgrepl.commands.dml.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
+from pgrepl.commands.dml.keeper_write import next_snapshot, write_changes
+from pgrepl.commands.table.defaults import default_of
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.types.builtin import operator_by_oid, type_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.commands.dml.foreign import Event
+
+
+def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Change]]:
+    """Change the rows that reference the events' keys, with the rights of their table's owner; the table and what was
+    changed."""
+    from pgrepl.commands.dml.checks import prepare
+    from pgrepl.commands.dml.foreign import Does
+
+    key, delete = events[0].key, events[0].does is Does.DELETE
+    rel = relation(session, key.referencing)
+    action = key.on_delete if delete else key.on_update
+    remove = delete and action == CASCADE
+    columns = _set_columns(key, action, delete)
+    kind = Kind.DELETE if remove else Kind.UPDATE
+    with _as_owner(session, rel), _in_statement(session, key, rel, action, delete, columns):
+        if not has_table_privilege(session, rel, kind.value):
+            raise permission_denied(rel)
+        changes = _changes(session, key, rel, events, remove, action, columns)
+        if not changes:
+            return rel, []
+        checks = prepare(session, rel, kind, frozenset(columns))
+        changes = checks.local(changes)
+        next_snapshot(session)
+        write_changes(session, changes)
+    return rel, changes
+
+
+def _set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
+    if delete and action != CASCADE and key.delete_set:
+        return key.delete_set
+    return key.columns
+
+
+def _changes(
+    session: Session,
+    key: ForeignKey,
+    rel: Relation,
+    events: Sequence[Event],
+    remove: bool,
+    action: str,
+    columns: Sequence[int],
+) -> list[Change]:
+    found = lookup.referencing(session, key, [key_values(event.row, key.referenced_columns) for event in events])
+    if remove:
+        return [Change(each.relation.oid, each.place, each.row) for each in found]
+    values = _values(session, key, rel, action, columns)
+    changes = []
+    for each in found:
+        new = list(each.row)
+        for name, value in values(events[each.number]).items():
+            attribute = each.relation.attribute(name)
+            assert attribute is not None
+            new[attribute.num - 1] = value
+        changes.append(Change(each.relation.oid, each.place, each.row, tuple(new)))
+    return changes
+
+
+def _values(
+    session: Session, key: ForeignKey, rel: Relation, action: str, columns: Sequence[int]
+) -> Callable[[Event], dict[str, Any]]:
+    """What the columns become, by name."""
+    names = [rel.attributes[number - 1].name for number in columns]
+    if action == SET_NULL:
+        return lambda event: dict.fromkeys(names)
+    if action == CASCADE:
+        own, other = lookup.column_types(session, key)
+        typmods = [rel.attributes[number - 1].typmod for number in key.columns]
+        convert = [
+            lookup.assigned(session, source, target, typmod)
+            for source, target, typmod in zip(other, own, typmods, strict=True)
+        ]
+
+        def cascaded(event: Event) -> dict[str, Any]:
+            assert event.new is not None
+            new: Row = key_values(event.new, key.referenced_columns)
+            return {name: one(value) for name, one, value in zip(names, convert, new, strict=True)}
+
+        return cascaded
+    context = Context(session)
+    defaults = {}
+    for number, name in zip(columns, names, strict=True):
+        expr = default_of(session, rel.oid, number) if rel.attributes[number - 1].has_default else None
+        defaults[name] = None if expr is None else compile(expr, context)
+    return lambda event: {name: None if value is None else value(()) for name, value in defaults.items()}
+
+
+@contextmanager
+def _as_owner(session: Session, rel: Relation) -> Iterator[None]:
+    before = session.act_as(rel.owner)
+    try:
+        yield
+    finally:
+        session.act_as(before)
+
+
+# --- CONTEXT ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _in_statement(
+    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
+) -> Iterator[None]:
+    """What goes wrong happened in the statement that PostgreSQL's trigger runs."""
+    try:
+        yield
+    except PgError as error:
+        text = f'SQL statement "{_statement(session, key, rel, action, delete, columns)}"'
+        context = error.report.context
+        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
+        raise
+
+
+def _statement(
+    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
+) -> str:
+    only = "" if rel.kind == "p" else "ONLY "
+    table = f"{only}{_quoted(rel.schema)}.{_quoted(rel.name)}"
+    if delete and action == CASCADE:
+        return f"DELETE FROM {table} WHERE {_conditions(session, key, rel, 1)}"
+    names = [_quoted(rel.attributes[number - 1].name) for number in columns]
+    if action == CASCADE:
+        sets = [f"{name} = ${number}" for number, name in enumerate(names, 1)]
+        return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, len(names) + 1)}"
+    word = "NULL" if action == SET_NULL else "DEFAULT"
+    sets = [f"{name} = {word}" for name in names]
+    return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, 1)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) -> str:
+    """As ri_GenerateQual writes them."""
+    own, other = lookup.column_types(session, key)
+    parts = []
+    for number, operator_oid in enumerate(lookup.equality_operators(session, key)):
+        operator = operator_by_oid(operator_oid)
+        assert operator is not None
+        left = f"${first + number}" + _cast(other[number], operator.left)
+        right = _quoted(rel.attributes[key.columns[number] - 1].name) + _cast(own[number], operator.right)
+        parts.append(f"{left} OPERATOR(pg_catalog.{operator.name}) {right}")
+    return " AND ".join(parts)
+
+
+def _cast(source: int, target: int) -> str:
+    kind = type_by_oid(target)
+    if source == target or kind is None or typefacts.base(source) == target or kind.typtype == "p":
+        return ""
+    return f"::pg_catalog.{quote_identifier(kind.name)}"
