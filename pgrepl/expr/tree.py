@@ -7,6 +7,7 @@ many queries up. `location` is the 0-based character offset in the statement the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Any
@@ -394,6 +395,7 @@ class Rte:
     function_coldefs: tuple[bool, ...] = ()  # whether a column definition list named them
     ordinality: bool = False
     values: tuple[tuple[Expr, ...], ...] = ()
+    rows: Sequence[tuple[Any, ...]] | None = field(default=None, compare=False)  # VALUES that are computed already
     cte: str | None = None
     cte_levelsup: int = 0
     self_reference: bool = False  # a recursive query's name inside itself

@@ -37,6 +37,9 @@ def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
     if entry.kind is RteKind.CTE:
         assert entry.cte is not None
         return _at_level(ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
+    if entry.rows is not None:
+        known = entry.rows
+        return lambda env: known
     if entry.kind is RteKind.VALUES:
         lists = [[evaluator.compile(value) for value in row] for row in entry.values]
         return lambda env: [tuple([value(env) for value in row]) for row in lists]

@@ -94,19 +94,19 @@ def insert(
     return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=tuple(returning or ()), with_=with_)
 
 
-_ConflictTarget = tuple[list[IndexElem], "Expr | None"]
+_ConflictTarget = tuple[list[IndexElem], "Expr | None", int]
 
 
 @build
 def conflict_index(location: int, elements: list[IndexElem], where: Expr | None) -> _ConflictTarget:
-    return elements, where
+    return elements, where, location
 
 
 def _on_conflict(location: int, target: _ConflictTarget | str | None, do_nothing: bool) -> OnConflict:
     if isinstance(target, str):
         return OnConflict(do_nothing, constraint=target, location=location)
-    elements, where = target or ((), None)
-    return OnConflict(do_nothing, tuple(elements), where, location=location)
+    elements, where, place = target or ((), None, -1)
+    return OnConflict(do_nothing, tuple(elements), where, location=location, target_location=place)
 
 
 @build

@@ -17,6 +17,7 @@ class OnConflict(Node):
     targets: tuple[ResTarget, ...] = ()
     where: Expr | None = None
     location: int = -1
+    target_location: int = -1  # of the parenthesis or of ON CONSTRAINT
 
 
 @frozen

@@ -1,0 +1,158 @@
+"""Statements carried out here, row by row as PostgreSQL does: for what is small.
+
+Rows are computed from the state before the statement, checked one after the other, and written at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.commands.dml.arbiters import arbiter_indexes
+from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
+from pgrepl.commands.dml.checks import RowChecks, prepare
+from pgrepl.commands.dml.keeper_write import write_changes
+from pgrepl.commands.dml.routing import converter
+from pgrepl.commands.dml.run import Outcome
+from pgrepl.commands.dml.targets import changed_tables
+from pgrepl.commands.query.rowset import rows_of, stream
+from pgrepl.expr.dml.plan import Command, Conflict, Modify
+from pgrepl.expr.dml.queries import Found, conflict_query, found_query, insert_query, returning_query
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+
+
+def arbiters_of(session: Session, modify: Modify) -> frozenset[int]:
+    conflict = modify.conflict
+    return arbiter_indexes(session, modify, conflict) if conflict is not None else frozenset()
+
+
+def insert(session: Session, modify: Modify, arbiters: frozenset[int]) -> Outcome:
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.INSERT, modify.named)
+    conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
+    rows = stream(session, insert_query(session, modify))
+    changes = checks.local((Change(target.oid, new=row) for row in rows), conflict)
+    return _finished(session, modify, checks, changes, ())
+
+
+def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters: frozenset[int]) -> OnConflict:
+    if conflict.assigned is None:
+        return OnConflict(arbiters)
+    target = relation(session, modify.relid)
+    assigned = [a.attnum for a in conflict.assigned]
+    now: list[Row] = []  # the row in conflict and the one proposed, as the query sees them
+    query = conflict_query(session, modify, conflict, now)
+    compiled = _replayed(session, query)
+
+    def update(table: Relation, old: Row, proposed: Row) -> Row | None:
+        to_named, back = converter(table, target), converter(target, table)
+        existing = to_named(old)
+        now[:] = [(*existing, *to_named(proposed), table.oid)]
+        found = compiled()
+        if not found:
+            return None
+        return back(_with(existing, assigned, found[0]))
+
+    return OnConflict(arbiters, update, frozenset(assigned))
+
+
+def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
+    """A query over rows that change between its runs."""
+    from pgrepl.commands.query.env import Env
+    from pgrepl.commands.query.execute import compile_query
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.rewrite import expand_views
+
+    compiled = compile_query(expand_views(session, query), Context(session))
+    return lambda: list(compiled(Env([], None)))
+
+
+def _with(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
+    changed = list(row)
+    for attnum, value in zip(attnums, values, strict=False):
+        changed[attnum - 1] = value
+    return tuple(changed)
+
+
+# --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+def update(session: Session, modify: Modify) -> Outcome:
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.UPDATE, modify.named)
+    carried: list[Row] = []
+
+    def changes() -> Iterator[Change]:
+        for change, rest in found_rows(session, modify, target):
+            carried.append(rest)
+            yield change
+
+    done = checks.local(changes())
+    return _finished(session, modify, checks, done, carried)
+
+
+def delete(session: Session, modify: Modify) -> Outcome:
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.DELETE)
+    carried: list[Row] = []
+    changes = []
+    for change, rest in found_rows(session, modify, target):
+        changes.append(change)
+        carried.append(rest)
+    return _finished(session, modify, checks, checks.local(changes), carried)
+
+
+def found_rows(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:
+    """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them."""
+    updates = modify.command is Command.UPDATE
+    seen: set[tuple[int, Place]] = set()
+    for found, layout in _queries(session, modify, target):
+        width, count = len(layout.attributes), 2 + len(found.columns)
+        behind = count + len(found.assigned)
+        for row in stream(session, found.query):
+            place, oid = row[0], row[1]
+            if len(modify.from_) > 1:
+                # joined to several rows it is changed by the first
+                if (oid, place) in seen:
+                    continue
+                seen.add((oid, place))
+            old = _with((None,) * width, found.columns, row[2:count])
+            new = _with(old, found.assigned, row[count:behind]) if updates else None
+            if oid != layout.oid:
+                convert = converter(layout, relation(session, oid))
+                old, new = convert(old), convert(new) if new is not None else None
+            yield Change(oid, place, old, new), row[behind:]
+
+
+def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:
+    """One query over all partitions; children by inheritance may have columns of their own, so each has its query."""
+    tables = changed_tables(session, modify)
+    if target.kind == "p" or len(tables) == 1:
+        yield found_query(session, modify), target
+        return
+    for member in tables:
+        yield found_query(session, modify, member.relation), member.relation
+
+
+# --- the end of a statement -----------------------------------------------------------------------------------------
+
+
+def _finished(
+    session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change], carried: Sequence[Row]
+) -> Outcome:
+    """RETURNING sees what the statement saw; then the rows are written, and foreign keys looked at."""
+    returned: list[Row] = []
+    if modify.returning:
+        rest = carried or ((),) * len(changes)
+        written = [
+            (*checks.named(change), change.to or change.table, *more)
+            for change, more in zip(changes, rest, strict=True)
+        ]
+        returned = list(rows_of(session, returning_query(session, modify, written)))
+    write_changes(session, changes)
+    checks.after(changes)
+    return Outcome(len(changes), returned)

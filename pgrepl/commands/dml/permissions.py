@@ -1,0 +1,81 @@
+"""Who may change what a statement changes (ExecCheckOneRelPerms)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.commands.query import permissions
+from pgrepl.commands.query.columns import used_columns
+from pgrepl.expr.dml.plan import TARGET, Command, Modify
+from pgrepl.expr.tree import Query, RangeRef, RteKind, Target
+
+
+def check(session: Session, modify: Modify, role: int | None = None) -> None:
+    """The privileges on the target by what the statement does to it, on everything else to read it."""
+    who = session.role if role is None else role
+    target = relation(session, modify.relid)
+    everything = _as_query(modify)
+    if not _allowed(session, target, modify, _read_columns(everything, modify), who):
+        raise acl.permission_denied(target)
+    hidden = replace(modify.rtable[TARGET - 1], kind=RteKind.VALUES, relid=0)
+    others = tuple(
+        replace(rte, kind=RteKind.VALUES) if modify.conflict is not None and n == modify.conflict.excluded else rte
+        for n, rte in enumerate(modify.rtable[1:], 2)
+    )
+    without = replace(everything, rtable=(hidden, *others))
+    permissions.check(session, without, who)
+    permissions.check_functions(session, without)
+
+
+def _as_query(modify: Modify) -> Query:
+    """All expressions that the statement has, as if they were the columns of a query."""
+    exprs = [a.expr for a in modify.assigned] + [t.expr for t in modify.returning]
+    conflict = modify.conflict
+    if conflict is not None:
+        exprs += [e.expr for e in conflict.elements]
+        exprs += [a.expr for a in conflict.assigned or ()]
+        exprs += [e for e in (conflict.arbiter_where, conflict.where) if e is not None]
+    return Query(
+        tuple(Target(expr, "", n) for n, expr in enumerate(exprs, 1)),
+        modify.rtable,
+        modify.from_ if modify.command is not Command.INSERT else tuple(modify.from_) or (RangeRef(TARGET),),
+        modify.where,
+        ctes=modify.ctes,
+        recursive=modify.recursive,
+    )
+
+
+def _read_columns(query: Query, modify: Modify) -> frozenset[int]:
+    used = used_columns(query).get(TARGET, frozenset())
+    if modify.conflict is not None:
+        used |= modify.conflict.constraint_columns
+    return used
+
+
+def _allowed(session: Session, target: Relation, modify: Modify, read: frozenset[int], role: int) -> bool:
+    if modify.command is Command.DELETE and not acl.has_table_privilege(session, target, "DELETE", role):
+        return False
+    if modify.command is Command.INSERT and not _may_change(session, target, "INSERT", modify.named, role):
+        return False
+    updated: frozenset[int] | None = modify.named if modify.command is Command.UPDATE else None
+    conflict = modify.conflict
+    if conflict is not None and conflict.assigned is not None:
+        updated = frozenset(a.attnum for a in conflict.assigned)
+    if updated is not None and not _may_change(session, target, "UPDATE", updated, role):
+        return False
+    if not read or acl.has_table_privilege(session, target, "SELECT", role):
+        return True
+    wanted = read if 0 not in read else {*read, *(a.num for a in target.columns)} - {0}
+    return all(acl.has_column_privilege(session, target, n, "SELECT", role) for n in wanted)
+
+
+def _may_change(session: Session, target: Relation, privilege: str, columns: frozenset[int], role: int) -> bool:
+    """On each column that is named; on any when none is (ExecCheckPermissionsModified)."""
+    if acl.has_table_privilege(session, target, privilege, role):
+        return True
+    if not columns:
+        return any(acl.has_column_privilege(session, target, a.num, privilege, role) for a in target.columns)
+    return all(acl.has_column_privilege(session, target, n, privilege, role) for n in columns)

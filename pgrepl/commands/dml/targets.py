@@ -1,0 +1,41 @@
+"""Which relations can be changed, and whether what is published of them can follow (CheckValidResultRel)."""
+
+from __future__ import annotations
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.commands.query.tables import Member, members
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.dml.plan import Command, Modify
+from pgrepl.expr.rowfilter import check_replica_identity
+
+_UNCHANGEABLE = {"S": "sequence", "t": "TOAST relation", "m": "materialized view"}
+
+
+def check_targets(session: Session, modify: Modify) -> None:
+    target = relation(session, modify.relid)
+    check_kind(target)
+    if modify.command is Command.INSERT:
+        if modify.conflict is not None and modify.conflict.assigned is not None:
+            check_replica_identity(session, target, "UPDATE")
+        return
+    for member in changed_tables(session, modify):
+        check_replica_identity(session, member.relation, modify.command.value)
+
+
+def check_kind(target: Relation) -> None:
+    if target.is_catalog:
+        raise PgError("42501", f'permission denied: "{target.name}" is a system catalog')
+    if target.kind in ("r", "p"):
+        return
+    what = _UNCHANGEABLE.get(target.kind)
+    if what is not None:
+        raise PgError("42809", f'cannot change {what} "{target.name}"')
+    if target.kind == "f":
+        raise unsupported("a foreign table")
+    raise PgError("42809", f'cannot change relation "{target.name}"')
+
+
+def changed_tables(session: Session, modify: Modify) -> list[Member]:
+    """The tables that have the rows an UPDATE or DELETE may find."""
+    return members(session, modify.relid, modify.rtable[0].inh)

@@ -1,0 +1,199 @@
+"""A value on its way into a column: made to be of the column's type, or put into a part of what the column holds
+(transformAssignedExpr)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.dml.target import attribute_at
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import (
+    CaseTestExpr,
+    CoerceToDomain,
+    Const,
+    Expr,
+    FieldStore,
+    SetToDefault,
+    SubscriptingRef,
+    Var,
+)
+from pgrepl.expr.walk import location_of
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import AIndices, AStar
+
+_HINT = "You will need to rewrite or cast the expression."
+
+
+@frozen
+class Place:
+    """Where a value goes: a column of the target, or a part of it, and where the text names it."""
+
+    relation: Relation
+    name: str
+    attnum: int
+    indirection: tuple[object, ...] = ()
+    location: int = -1
+    old_value: int = 0  # the range table entry whose column is changed in part; 0: an INSERT, it is NULL
+
+
+def assigned(scope: Scope, expr: Expr, place: Place, kind: ExprKind) -> Expr:
+    if place.attnum <= 0:
+        name = SYSTEM_COLUMN_NAMES.get(place.attnum, place.name)
+        raise PgError("0A000", f'cannot assign to system column "{name}"', location=place.location)
+    saved, scope.kind = scope.kind, kind
+    try:
+        return _assigned(scope, expr, place)
+    finally:
+        scope.kind = saved
+
+
+def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
+    column = attribute_at(place.relation, place.attnum)
+    if isinstance(expr, SetToDefault):
+        expr = replace(expr, type=column.type, typmod=column.typmod, collation=column.collation)
+        if place.indirection:
+            what = "an array element" if isinstance(place.indirection[0], AIndices) else "a subfield"
+            raise PgError("0A000", f"cannot set {what} to DEFAULT", location=place.location)
+    if place.indirection:
+        base: Expr
+        if place.old_value:
+            base = Var(
+                column.type, typmod=column.typmod, collation=column.collation, location=place.location,
+                varno=place.old_value, attnum=place.attnum,
+            )  # fmt: skip
+        else:
+            base = Const(column.type, typmod=column.typmod, collation=column.collation)
+        return _Parts(scope, place.location).into(
+            base, place.name, False, (column.type, column.typmod, column.collation), place.indirection, expr
+        )
+    result = coerce_to_target(scope, expr, expr.type, column.type, column.typmod, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+    if result is None:
+        wanted, given = typefacts.type_text(scope.session, column.type), typefacts.type_text(scope.session, expr.type)
+        message = f'column "{place.name}" is of type {wanted} but expression is of type {given}'
+        raise PgError("42804", message, hint=_HINT, location=location_of(expr))
+    return result
+
+
+_Type = tuple[int, int, int]  # type, typmod, collation
+
+
+class _Parts:
+    """Assignments to fields and elements, from the outermost container inwards (transformAssignmentIndirection)."""
+
+    def __init__(self, scope: Scope, location: int) -> None:
+        self.scope = scope
+        self.session = scope.session
+        self.location = location
+
+    def into(
+        self, base: Expr | None, name: str, subscripting: bool, target: _Type, steps: Sequence[object], value: Expr
+    ) -> Expr:
+        if not steps:
+            return self._value(name, subscripting, target, value)
+        if base is None:
+            base = CaseTestExpr(target[0], typmod=target[1], collation=target[2])
+        subscripts: list[AIndices] = []
+        for number, step in enumerate(steps):
+            if isinstance(step, AIndices):
+                subscripts.append(step)
+                continue
+            if subscripts:
+                return self._element(base, name, target, subscripts, steps[number:], value)
+            if isinstance(step, AStar):
+                raise PgError("0A000", 'row expansion via "*" is not supported here', location=self.location)
+            return self._field(base, name, target, str(step), steps[number + 1 :], value)
+        return self._element(base, name, target, subscripts, (), value)
+
+    def _value(self, name: str, subscripting: bool, target: _Type, value: Expr) -> Expr:
+        typoid, typmod, _ = target
+        result = coerce_to_target(self.scope, value, value.type, typoid, typmod, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        if result is not None:
+            return result
+        wanted, given = typefacts.type_text(self.session, typoid), typefacts.type_text(self.session, value.type)
+        message = f'subfield "{name}" is of type {wanted} but expression is of type {given}'
+        if subscripting:
+            message = f'subscripted assignment to "{name}" requires type {wanted} but expression is of type {given}'
+        raise PgError("42804", message, hint=_HINT, location=self.location)
+
+    def _field(self, base: Expr, name: str, target: _Type, field: str, rest: Sequence[object], value: Expr) -> Expr:
+        wrong = f'cannot assign to field "{field}" of column "{name}" because '
+        row, _ = typefacts.base_and_typmod(target[0], target[1])
+        text = typefacts.type_text(self.session, target[0])
+        if not typefacts.is_complex(row):
+            message = f"{wrong}its type {text} is not a composite type"
+            raise PgError("42804", message, location=self.location)
+        found = next((a for a in lookup.row_attributes(self.session, row) if a.name == field and not a.dropped), None)
+        if found is None:
+            message = f"{wrong}there is no such column in data type {text}"
+            raise PgError("42703", message, location=self.location)
+        part = self.into(None, field, False, (found.type, found.typmod, found.collation), rest, value)
+        return FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
+
+    def _element(
+        self,
+        base: Expr,
+        name: str,
+        target: _Type,
+        subscripts: list[AIndices],
+        rest: Sequence[object],
+        value: Expr,
+    ) -> Expr:
+        """As transformAssignmentSubscripts does."""
+        from pgrepl.expr.constructors import subscripted
+
+        container = subscripted(self.scope, base, subscripts)
+        typoid, typmod = typefacts.base_and_typmod(target[0], target[1])
+        needed = (container.type, container.typmod, target[2] if typoid == target[0] else typefacts.collation(typoid))
+        part = self.into(None, name, True, needed, rest, value)
+        return replace(container, type=typoid, typmod=typmod, assign=part)
+
+
+# --- several assignments to one column ------------------------------------------------------------------------------
+
+
+def merged(later: Expr, earlier: Expr, name: str) -> Expr:
+    """Assignments to parts of one column become one, the earlier inside (process_matched_tle)."""
+    outer, inner = later, earlier
+    domain = None
+    if isinstance(outer, CoerceToDomain) and isinstance(inner, CoerceToDomain) and outer.type == inner.type:
+        domain = outer
+        assert outer.arg is not None and inner.arg is not None
+        outer, inner = outer.arg, inner.arg
+    changed, bottom = _changed(outer), _changed(inner)
+    if changed is None or bottom is None or outer.type != inner.type:
+        raise _twice(name)
+    while (below := _changed(bottom)) is not None:
+        bottom = below
+    if bottom != changed:
+        raise _twice(name)
+    result: Expr
+    if isinstance(outer, FieldStore):
+        if isinstance(inner, FieldStore):
+            result = replace(inner, values=inner.values + outer.values, fieldnums=inner.fieldnums + outer.fieldnums)
+        else:
+            result = replace(outer, arg=inner)
+    else:
+        assert isinstance(outer, SubscriptingRef)
+        result = replace(outer, container=inner)
+    return replace(domain, arg=result) if domain is not None else result
+
+
+def _changed(expr: Expr) -> Expr | None:
+    """What an assignment to a part changes (get_assignment_input)."""
+    if isinstance(expr, FieldStore):
+        return expr.arg
+    if isinstance(expr, SubscriptingRef) and expr.assign is not None:
+        return expr.container
+    return None
+
+
+def _twice(name: str) -> PgError:
+    return PgError("42601", f'multiple assignments to same column "{name}"')

@@ -1,0 +1,156 @@
+"""What stands in the columns that a statement gives no value, and which columns it may give one (rewriteTargetListIU,
+rewriteValuesRTE)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.sequences import identity_sequence
+from pgrepl.catalog.store import one
+from pgrepl.errors import PgError
+from pgrepl.expr.dml.plan import Assignment, Command, Modify
+from pgrepl.expr.dml.update import merge_assignments
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Const, Expr, NextValueExpr, Rte, RteKind, SetToDefault, Var
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def column_default(session: Session, target: Relation, column: Attribute) -> Expr | None:
+    """The default of a column; None: it is NULL (build_column_default)."""
+    if column.identity:
+        return NextValueExpr(column.type, sequence=identity_sequence(session, target.oid, column.num))
+    if not column.has_default or column.generated:
+        return None
+    row = one(session, tables.pg_attrdef, adrelid=target.oid, adnum=column.num)
+    assert row is not None
+    expr: Expr = from_json(row.adbin)
+    return expr
+
+
+def null_of(column: Attribute) -> Const:
+    return Const(column.type, typmod=column.typmod, collation=column.collation)
+
+
+def with_defaults(session: Session, modify: Modify) -> Modify:
+    """The statement with every DEFAULT replaced; of generated columns nothing is assigned."""
+    target = relation(session, modify.relid)
+    if modify.command is Command.INSERT:
+        modify = _insert(session, modify, target)
+    else:
+        modify = replace(modify, assigned=_updated(session, target, modify.assigned))
+    conflict = modify.conflict
+    if conflict is not None and conflict.assigned is not None:
+        updated = _updated(session, target, conflict.assigned)
+        modify = replace(modify, conflict=replace(conflict, assigned=updated))
+    return modify
+
+
+def _updated(session: Session, target: Relation, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+    values = merge_assignments(target, assigned)
+    result: list[Assignment] = []
+    for column in target.columns:
+        value = values.get(column.num)
+        if value is None:
+            continue
+        if isinstance(value, SetToDefault):
+            value = column_default(session, target, column) or null_of(column)
+        elif column.identity == "a":
+            raise _only_default(column, "an identity column defined as GENERATED ALWAYS")
+        elif column.generated:
+            raise _only_default(column, "a generated column")
+        if not column.generated:
+            result.append(Assignment(column.num, value))
+    return tuple(result)
+
+
+def _only_default(column: Attribute, what: str) -> PgError:
+    detail = f'Column "{column.name}" is {what}.'
+    return PgError("428C9", f'column "{column.name}" can only be updated to DEFAULT', detail=detail)
+
+
+def _insert(session: Session, modify: Modify, target: Relation) -> Modify:
+    values = merge_assignments(target, modify.assigned)
+    rte = modify.rtable[modify.values - 1] if modify.values else None
+    all_default = _default_only(rte)
+    result: list[Assignment] = []
+    unused: set[int] = set()
+    for column in target.columns:
+        value = values.get(column.num)
+        given = value is not None and not isinstance(value, SetToDefault)
+        listed = value.attnum if isinstance(value, Var) and value.varno == modify.values else 0
+        if given and _overridden(column, modify.overriding, only_defaults=listed in all_default):
+            given = False
+            unused.add(listed)
+        if not given:
+            value = column_default(session, target, column)
+        if value is not None and not column.generated:
+            result.append(Assignment(column.num, value))
+    modify = replace(modify, assigned=tuple(result))
+    if rte is None or rte.kind is not RteKind.VALUES:
+        return modify
+    numbers = {a.expr.attnum: a.attnum for a in result if isinstance(a.expr, Var) and a.expr.varno == modify.values}
+    for listed in unused:
+        numbers.pop(listed, None)
+    return _with_listed_defaults(session, modify, target, rte, numbers)
+
+
+def _overridden(column: Attribute, overriding: str | None, *, only_defaults: bool) -> bool:
+    """Whether the column takes its default although a value was written; an error where none may be."""
+    refused = f'cannot insert a non-DEFAULT value into column "{column.name}"'
+    if column.identity == "a":
+        if overriding == "USER":
+            return True
+        if overriding != "SYSTEM":
+            if only_defaults:
+                return True
+            raise PgError(
+                "428C9",
+                refused,
+                detail=f'Column "{column.name}" is an identity column defined as GENERATED ALWAYS.',
+                hint="Use OVERRIDING SYSTEM VALUE to override.",
+            )
+    if column.identity == "d" and overriding == "USER":
+        return True
+    if column.generated:
+        if only_defaults:
+            return True
+        raise PgError("428C9", refused, detail=f'Column "{column.name}" is a generated column.')
+    return False
+
+
+def _default_only(rte: Rte | None) -> frozenset[int]:
+    """The columns of a VALUES list that say nothing but DEFAULT (findDefaultOnlyColumns)."""
+    if rte is None or not rte.values:
+        return frozenset()
+    columns = set(range(1, len(rte.values[0]) + 1))
+    for row in rte.values:
+        columns = {n for n in columns if isinstance(row[n - 1], SetToDefault)}
+        if not columns:
+            break
+    return frozenset(columns)
+
+
+def _with_listed_defaults(
+    session: Session, modify: Modify, target: Relation, rte: Rte, numbers: dict[int, int]
+) -> Modify:
+    """Each DEFAULT in the list becomes the default of the column it is for, or NULL where nobody looks."""
+    if not any(isinstance(value, SetToDefault) for row in rte.values for value in row):
+        return modify
+    defaults: list[Expr] = []
+    for number, first in enumerate(rte.values[0], 1):
+        column = target.attribute_by_number(numbers.get(number, 0))
+        if column is None:
+            defaults.append(Const(first.type, typmod=first.typmod, collation=first.collation))
+        else:
+            defaults.append(column_default(session, target, column) or null_of(column))
+    rows = tuple(
+        tuple(d if isinstance(v, SetToDefault) else v for v, d in zip(row, defaults, strict=True)) for row in rte.values
+    )
+    rtable = list(modify.rtable)
+    rtable[modify.values - 1] = replace(rte, values=rows)
+    return replace(modify, rtable=tuple(rtable))

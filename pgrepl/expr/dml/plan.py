@@ -1,0 +1,75 @@
+"""A data-modifying statement, analysed: PostgreSQL's Query whose commandType is not SELECT."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pgrepl.expr.tree import Cte, Expr, Join, RangeRef, Rte, SubLink, Target
+from pgrepl.frozen import frozen
+
+# the range table's first entry is the table that the statement names
+TARGET = 1
+
+
+class Command(Enum):
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    MERGE = "MERGE"
+
+
+@frozen
+class Assignment:
+    """A column of the target gets a value."""
+
+    attnum: int
+    expr: Expr
+
+
+@frozen
+class Inference:
+    """A part of ON CONFLICT (…): a column or expression, with what was said of its comparison."""
+
+    expr: Expr
+    collation: int = 0
+    opclass: int = 0
+
+
+@frozen
+class Conflict:
+    """ON CONFLICT. `assigned` is None for DO NOTHING; its expressions and `where` know the row that is there as TARGET
+    and the row proposed as `excluded`."""
+
+    elements: tuple[Inference, ...] = ()
+    arbiter_where: Expr | None = None
+    constraint: int = 0  # by name: its OID
+    assigned: tuple[Assignment, ...] | None = None
+    where: Expr | None = None
+    excluded: int = 0
+    multi: tuple[SubLink, ...] = ()
+    constraint_columns: frozenset[int] = frozenset()  # may have to be readable
+
+
+@frozen
+class Modify:
+    """`assigned` are the columns the statement gives values, as written; once rewritten, in the order of their numbers
+    and with all defaults that are not NULL."""
+
+    command: Command
+    relid: int
+    rtable: tuple[Rte, ...]
+    from_: tuple[RangeRef | Join, ...] = ()
+    where: Expr | None = None
+    assigned: tuple[Assignment, ...] = ()
+    overriding: str | None = None
+    values: int = 0  # of INSERT … VALUES of several rows: the range table entry of the list
+    conflict: Conflict | None = None
+    returning: tuple[Target, ...] = ()
+    multi: tuple[SubLink, ...] = ()  # the subqueries that give several columns their values
+    ctes: tuple[Cte, ...] = ()
+    recursive: bool = False
+
+    @property
+    def named(self) -> frozenset[int]:
+        """The columns that the statement itself assigns."""
+        return frozenset(a.attnum for a in self.assigned)

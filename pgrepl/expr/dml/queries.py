@@ -1,0 +1,296 @@
+"""The queries that a statement comes down to: what it writes, and what it returns of that.
+
+INSERT INTO t (a) SELECT …      →  SELECT a, default of b … FROM (SELECT …)
+UPDATE t SET a = e FROM u …     →  SELECT place, tableoid, t.a, t.b …, e, FROM t, u …
+RETURNING a, u.x                →  SELECT a, x FROM written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import unsupported
+from pgrepl.expr import lookup
+from pgrepl.expr.dml.defaults import null_of
+from pgrepl.expr.dml.insert import rows_rte
+from pgrepl.expr.dml.levels import map_level
+from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Conflict, Modify
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.tree import (
+    PLACE,
+    Column,
+    Const,
+    Expr,
+    FieldSelect,
+    Query,
+    RangeRef,
+    RowExpr,
+    Rte,
+    RteKind,
+    SubLink,
+    Target,
+    Var,
+)
+from pgrepl.expr.walk import map_children, walk_deep
+from pgrepl.frozen import frozen
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+WRITTEN = "*WRITTEN*"
+CONFLICTING = "*CONFLICTING*"
+
+
+def insert_query(session: Session, modify: Modify) -> Query:
+    """A row for each row to insert: the table's columns by number, NULL for those that are dropped or generated."""
+    target = relation(session, modify.relid)
+    values = {a.attnum: a.expr for a in modify.assigned}
+    if any(isinstance(rte, Rte) for rte in modify.rtable[1:2]) and modify.from_:
+        source = modify.from_[0]
+        assert isinstance(source, RangeRef)
+        rtable: tuple[Rte, ...] = (modify.rtable[source.varno - 1],)
+        values = {n: _renumbered(expr, source.varno, 1) for n, expr in values.items()}
+        from_: tuple[RangeRef, ...] = (RangeRef(1),)
+    else:
+        rtable, from_ = (), ()
+    targets = []
+    for column in target.attributes:
+        value = values.get(column.num)
+        if value is None:
+            value = Const(oids.INT4) if column.dropped else null_of(column)
+        targets.append(Target(value, column.name, column.num))
+    return Query(
+        tuple(targets),
+        rtable,
+        from_,
+        ctes=modify.ctes,
+        recursive=modify.recursive,
+        has_sublinks=any(isinstance(n, SubLink) for v in values.values() for n, _ in walk_deep(v)),
+        has_target_srfs=False,
+    )
+
+
+def _renumbered(expr: Expr, old: int, new: int) -> Expr:
+    def other(var: Var, depth: int) -> Expr | None:
+        return replace(var, varno=new) if var.varno == old else None
+
+    return map_level(expr, other)
+
+
+# --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class Found:
+    """The query of an UPDATE or DELETE, and where in its rows what stands."""
+
+    query: Query
+    columns: tuple[int, ...]  # the old row: attnums, from position 2
+    assigned: tuple[int, ...]  # the new values behind it: attnums
+    carried: tuple[Var, ...]  # then columns of other relations that RETURNING asks for
+
+
+def found_query(
+    session: Session, modify: Modify, member: Relation | None = None, columns: frozenset[int] | None = None
+) -> Found:
+    """The rows to change: place, tableoid, old row, new values. `member` is the one table below the target that is
+    looked at, in its own layout; `columns` limits the old row to what is needed of it."""
+    target = relation(session, modify.relid)
+    assigned = modify.assigned
+    rtable, where, from_ = modify.rtable, modify.where, modify.from_
+    layout = target
+    carried = carried_columns(modify)
+    if member is not None:
+        modify = in_layout(session, modify, target, member)
+        assigned, rtable, where, from_ = modify.assigned, modify.rtable, modify.where, modify.from_
+        layout = member
+    live = [a for a in layout.columns if columns is None or a.num in columns]
+    exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
+    exprs += [Var(a.type, typmod=a.typmod, collation=a.collation, varno=TARGET, attnum=a.num) for a in live]
+    exprs += [a.expr for a in assigned]
+    exprs += carried
+    query = Query(
+        tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)),
+        rtable,
+        from_,
+        where,
+        ctes=modify.ctes,
+        recursive=modify.recursive,
+        has_sublinks=True,
+    )
+    query = _computed_once(query, modify.multi)
+    return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned), tuple(carried))
+
+
+def in_layout(session: Session, modify: Modify, target: Relation, member: Relation) -> Modify:
+    """The statement over one table of the tree, by that table's column numbers."""
+    numbers = {a.num: own.num for a in target.columns if (own := member.attribute(a.name)) is not None}
+
+    def other(var: Var, depth: int) -> Expr | None:
+        if var.varno != TARGET:
+            return None
+        if var.attnum > 0:
+            return replace(var, attnum=numbers[var.attnum])
+        if var.attnum == 0:
+            return whole_row(session, target, lambda n: replace(column_of(target, n, depth), attnum=numbers[n]))
+        return None
+
+    def moved(expr: Expr) -> Expr:
+        return map_level(expr, other)
+
+    from pgrepl.expr.range_table import relation_rte
+
+    entry = replace(relation_rte(member, modify.rtable[0].alias, inh=False), name=modify.rtable[0].name)
+    # the subqueries of FROM cannot see the target
+    return replace(
+        modify,
+        rtable=(entry, *modify.rtable[1:]),
+        where=moved(modify.where) if modify.where is not None else None,
+        assigned=tuple(Assignment(numbers[a.attnum], moved(a.expr)) for a in modify.assigned),
+        multi=tuple(_link(moved(link)) for link in modify.multi),
+    )
+
+
+def _link(expr: Expr) -> SubLink:
+    assert isinstance(expr, SubLink)
+    return expr
+
+
+def _computed_once(query: Query, multi: tuple[SubLink, ...]) -> Query:
+    """A subquery that gives several columns their values is asked once: inside, as one more column."""
+    if not multi:
+        return query
+    inner = list(query.targets)
+    count = len(inner)
+    outer: list[Target] = []
+    for number, target in enumerate(query.targets, 1):
+        used = [link for link in multi if _uses(target.expr, link)]
+        if not used:
+            expr = target.expr
+            var: Expr = Var(expr.type, typmod=expr.typmod, collation=expr.collation, varno=1, attnum=number)
+            outer.append(replace(target, expr=var))
+            continue
+        outer.append(replace(target, expr=_over_links(target.expr, multi, count, query)))
+        inner[number - 1] = replace(target, expr=Const(oids.INT4))
+    for link in multi:
+        inner.append(Target(link, f"m{len(inner) + 1}", len(inner) + 1))
+    below = replace(query, targets=tuple(inner))
+    rte = Rte(RteKind.SUBQUERY, "*FOUND*", below.columns, alias="*FOUND*", subquery=below)
+    return Query(tuple(outer), (rte,), (RangeRef(1),))
+
+
+def _uses(expr: Expr, link: SubLink) -> bool:
+    return any(isinstance(n, FieldSelect) and n.arg == link for n, _ in walk_deep(expr))
+
+
+def _over_links(expr: Expr, multi: tuple[SubLink, ...], count: int, query: Query) -> Expr:
+    """The subqueries replaced by the inner query's columns that hold their rows, old columns likewise."""
+    places = {t.expr: n for n, t in enumerate(query.targets, 1) if isinstance(t.expr, Var)}
+
+    def visit(node: Expr) -> Expr:
+        if isinstance(node, SubLink) and node in multi:
+            return Var(oids.RECORD, varno=1, attnum=count + 1 + multi.index(node))
+        if isinstance(node, Var) and node.levelsup == 0:
+            number = places.get(node)
+            if number is None:
+                raise unsupported("this assignment from a subquery of several columns")
+            return replace(node, varno=1, attnum=number)
+        return map_children(node, visit)
+
+    return visit(expr)
+
+
+# --- RETURNING ------------------------------------------------------------------------------------------------------
+
+
+def carried_columns(modify: Modify) -> list[Var]:
+    """The columns of other relations that RETURNING uses."""
+    found: dict[tuple[int, int], Var] = {}
+    for target in modify.returning:
+        for node, depth in walk_deep(target.expr):
+            if isinstance(node, Var) and node.levelsup == depth and node.varno != TARGET:
+                found.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
+    return list(found.values())
+
+
+def returning_query(session: Session, modify: Modify, rows: Sequence[tuple[Any, ...]]) -> Query:
+    """RETURNING over the rows WRITTEN: the target's columns by number, tableoid, then the carried columns."""
+    target = relation(session, modify.relid)
+    carried = carried_columns(modify)
+    count = len(target.attributes)
+    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+    columns.append(Column("tableoid", oids.OID))
+    columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
+    places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
+
+    def other(var: Var, depth: int) -> Expr | None:
+        if var.varno != TARGET:
+            return replace(var, varno=1, attnum=places[var.varno, var.attnum])
+        if var.attnum > 0:
+            return replace(var, varno=1)
+        if var.attnum == 0:
+            return whole_row(session, target, lambda n: column_of(target, n, depth))
+        if var.attnum == TABLEOID:
+            return replace(var, varno=1, attnum=count + 1)
+        raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" in RETURNING', location=var.location)
+
+    return Query(
+        tuple(replace(t, expr=map_level(t.expr, other)) for t in modify.returning),
+        (rows_rte(WRITTEN, tuple(columns), rows),),
+        (RangeRef(1),),
+        ctes=modify.ctes,
+        recursive=modify.recursive,
+        has_sublinks=True,
+        has_target_srfs=False,
+    )
+
+
+def column_of(target: Relation, attnum: int, levelsup: int) -> Var:
+    column = target.attributes[attnum - 1]
+    return Var(column.type, typmod=column.typmod, collation=column.collation, varno=1, attnum=attnum, levelsup=levelsup)
+
+
+def whole_row(session: Session, target: Relation, column: object) -> Expr:
+    """A row of the target as one value, made of its columns."""
+    assert callable(column)
+    args = tuple(Const(oids.INT4) if a.dropped else column(a.num) for a in target.attributes)
+    return RowExpr(lookup.row_type(session, target.oid), args=args)
+
+
+# --- ON CONFLICT DO UPDATE ------------------------------------------------------------------------------------------
+
+
+def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: Sequence[tuple[Any, ...]]) -> Query:
+    """The new values for one row CONFLICTING: the columns of the row that is there, then those of the row proposed.
+    No row comes out when WHERE is not true."""
+    assert conflict.assigned is not None and modify.command is Command.INSERT
+    target = relation(session, modify.relid)
+    count = len(target.attributes)
+    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+
+    def other(var: Var, depth: int) -> Expr | None:
+        shift = count if var.varno == conflict.excluded else 0
+        if var.attnum > 0:
+            return replace(var, varno=1, attnum=var.attnum + shift)
+        if var.attnum == 0:
+            return whole_row(session, target, lambda n: replace(column_of(target, n, depth), attnum=n + shift))
+        if var.attnum == TABLEOID and not shift:
+            return replace(var, varno=1, attnum=2 * count + 1)
+        raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" here', location=var.location)
+
+    return Query(
+        tuple(
+            Target(map_level(a.expr, other), target.attributes[a.attnum - 1].name, n)
+            for n, a in enumerate(conflict.assigned, 1)
+        ),
+        (rows_rte(CONFLICTING, (*columns, *columns, Column("tableoid", oids.OID)), rows),),
+        (RangeRef(1),),
+        map_level(conflict.where, other) if conflict.where is not None else None,
+        ctes=modify.ctes,
+        recursive=modify.recursive,
+        has_sublinks=True,
+    )

@@ -1,0 +1,73 @@
+"""The table a statement changes, and the columns it names there (setTargetTable, checkInsertTargets)."""
+
+from __future__ import annotations
+
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.errors import PgError
+from pgrepl.expr.from_clause import open_relation
+from pgrepl.expr.range_table import SYSTEM_COLUMNS, relation_rte
+from pgrepl.expr.scope import Scope
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import RangeVar, ResTarget
+
+
+@frozen
+class NamedColumn:
+    """A column that an INSERT's list names, or would name if it had one."""
+
+    name: str
+    attnum: int
+    indirection: tuple[object, ...] = ()
+    location: int = -1
+
+
+def open_target(scope: Scope, name: RangeVar, *, inh: bool = False) -> Relation:
+    """Make the relation the first entry of the range table; it is in no namespace yet."""
+    found = open_relation(scope, name)
+    alias = name.alias
+    rte = relation_rte(
+        found, alias.name if alias is not None else None, alias.columns if alias is not None else (), inh
+    )
+    scope.target_item = scope.add_rte(rte)
+    return found
+
+
+def column_number(relation: Relation, name: str) -> int:
+    """Its number, that of a system column below 0; 0: there is none (attnameAttNum)."""
+    found = relation.attribute(name)
+    if found is not None:
+        return found.num
+    if relation.kind in "vc":
+        return 0
+    return SYSTEM_COLUMNS.get(name, (0, 0))[0]
+
+
+def missing_column_of(relation: Relation, name: str, location: int, hint: str | None = None) -> PgError:
+    message = f'column "{name}" of relation "{relation.name}" does not exist'
+    return PgError("42703", message, hint=hint, location=location)
+
+
+def insert_columns(relation: Relation, columns: tuple[ResTarget, ...]) -> list[NamedColumn]:
+    """The columns an INSERT gives values to (checkInsertTargets)."""
+    if not columns:
+        return [NamedColumn(a.name, a.num) for a in relation.columns]
+    found: list[NamedColumn] = []
+    whole: set[int] = set()
+    partial: set[int] = set()
+    for column in columns:
+        assert column.name is not None
+        attnum = relation.attribute(column.name)
+        if attnum is None:
+            raise missing_column_of(relation, column.name, column.location)
+        if attnum.num in whole or (not column.indirection and attnum.num in partial):
+            message = f'column "{column.name}" specified more than once'
+            raise PgError("42701", message, location=column.location)
+        (partial if column.indirection else whole).add(attnum.num)
+        found.append(NamedColumn(column.name, attnum.num, tuple(column.indirection), column.location))
+    return found
+
+
+def attribute_at(relation: Relation, attnum: int) -> Attribute:
+    found = relation.attribute_by_number(attnum)
+    assert found is not None
+    return found

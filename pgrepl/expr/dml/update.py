@@ -1,0 +1,226 @@
+"""UPDATE and DELETE (transformUpdateStmt, transformDeleteStmt)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_where, transform
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.dml.assign import Place, assigned, merged
+from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Modify
+from pgrepl.expr.dml.returning import transform_returning
+from pgrepl.expr.dml.target import column_number, missing_column_of, open_target
+from pgrepl.expr.from_clause import transform_from
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.query import settle_collations
+from pgrepl.expr.rawplaces import raw_location
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.targets import expand_expressions, is_star
+from pgrepl.expr.tree import (
+    Expr,
+    FieldSelect,
+    Query,
+    RangeRef,
+    RowExpr,
+    Rte,
+    RteKind,
+    SetToDefault,
+    SubLink,
+    Target,
+    Var,
+)
+from pgrepl.expr.walk import location_of
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import DeleteStmt, FromItem, MultiAssign, RangeVar, ResTarget, SubLinkType, UpdateStmt, WithClause
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def analyze_update(session: Session, stmt: UpdateStmt, parent: Scope | None = None) -> Modify:
+    scope, relation, modify = _searched(
+        session, Command.UPDATE, stmt.relation, stmt.from_, stmt.where, stmt.with_, parent
+    )
+    returning = transform_returning(scope, stmt.returning)
+    settled = SetClause(scope, relation)
+    values = settled.read(stmt.targets)
+    return replace(
+        modify,
+        rtable=tuple(scope.rtable),
+        assigned=values,
+        returning=returning,
+        multi=tuple(settled.multi),
+        ctes=tuple(item.finished() for item in scope.ctes),
+    )
+
+
+def analyze_delete(session: Session, stmt: DeleteStmt, parent: Scope | None = None) -> Modify:
+    scope, _, modify = _searched(session, Command.DELETE, stmt.relation, stmt.using, stmt.where, stmt.with_, parent)
+    returning = transform_returning(scope, stmt.returning)
+    return replace(
+        modify,
+        rtable=tuple(scope.rtable),
+        returning=returning,
+        ctes=tuple(item.finished() for item in scope.ctes),
+    )
+
+
+def _searched(
+    session: Session,
+    command: Command,
+    name: RangeVar,
+    items: tuple[FromItem, ...],
+    where: nodes.Expr | None,
+    with_: WithClause | None,
+    parent: Scope | None,
+) -> tuple[Scope, Relation, Modify]:
+    """WITH, the table, FROM or USING, and WHERE."""
+    scope = Scope(session, parent)
+    if with_ is not None:
+        from pgrepl.expr.ctes import transform_with
+
+        transform_with(scope, with_)
+    relation = open_target(scope, name, inh=name.inh)
+    target = scope.target_item
+    assert target is not None
+    scope.show(target)
+    # subqueries in FROM cannot look at the table
+    target.lateral_only, target.lateral_ok = True, False
+    from_ = transform_from(scope, items)
+    target.lateral_only, target.lateral_ok = False, True
+    condition = analyze_where(scope, where, ExprKind.WHERE, "WHERE") if where is not None else None
+    settled = settle_collations(Query((), tuple(scope.rtable), (RangeRef(TARGET), *from_), condition))
+    return (
+        scope,
+        relation,
+        Modify(
+            command,
+            relation.oid,
+            (),
+            settled.from_,
+            settled.where,
+            recursive=with_ is not None and with_.recursive,
+        ),
+    )
+
+
+class SetClause:
+    """SET, of UPDATE and of ON CONFLICT DO UPDATE (transformUpdateTargetList)."""
+
+    def __init__(self, scope: Scope, relation: Relation) -> None:
+        self.scope = scope
+        self.relation = relation
+        self.multi: list[SubLink] = []
+
+    def read(self, targets: tuple[ResTarget, ...]) -> tuple[Assignment, ...]:
+        """All values are read first, then they are fitted to their columns."""
+        sources = [self._source(target) for target in targets]
+        found: list[Assignment] = []
+        for target, source in zip(targets, sources, strict=True):
+            assert target.name is not None
+            attnum = column_number(self.relation, target.name)
+            if attnum == 0:
+                item = self.scope.target_item
+                hint = None
+                if target.indirection and item is not None and item.name == target.name:
+                    hint = "SET target columns cannot be qualified with the relation name."
+                raise missing_column_of(self.relation, target.name, target.location, hint)
+            place = Place(
+                self.relation, target.name, attnum, tuple(target.indirection), target.location, old_value=TARGET
+            )
+            value = assigned(self.scope, source, place, ExprKind.UPDATE_SOURCE)
+            found.append(Assignment(attnum, assign_collations(value)))
+        return tuple(found)
+
+    def _source(self, target: ResTarget) -> Expr:
+        node = target.value
+        if isinstance(node, MultiAssign):
+            return self._part(node)
+        assert node is not None
+        if isinstance(node, nodes.SetToDefault):
+            return SetToDefault(oids.UNKNOWN, location=node.location)
+        if is_star(node):
+            return self._star(node)
+        return transform(self.scope, node, ExprKind.UPDATE_SOURCE)
+
+    def _star(self, node: nodes.Expr) -> Expr:
+        """`*` is no value, but a row of one column is."""
+        return expand_expressions(self.scope, (node,), ExprKind.UPDATE_SOURCE)[0]
+
+    def _part(self, node: MultiAssign) -> Expr:
+        """One column's share of a common source (transformMultiAssignRef)."""
+        if node.number == 1:
+            self._shared: Expr | list[Expr] = self._whole(node)
+        shared = self._shared
+        if isinstance(shared, list):
+            return shared[node.number - 1]
+        assert isinstance(shared, SubLink) and shared.query is not None
+        row = shared.query.targets[0].expr
+        assert isinstance(row, RowExpr)
+        column = row.args[node.number - 1]
+        return FieldSelect(
+            column.type,
+            typmod=column.typmod,
+            collation=column.collation,
+            arg=shared,
+            fieldnum=node.number,
+            name=f"f{node.number}",
+            location=location_of(column),
+        )
+
+    def _whole(self, node: MultiAssign) -> Expr | list[Expr]:
+        source = node.source
+        if isinstance(source, nodes.SubLink) and source.kind is SubLinkType.EXPR:
+            link = self._subquery(source, node.count)
+            self.multi.append(link)
+            return link
+        if isinstance(source, nodes.RowExpr):
+            values = expand_expressions(self.scope, source.args, ExprKind.UPDATE_SOURCE, allow_default=True)
+            if len(values) != node.count:
+                raise _wrong_count(source.location)
+            return values
+        message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression"
+        raise PgError("0A000", message, location=raw_location(source))
+
+    def _subquery(self, source: nodes.SubLink, count: int) -> SubLink:
+        """A subquery of several columns as one value: SELECT ROW(…) FROM (it)."""
+        from pgrepl.expr.query import analyze_subquery
+
+        self.scope.has_sublinks = True
+        saved, self.scope.kind = self.scope.kind, ExprKind.UPDATE_SOURCE
+        between = Scope(self.scope.session, self.scope)
+        query = analyze_subquery(source.subselect, between)
+        self.scope.kind = saved
+        shown = [t for t in query.targets if not t.junk]
+        if len(shown) != count:
+            raise _wrong_count(source.location)
+        item = between.add_rte(Rte(RteKind.SUBQUERY, "*MULTIEXPR*", query.columns, alias="*MULTIEXPR*", subquery=query))
+        columns = tuple(
+            Var(
+                t.expr.type, typmod=t.expr.typmod, collation=t.expr.collation, location=location_of(t.expr),
+                varno=item.varno, attnum=t.resno,
+            )
+            for t in shown
+        )  # fmt: skip
+        names = tuple(f"f{n}" for n in range(1, count + 1))
+        row = RowExpr(oids.RECORD, args=columns, names=names)
+        outer = Query((Target(row, "row", 1),), tuple(between.rtable), (RangeRef(item.varno),))
+        return SubLink(oids.RECORD, kind=SubLinkType.EXPR, query=outer, location=source.location)
+
+
+def _wrong_count(location: int) -> PgError:
+    return PgError("42601", "number of columns does not match number of values", location=location)
+
+
+def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, Expr]:
+    """By column: assignments to parts of one column are one, two of a whole column are an error."""
+    found: dict[int, Expr] = {}
+    for each in assigned_:
+        earlier = found.get(each.attnum)
+        name = relation.attributes[each.attnum - 1].name
+        found[each.attnum] = each.expr if earlier is None else merged(each.expr, earlier, name)
+    return found
