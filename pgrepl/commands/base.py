@@ -88,7 +88,7 @@ _MODULES = {
     "RenameStmt": "objects",
     "SelectStmt": "query",
     "TransactionStmt": "transaction",
-    "TruncateStmt": "dml",
+    "TruncateStmt": "dml.truncate",
     "UpdateStmt": "dml.run",
     "VacuumStmt": "dml",
     "VariableSetStmt": "settings",

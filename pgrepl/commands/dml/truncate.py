@@ -1,0 +1,147 @@
+"""TRUNCATE: all rows of tables go at once (ExecuteTruncate)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import store
+from pgrepl.catalog.acl import check_owner, check_table_privilege
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relkind import open_table
+from pgrepl.catalog.sequences import sequences_of
+from pgrepl.catalog.tables import pg_constraint, pg_sequence
+from pgrepl.commands.base import Result, execute
+from pgrepl.commands.dml.foreign import pending
+from pgrepl.commands.table.constraints import constraint_row
+from pgrepl.errors import PgError
+from pgrepl.sql.nodes import TruncateStmt
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@execute.register(TruncateStmt)
+def truncate(stmt: TruncateStmt, session: Session) -> Result:
+    tables: dict[int, Relation] = {}
+    for name in stmt.relations:
+        rel = open_table(session, name)
+        _check_kind(rel)
+        check_table_privilege(session, rel, "TRUNCATE")
+        if rel.oid in tables:
+            continue
+        _check_unused(session, rel)
+        tables[rel.oid] = rel
+        if name.inh:  # who may truncate a parent may truncate its children
+            for child in (relation(session, oid) for oid in inheritors(session, rel.oid)[1:]):
+                if child.oid not in tables:
+                    _check_kind(child)
+                    _check_unused(session, child)
+                    tables[child.oid] = child
+        elif rel.kind == "p":
+            raise PgError(
+                "42809",
+                "cannot truncate only a partitioned table",
+                hint="Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+            )
+    if stmt.cascade:
+        _add_referencing(session, tables)
+    else:
+        refuse_referenced(session, list(tables))
+    if stmt.restart:
+        _restart_sequences(session, tables)
+    empty(session, list(tables.values()), cascade=stmt.cascade, restart=stmt.restart)
+    return Result("TRUNCATE TABLE")
+
+
+def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False, restart: bool = False) -> None:
+    """Take all rows away. Publishers tell subscribers how it was said."""
+    from pgrepl.lake import commit
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write import Write
+
+    writes = []
+    for rel in tables:
+        if rel.kind == "r":
+            write = Write(session, lake_table(session, rel.oid))
+            write.truncate()
+            writes.append(write)
+    if writes:
+        commit.apply(session, writes, {"cascade": cascade, "restart_identity": restart})
+
+
+def _check_kind(rel: Relation) -> None:
+    """As truncate_check_rel does."""
+    if rel.kind not in ("r", "p"):
+        raise PgError("42809", f'"{rel.name}" is not a table')
+    if rel.is_catalog:
+        raise PgError("42501", f'permission denied: "{rel.name}" is a system catalog')
+
+
+def _check_unused(session: Session, rel: Relation) -> None:
+    """As truncate_check_activity does."""
+    if pending(session, rel.oid):
+        raise PgError("55006", f'cannot TRUNCATE "{rel.name}" because it has pending trigger events')
+
+
+# --- foreign keys -----------------------------------------------------------------------------------------------------
+
+
+def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
+    """The tables with foreign keys to any of these, by OID, these themselves left out. A key to a partition is a key to
+    the whole (heap_truncate_find_FKs)."""
+    reached = list(tables)
+    found: set[int] = set()
+    for table in reached:
+        for row in store.rows(session, pg_constraint, confrelid=table, contype="f"):
+            if row.conrelid not in tables:
+                found.add(row.conrelid)
+            while row.conparentid:
+                row = constraint_row(session, row.conparentid)
+            if row.confrelid not in reached:
+                reached.append(row.confrelid)
+    return sorted(found)
+
+
+def refuse_referenced(session: Session, tables: Sequence[int]) -> None:
+    """As heap_truncate_check_FKs does: who references a truncated table is to be truncated with it."""
+    for table in tables:
+        for other in referencing_tables(session, [table]):
+            if other not in tables:
+                name, others = relation(session, table).name, relation(session, other).name
+                raise PgError(
+                    "0A000",
+                    "cannot truncate a table referenced in a foreign key constraint",
+                    detail=f'Table "{others}" references "{name}".',
+                    hint=f'Truncate table "{others}" at the same time, or use TRUNCATE ... CASCADE.',
+                )
+
+
+def _add_referencing(session: Session, tables: dict[int, Relation]) -> None:
+    while True:
+        more = referencing_tables(session, list(tables))
+        if not more:
+            return
+        for oid in more:
+            rel = relation(session, oid)
+            session.notice("NOTICE", f'truncate cascades to table "{rel.name}"')
+            _check_kind(rel)
+            check_table_privilege(session, rel, "TRUNCATE")
+            _check_unused(session, rel)
+            tables[oid] = rel
+
+
+# --- RESTART IDENTITY -------------------------------------------------------------------------------------------------
+
+
+def _restart_sequences(session: Session, tables: dict[int, Relation]) -> None:
+    """The sequences of the tables' columns begin anew; they are asked for their owner first."""
+    owned = [sequence for table in tables for sequence, _, _ in sequences_of(session, table)]
+    for oid in owned:
+        rel = relation(session, oid)
+        check_owner(session, "sequence", rel.name, rel.owner)
+    for oid in owned:
+        row = store.one(session, pg_sequence, seqrelid=oid)
+        assert row is not None
+        store.update(session, pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)
