@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Table
     from sqlalchemy.engine import Connection
 
+    from pgrepl.catalog.client import CopyClient
     from pgrepl.catalog.engine import Catalog, CatalogConnection
     from pgrepl.types.text import TextStyle
 
@@ -125,6 +126,7 @@ class Session:
         """The current user, whose privileges count: SET ROLE changes it."""
         return self._acting or int(self.settings.extra("role") or 0) or self.user
 
+    client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
     streams = False  # whether the client takes results in portions, and so need not wait for all rows
     _acting = 0
     as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now
