@@ -18,7 +18,7 @@ then has the type of the node's lake form, or with a `Sql` when a numeric column
 | `sort_item(expr, descending, nulls_first, names, statement)` | the same as an item of ORDER BY |
 | `aggregate(node, names, statement)` | a `Sql` around Spark aggregates; `names` are those of the aggregate's input |
 | `window_function(node, over, names, statement)` | the same over a window; `over` is the text behind OVER |
-| `over(window, …)` | that text |
+| `over(window, targets, names, statement, ranked)` | that text; `ranked=is_ranked(node)` |
 
 What Spark does not do as PostgreSQL does, runs in Python on the executors (`fallback`): slower, never different. An
 error is text (`errors.marked`) that `raise_error` throws only for rows whose value is really asked for; arithmetic
@@ -27,8 +27,24 @@ overflow and division by zero are Spark's own errors, which `lake.spark.pg_error
 
 from __future__ import annotations
 
+from pgrepl.expr.spark.aggregates import aggregate
 from pgrepl.expr.spark.compiler import to_form, to_sql, to_value
+from pgrepl.expr.spark.keys import equal_key, sort_item, sort_key
 from pgrepl.expr.spark.sql import Sql
 from pgrepl.expr.spark.statement import Statement
+from pgrepl.expr.spark.windows import is_ranked, over, window_function
 
-__all__ = ["Sql", "Statement", "to_form", "to_sql", "to_value"]
+__all__ = [
+    "Sql",
+    "Statement",
+    "aggregate",
+    "equal_key",
+    "is_ranked",
+    "over",
+    "sort_item",
+    "sort_key",
+    "to_form",
+    "to_sql",
+    "to_value",
+    "window_function",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -87,7 +88,7 @@ def _time(usecs: int) -> str:
     return f"TIME'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}'"
 
 
-_LITERALS = {
+_LITERALS: dict[str, Callable[[Any], str]] = {
     "BOOLEAN": lambda v: "true" if v else "false",
     "SMALLINT": lambda v: f"{v}S" if v > -32768 else cast("-32768", "SMALLINT"),
     "INT": str,

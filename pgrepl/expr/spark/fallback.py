@@ -39,7 +39,7 @@ class FallBack:
         return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
 
     def register(self, spark: SparkSession) -> None:
-        from pyspark.sql.functions import ArrowUDFType, arrow_udf
+        from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
         from pgrepl.expr.spark.worker import function_of
 
@@ -47,8 +47,8 @@ class FallBack:
         spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 
-def fall_back(expr: tree.Expr, compiler: Compiler) -> Sql:
-    """A subtree computed in Python from the columns in it."""
+def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
+    """A subtree computed in Python from the columns in it; or the bytes to sort its values by (order_bytes)."""
     columns: list[tuple[tree.Expr, Sql]] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
@@ -75,6 +75,8 @@ def fall_back(expr: tree.Expr, compiler: Compiler) -> Sql:
         "style": style_fields(compiler.statement.context.style),
     }
     texts = [text for _, text in arguments] or ["1"]
+    if key:
+        return call(compiler, {**program, "key": True}, texts, "BINARY", volatile)
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)
 
 

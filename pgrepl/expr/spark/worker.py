@@ -41,8 +41,14 @@ def function_of(program: str) -> Callable[..., Any]:
 
 
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
-    run, forms, result = _loaded(program)
-    columns = [of.from_array(array) for of, array in zip(forms, arrays, strict=False)]
+    run, forms, result, members = _loaded(program)
+    columns = []
+    if members is not None:
+        from pgrepl.expr.spark.accumulate import rows_of
+
+        columns.append(rows_of(arrays[0], members))
+        arrays = arrays[1:]
+    columns += [of.from_array(array) for of, array in zip(forms, arrays, strict=False)]
     rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
     return answers(run, rows, result)
 
@@ -71,12 +77,34 @@ def form_of(typoid: int, typmod: int) -> Form:
     return form(oids.TEXT) if typoid in (oids.UNKNOWN, oids.CSTRING, oids.VOID) else form(typoid, typmod)
 
 
+Loaded = tuple[Callable[[Any], Any], Sequence[Form], Form, "Sequence[Form] | None"]
+
+
 @lru_cache(maxsize=256)
-def _loaded(program: str) -> tuple[Callable[[Any], Any], Sequence[Form], Form]:
+def _loaded(program: str) -> Loaded:
+    """What to run over a row, the forms of the arguments and of the result, those of the members of gathered rows."""
     from pgrepl.expr.evaluate import compile
     from pgrepl.expr.stored import from_json
 
     parts = json.loads(program)
     context = WorkerContext(None, TextStyle(**parts["style"]))
+    forms = [form_of(*argument) for argument in parts["arguments"]]
+    if "aggregate" in parts:
+        from pgrepl.expr.spark.accumulate import accumulate
+
+        members = [form_of(*member) for member in parts["members"]]
+        return accumulate(from_json(parts["aggregate"]), context), forms, form_of(*parts["result"]), members
     run = compile(from_json(parts["expr"]), context)
-    return run, [form_of(*argument) for argument in parts["arguments"]], form_of(*parts["result"])
+    if parts.get("key"):
+        return _keyed(run, parts["result"][0]), forms, form(oids.BYTEA), None
+    return run, forms, form_of(*parts["result"]), None
+
+
+def _keyed(run: Callable[[Any], Any], typoid: int) -> Callable[[Any], Any]:
+    from pgrepl.expr.spark.order_bytes import order_bytes
+
+    def key(row: Any) -> bytes | None:
+        value = run(row)
+        return None if value is None else order_bytes(value, typoid)
+
+    return key

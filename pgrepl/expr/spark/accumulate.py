@@ -1,0 +1,100 @@
+"""What runs on executors for a gathered aggregate: an array of a group's rows in, one value out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import accumulator, ordered_set
+from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.values import comparer, hashable, order_key
+
+if TYPE_CHECKING:
+    from pgrepl.types.lake_forms import Form
+
+Row = tuple[Any, ...]
+
+
+def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
+    """A column of arrays of structs → the rows of each group."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    structs = array.flatten()
+    columns = [form.from_array(column) for form, column in zip(forms, structs.flatten(), strict=False)]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * len(structs)
+    found = []
+    at = 0
+    for length in array.value_lengths().to_pylist():
+        found.append(rows[at : at + (length or 0)])
+        at += length or 0
+    return found
+
+
+def accumulate(node: tree.Aggref, context: Context) -> Callable[[Row], Any]:
+    """A function of (rows, direct arguments …)."""
+    width = len(node.args)
+    before = _order(node, width)
+
+    def run(group: Row) -> Any:
+        members = list(group[0])
+        if before is not None:
+            members.sort(key=before)
+        values = [member[:width] for member in members]
+        if node.distinct:
+            values = _distinct(values, node, ordered=before is not None)
+        if node.kind != "n":
+            return ordered_set(node, group[1:], values)
+        state = accumulator(node, context)
+        for each in values:
+            state.add(*each)
+        return state.result()
+
+    return run
+
+
+def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
+    if not node.order:
+        return None
+    keys = []
+    for number, key in enumerate(node.order):
+        operator = operator_by_oid(key.sortop)
+        down = key.descending or (operator is not None and operator.name in (">", "~>~"))
+        keys.append((width + number, comparer(key.expr.type), down, key.nulls_first))
+
+    def compare(a: Row, b: Row) -> int:
+        for place, test, down, nulls_first in keys:
+            x, y = a[place], b[place]
+            if x is None or y is None:
+                found = int(x is None) - int(y is None)
+                found = -found if nulls_first else found
+            else:
+                found = -test(x, y) if down else test(x, y)
+            if found:
+                return found
+        return 0
+
+    return cmp_to_key(compare)
+
+
+def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
+    """The first of equal values; in the order of the values when none was asked for."""
+    seen: dict[Any, Row] = {}
+    for each in values:
+        seen.setdefault(tuple([hashable(item) for item in each]), each)
+    found = list(seen.values())
+    if ordered:
+        return found
+    for place in reversed(range(len(node.args))):
+        order = order_key(node.args[place].type)
+
+        def key(each: Row, place: int = place, order: Any = order) -> Any:
+            item = each[place]
+            return (True, 0) if item is None else (False, item if order is None else order(item))
+
+        found.sort(key=key)
+    return found

@@ -1,0 +1,259 @@
+"""Aggregates: Spark's own where they are the same, sums and counts with the last step by the evaluator, and for the
+rest the group's rows gathered in an array, over which PostgreSQL's accumulator runs in Python.
+
+`aggregate` gives an expression around Spark aggregates, so it may stand wherever Spark takes one. With `over` each of
+them is computed over a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgrepl.expr import tree
+from pgrepl.expr.spark.compiler import Compiler, Names
+from pgrepl.expr.spark.gathered import gathered
+from pgrepl.expr.spark.keys import NATURAL, base_type, equal_key_of, sort_key_of
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type
+from pgrepl.expr.spark.statement import Statement
+from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
+
+Node = tree.Aggref | tree.WindowFunc
+
+
+def aggregate(node: tree.Aggref, names: Names, statement: Statement) -> Sql:
+    """`names` are those of the rows that are aggregated."""
+    return aggregate_over(node, Compiler(names, statement), "")
+
+
+def aggregate_over(node: Node, compiler: Compiler, over: str) -> Sql:
+    proc = proc_by_oid(node.func)
+    assert proc is not None
+    call = Call(node, compiler, over)
+    make = _NATIVE.get(proc.name)
+    ordered = isinstance(node, tree.Aggref) and (node.kind != "n" or (node.order and proc.name not in _UNORDERED))
+    found = None if make is None or ordered else make(call)
+    return gathered(node, compiler, over) if found is None else found
+
+
+class Call:
+    """One aggregate and how its arguments are written."""
+
+    def __init__(self, node: Node, compiler: Compiler, over: str) -> None:
+        self.node = node
+        self.compiler = compiler
+        self.over = over
+        self.distinct = isinstance(node, tree.Aggref) and node.distinct
+        self.types = tuple(base_type(arg.type) for arg in node.args)
+
+    def value(self, position: int = 0) -> Sql:
+        return self.compiler.value(self.node.args[position])
+
+    def filtered(self, text: str) -> str:
+        """The argument for rows that pass FILTER, NULL for others: most aggregates leave it out then."""
+        if self.node.filter is None:
+            return text
+        return f"CASE WHEN {self.compiler.text(self.node.filter)} THEN {text} END"
+
+    def spark(self, function: str, *arguments: str, distinct: bool | None = None) -> str:
+        word = "DISTINCT " if (self.distinct if distinct is None else distinct) else ""
+        return f"{function}({word}{', '.join(arguments)}){self.over}"
+
+    def of(self, function: str, result: str, position: int = 0) -> Sql:
+        """A Spark aggregate of one argument."""
+        return Sql(self.spark(function, self.filtered(self.value(position).text)), result)
+
+
+def _count(call: Call) -> Sql | None:
+    if isinstance(call.node, (tree.Aggref, tree.WindowFunc)) and (call.node.star or not call.node.args):
+        return Sql(call.spark("count", call.filtered("1"), distinct=False), "BIGINT")
+    (arg,) = call.node.args
+    if call.distinct:
+        return Sql(call.spark("count", call.filtered(equal_key_of(arg, call.compiler))), "BIGINT")
+    return Sql(call.spark("count", call.filtered(call.compiler.value(arg).text)), "BIGINT")
+
+
+def _sum(call: Call) -> Sql | None:
+    typoid = call.types[0]
+    if typoid in (oids.INT2, oids.INT4):
+        return call.of("sum", "BIGINT")
+    if typoid == oids.INT8:
+        return _bigint_sum(call)
+    if typoid == oids.NUMERIC:
+        return _numeric_sum(call)
+    if typoid == oids.FLOAT8:
+        return _float_sum(call, call.filtered(call.value().text), "DOUBLE")
+    if typoid == oids.FLOAT4:
+        return _float_sum(call, call.filtered(cast(call.value().text, "DOUBLE")), "FLOAT")
+    return None
+
+
+_WIDE = "DECIMAL(38,0)"
+
+
+def _bigint_sum(call: Call) -> Sql:
+    """Whole numbers of any size, as the sums of their upper and lower halves: Spark adds longs far faster."""
+    x = call.filtered(call.value().text)
+    if call.distinct:
+        return Sql(cast(call.spark("sum", cast(x, "DECIMAL(19,0)")), _WIDE), _WIDE)
+    upper = call.spark("sum", f"shiftright({x}, 32)")
+    lower = call.spark("sum", f"({x}) & 4294967295L")
+    return Sql(f"CAST(CAST({upper} AS DECIMAL(20,0)) * 4294967296BD + {lower} AS {_WIDE})", _WIDE)
+
+
+def _numeric_sum(call: Call) -> Sql | None:
+    value = call.value()
+    size = decimal_size(value.type)
+    if size is None or value.special is not None or size[0] > 28:
+        return None
+    result = decimal_type(size[0] + 10, size[1])
+    return Sql(call.spark("sum", call.filtered(value.text)), result)
+
+
+def _float_sum(call: Call, text: str, result: str) -> Sql:
+    """Of finite numbers it must not become infinite."""
+    from pgrepl.expr.functions.arithmetic import float_overflow
+    from pgrepl.expr.spark.sql import raised
+
+    total = call.spark("sum", text)
+    wanted = total if result == "DOUBLE" else cast(total, result)
+    largest = call.spark("max", f"abs({text})", distinct=False)
+    infinite = "double('Infinity')"
+    checked = (
+        f"CASE WHEN abs({wanted}) = {infinite} AND {largest} < {infinite} THEN {raised(float_overflow())}"
+        f" ELSE {wanted} END"
+    )
+    return Sql(checked, result)
+
+
+def _average(call: Call) -> Sql | None:
+    """Sum and count by Spark, the division by PostgreSQL's rules in Python (few rows)."""
+    typoid = call.types[0]
+    if typoid in (oids.FLOAT4, oids.FLOAT8):
+        x = call.filtered(cast(call.value().text, "DOUBLE"))
+        return Sql(f"({_float_sum(call, x, 'DOUBLE').text} / nullif({call.spark('count', x)}, 0))", "DOUBLE")
+    if typoid in (oids.INT2, oids.INT4):
+        whole = call.spark("sum", call.filtered(cast(call.value().text, "BIGINT")))
+        total = Sql(cast(whole, "DECIMAL(19,0)"), "DECIMAL(19,0)")
+    elif typoid == oids.INT8:
+        total = _bigint_sum(call)
+    elif typoid == oids.NUMERIC:
+        found = _numeric_sum(call)
+        if found is None:
+            return None
+        total = found
+    else:
+        return None
+    count = call.spark("count", call.filtered(call.value().text))
+    return _finish(call, _divided(), total, Sql(f"CAST(nullif({count}, 0) AS DECIMAL(19,0))", "DECIMAL(19,0)"))
+
+
+def _divided() -> tree.Expr:
+    from pgrepl.types.builtin import operator
+
+    divide = operator("/", oids.NUMERIC, oids.NUMERIC)
+    assert divide is not None
+    args = (tree.Var(oids.NUMERIC, attnum=1), tree.Var(oids.NUMERIC, attnum=2))
+    return tree.OpExpr(oids.NUMERIC, op=divide.oid, args=args)
+
+
+def _finish(call: Call, expr: tree.Expr, *values: Sql) -> Sql:
+    """An expression over what Spark has aggregated, its `Var`s being the values."""
+
+    def names(node: tree.Expr) -> Sql | None:
+        return values[node.attnum - 1] if isinstance(node, tree.Var) else None
+
+    return Compiler(names, call.compiler.statement).value(expr)
+
+
+def _extreme(function: str) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        (arg,) = call.node.args
+        typoid = call.types[0]
+        value = call.value()
+        natural = typoid in NATURAL or (typoid == oids.NUMERIC and value.type != "STRING" and value.special is None)
+        if natural:
+            return Sql(call.spark(function, call.filtered(value.text), distinct=False), value.type)
+        result = form_type(arg.type, arg.typmod)
+        key = call.filtered(sort_key_of(arg, call.compiler))
+        return Sql(call.spark(f"{function}_by", call.compiler.text(arg), key, distinct=False), result)
+
+    return make
+
+
+def _boolean(function: str) -> Callable[[Call], Sql | None]:
+    return lambda call: Sql(call.spark(function, call.filtered(call.value().text), distinct=False), "BOOLEAN")
+
+
+def _bits(function: str) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        if call.types[0] not in (oids.INT2, oids.INT4, oids.INT8):
+            return None
+        return call.of(function, form_type(call.types[0]))
+
+    return make
+
+
+def _any_value(call: Call) -> Sql | None:
+    value = call.value()
+    if value.special is not None:
+        return None
+    return Sql(f"first({call.filtered(value.text)}, true){call.over}", value.type)
+
+
+def _moments(function: str) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        if call.types[0] not in (oids.FLOAT4, oids.FLOAT8) or call.distinct:
+            return None
+        return Sql(call.spark(function, call.filtered(cast(call.value().text, "DOUBLE"))), "DOUBLE")
+
+    return make
+
+
+def _array_agg(call: Call) -> Sql | None:
+    from pgrepl.types.builtin import element_type
+
+    result = form_type(call.node.type, call.node.typmod)
+    arg = call.node.args[0]
+    if call.distinct or element_type(call.types[0]):
+        return None
+    row = call.filtered(f"named_struct('v', {call.compiler.text(arg)})")
+    listed = call.spark("collect_list", row)
+    return Sql(cast(f"CASE WHEN size({listed}) > 0 THEN {listed}.v END", result), result)
+
+
+def _string_agg(call: Call) -> Sql | None:
+    delimiter = call.compiler.constant(call.node.args[1])
+    if call.distinct or call.types[0] != oids.TEXT or not isinstance(delimiter, str):
+        return None
+    text = call.filtered(call.value().text)
+    listed = call.spark("collect_list", text)
+    bound = call.compiler.statement.bind(delimiter)
+    return Sql(f"CASE WHEN size({listed}) > 0 THEN array_join({listed}, {bound}) END", "STRING")
+
+
+# those whose result does not depend on the order of the rows
+_UNORDERED = {"count", "sum", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor", "avg"}
+
+_NATIVE: dict[str, Callable[[Call], Sql | None]] = {
+    "count": _count,
+    "sum": _sum,
+    "avg": _average,
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "bool_and": _boolean("bool_and"),
+    "every": _boolean("bool_and"),
+    "bool_or": _boolean("bool_or"),
+    "bit_and": _bits("bit_and"),
+    "bit_or": _bits("bit_or"),
+    "bit_xor": _bits("bit_xor"),
+    "any_value": _any_value,
+    "array_agg": _array_agg,
+    "string_agg": _string_agg,
+    "stddev": _moments("stddev_samp"),
+    "stddev_samp": _moments("stddev_samp"),
+    "stddev_pop": _moments("stddev_pop"),
+    "variance": _moments("var_samp"),
+    "var_samp": _moments("var_samp"),
+    "var_pop": _moments("var_pop"),
+}

@@ -1,0 +1,57 @@
+"""Aggregates that Spark has no equal of: a group's rows gathered in an array of structs, and PostgreSQL's accumulator
+run over them in Python, with the aggregate's own ORDER BY and DISTINCT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.spark.compiler import Compiler
+from pgrepl.expr.spark.fallback import argument_form, call, style_fields
+from pgrepl.expr.spark.sql import Sql, form_type
+from pgrepl.expr.stored import to_json
+
+
+def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
+    """The members of a row are the arguments, then the keys of ORDER BY."""
+    order = node.order if isinstance(node, tree.Aggref) else ()
+    direct = node.direct_args if isinstance(node, tree.Aggref) else ()
+    members = [argument_form(expr, compiler.value(expr)) for expr in (*node.args, *[key.expr for key in order])]
+    fields = [f"'m{number}', {text}" for number, (_, text) in enumerate(members)] or ["'m0', 1"]
+    row = f"named_struct({', '.join(fields)})"
+    if node.filter is not None:
+        row = f"CASE WHEN {compiler.text(node.filter)} THEN {row} END"
+    given = [argument_form(expr, compiler.value(expr)) for expr in direct]
+    program: dict[str, Any] = {
+        "aggregate": to_json(_without_expressions(node)),
+        "members": [form for form, _ in members],
+        "arguments": [form for form, _ in given],
+        "result": [node.type, node.typmod],
+        "style": style_fields(compiler.statement.context.style),
+    }
+    texts = [f"collect_list({row}){over}", *[text for _, text in given]]
+    return call(compiler, program, texts, form_type(node.type, node.typmod))
+
+
+def _without_expressions(node: tree.Aggref | tree.WindowFunc) -> tree.Aggref:
+    """The aggregate over the members of a row: what its arguments are computed from does not matter any more."""
+    args = tuple(_member(arg, number) for number, arg in enumerate(node.args))
+    if isinstance(node, tree.WindowFunc):
+        return tree.Aggref(
+            node.type,
+            typmod=node.typmod,
+            collation=node.collation,
+            func=node.func,
+            args=args,
+            star=node.star,
+            input_collation=node.input_collation,
+        )
+    from dataclasses import replace
+
+    order = tuple(replace(key, expr=_member(key.expr, len(args) + number)) for number, key in enumerate(node.order))
+    direct = tuple(_member(arg, number) for number, arg in enumerate(node.direct_args))
+    return replace(node, args=args, order=order, direct_args=direct, filter=None)
+
+
+def _member(expr: tree.Expr, number: int) -> tree.Var:
+    return tree.Var(expr.type, typmod=expr.typmod, collation=expr.collation, attnum=number + 1)

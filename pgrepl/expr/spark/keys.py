@@ -1,0 +1,107 @@
+"""What to group and to sort by: the value itself where Spark compares it as PostgreSQL does, else a key made of it.
+
+numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', negative numbers with turned digits
+character(n)           the text without trailing blanks
+interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, made in Python
+"""
+
+from __future__ import annotations
+
+from pgrepl.expr import tree
+from pgrepl.expr.spark.compiler import Compiler, Names, numeric_text
+from pgrepl.expr.spark.sql import Sql, decimal_size, let
+from pgrepl.expr.spark.statement import Statement
+from pgrepl.types import oids
+from pgrepl.types.builtin import element_type, type_by_oid
+
+# types whose lake form Spark orders, and finds equal, as PostgreSQL does
+NATURAL = frozenset(
+    {
+        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.REGPROC, oids.REGPROCEDURE,
+        oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE,
+        oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.FLOAT4, oids.FLOAT8, oids.TEXT, oids.VARCHAR,
+        oids.NAME, oids.CHAR, oids.UNKNOWN, oids.BYTEA, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP,
+        oids.TIMESTAMPTZ, oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8,
+    }
+)  # fmt: skip
+# those whose text is one and the same for equal values
+_ONE_TEXT = NATURAL | {oids.TIMETZ, oids.INET, oids.CIDR, oids.PG_LSN, oids.XID8, oids.TID, oids.JSON}
+
+
+def equal_key(expr: tree.Expr, names: Names, statement: Statement) -> str:
+    return equal_key_of(expr, Compiler(names, statement))
+
+
+def sort_key(expr: tree.Expr, names: Names, statement: Statement) -> str:
+    return sort_key_of(expr, Compiler(names, statement))
+
+
+def sort_item(expr: tree.Expr, descending: bool, nulls_first: bool, names: Names, statement: Statement) -> str:
+    key = sort_key(expr, names, statement)
+    return f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+
+def equal_key_of(expr: tree.Expr, compiler: Compiler) -> str:
+    typoid = base_type(expr.type)
+    if typoid == oids.NUMERIC:
+        value = compiler.value(expr)
+        if decimal_size(value.type) is not None and value.special is None:
+            return value.text
+        return numeric_equal_key(numeric_text(value))
+    if typoid == oids.BPCHAR:
+        return f"rtrim({compiler.text(expr)})"
+    element = element_type(typoid)
+    if typoid in _ONE_TEXT or (element and base_type(element) in _ONE_TEXT):
+        return compiler.text(expr)
+    return _made(expr, compiler)
+
+
+def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
+    typoid = base_type(expr.type)
+    if typoid == oids.NUMERIC:
+        value = compiler.value(expr)
+        if decimal_size(value.type) is not None and value.special is None:
+            return value.text
+        return numeric_order_key(Sql(numeric_text(value), "STRING"))
+    if typoid == oids.BPCHAR:
+        return f"rtrim({compiler.text(expr)})"
+    if typoid in NATURAL:
+        return compiler.text(expr)
+    return _made(expr, compiler)
+
+
+def base_type(typoid: int) -> int:
+    """What a domain is of."""
+    row = type_by_oid(typoid)
+    return base_type(row.basetype) if row is not None and row.typtype == "d" else typoid
+
+
+def _made(expr: tree.Expr, compiler: Compiler) -> str:
+    from pgrepl.expr.spark.fallback import fall_back
+
+    return fall_back(expr, compiler, key=True).text
+
+
+def numeric_equal_key(text: str) -> str:
+    """PostgreSQL's text of a numeric without the zeros that only show its scale."""
+    return let(
+        [Sql(text, "STRING")],
+        lambda n: f"CASE WHEN contains({n}, '.') THEN rtrim('.', rtrim('0', {n})) ELSE {n} END",
+    )
+
+
+def numeric_order_key(value: Sql) -> str:
+    """Text that sorts as the numbers do: sign, how many digits stand before the point, then the digits."""
+
+    def body(n: str) -> str:
+        whole = f"ltrim('0', ltrim('-', substring_index({n}, '.', 1)))"
+        digits = f"rtrim('0', concat({whole}, split_part({n}, '.', 2)))"
+        size = f"concat(lpad(CAST(char_length({whole}) AS STRING), 6, '0'), {digits})"
+        return (
+            f"CASE WHEN {n} IN ('NaN', 'Infinity', '-Infinity') THEN decode({n}, 'NaN', '9', 'Infinity', '8', '0')"
+            f" WHEN rtrim('0', ltrim('0', replace({n}, '.', ''))) = '' THEN '5'"
+            f" WHEN startswith({n}, '-') THEN concat('4', translate({size}, '0123456789', '9876543210'), '~')"
+            f" ELSE concat('6', {size}) END"
+        )
+
+    return let([value], body)
