@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def connect(wanted: Options) -> SparkSession:
     """A session of our own at the server; PgError if the server cannot be reached."""
     try:
-        import grpc  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
+        import grpc  # noqa: F401
         import pandas  # noqa: F401
     except ImportError as problem:
         raise PgError(

@@ -1,16 +1,59 @@
-"""A table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places."""
+"""A table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places.
+
+Files are read together, with one schema whose columns are found by field id; only those that need it are apart: files
+with deleted rows (a bitmap of the deleted positions is joined to them by the file's size), files whose columns are
+found by name, files some rows of which are younger than the snapshot. A table without any of this is a plain scan.
+
+Spark pushes filters down to a file by the *name* of a column even where it reads by field id. So a column is read
+under its own name only if no other column of the table ever had it; else under one that no file has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import bitmaps, inlined, spark
+from pgrepl.lake.dead import joined
+from pgrepl.lake.files import DataFile, data_files, last_snapshot
+from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
+from pgrepl.lake.spark_types import older_value, read_field, spark_type
+from pgrepl.lake.storage import local_path, scheme_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+PLACE = "place"
+PLACE_TYPE = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
+
+_POSITION = "__pos"  # names inside a scan; those of columns begin with c
+_SIZE = "__size"
+_FILE_NAME = "__name"
+_FILE = "__file"
+_START = "__start"
+_DEAD = "__dead"
+
+
+@frozen
+class _Group:
+    """Files that are read together. `names`: the columns' names in the files by column id, where they have no ids;
+    `until`: rows of a later snapshot are left out; `dead`: deleted positions by file id."""
+
+    files: tuple[DataFile, ...]
+    names: dict[int, str] | None
+    until: int | None
+    dead: dict[int, Any]
 
 
 def frame(
@@ -24,4 +67,260 @@ def frame(
     """The columns as c{attnum} in the types' Spark form, of the rows at the snapshot (None: as the running transaction
     sees the table); with `places` also `place`: struct<file:bigint,pos:bigint,row:bigint>, `file` and `pos` NULL for
     inlined rows. Rows outside the bounds may be among them: bounds only save work."""
-    raise NotImplementedError
+    spark.session()  # the functions of pyspark want one
+    at = last_snapshot(session) if snapshot is None else snapshot
+    columns = [table.column(attnum) for attnum in attnums]
+    groups = _groups(session, table, at, bounds, places)
+    unique = _names(session, table) if any(group.names is None for group in groups) else str
+    frames = [_file_rows(group, columns, unique, places) for group in groups]
+    rows = inlined.rows(session, table, columns, at)
+    if rows or not frames:
+        frames.append(_inlined_rows(rows, columns, places))
+    return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+
+
+# --- which files together --------------------------------------------------------------------------------------------
+
+
+def _groups(session: Session, table: LakeTable, at: int, bounds: Sequence[Bound], places: bool) -> list[_Group]:
+    files = data_files(session, table, at, bounds)
+    dead = _dead(session, table, files, at)
+    found: dict[tuple[int | None, bool, bool], list[DataFile]] = {}
+    for file in files:
+        younger = file.partial_max is not None and file.partial_max > at
+        key = (file.mapping_id, younger, file.data_file_id in dead and not places)
+        found.setdefault(key, []).append(file)
+    groups = []
+    for (mapping, younger, _), together in found.items():
+        names = None if mapping is None else source_names(session, mapping)
+        for part in (
+            _distinguishable(together) if places or any(f.data_file_id in dead for f in together) else [together]
+        ):
+            own = {f.data_file_id: dead[f.data_file_id] for f in part if f.data_file_id in dead}
+            groups.append(_Group(tuple(part), names, at if younger else None, own))
+    return groups
+
+
+def _dead(session: Session, table: LakeTable, files: Sequence[DataFile], at: int) -> dict[int, npt.NDArray[np.int64]]:
+    """The deleted positions of those files that have any."""
+    own: dict[int, list[tuple[int, int]]] = {}
+    for file_id, position, begin in inlined.deletes(session, table, at):
+        own.setdefault(file_id, []).append((position, begin))
+    found = {}
+    for file in files:
+        if file.delete_file is not None or file.data_file_id in own:
+            positions, _ = joined(file.delete_file, own.get(file.data_file_id, []), at)
+            if len(positions):
+                found[file.data_file_id] = positions
+    return found
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def _distinguishable(files: Sequence[DataFile]) -> list[Sequence[DataFile]]:
+    """Files as they can be told apart inside one scan: by size, else by name (_metadata has names percent-encoded, so
+    they must be plain), else each by its size in as many scans as one size occurs."""
+    if _differ(file.file_size_bytes for file in files) or _by_name(files):
+        return [files]
+    scans: list[list[DataFile]] = []
+    for file in files:
+        free = next((s for s in scans if all(f.file_size_bytes != file.file_size_bytes for f in s)), None)
+        if free is None:
+            scans.append([file])
+        else:
+            free.append(file)
+    return list(scans)
+
+
+def _differ(values: Any) -> bool:
+    listed = list(values)
+    return len(set(listed)) == len(listed)
+
+
+def _by_name(files: Sequence[DataFile]) -> bool:
+    names = [_file_name(file) for file in files]
+    return _differ(names) and all(_PLAIN_NAME.fullmatch(name) for name in names)
+
+
+def _file_name(file: DataFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def source_names(session: Session, mapping_id: int) -> dict[int, str]:
+    """The names in a file of the columns by their ids, as a mapping says them."""
+    mark = session.link.mark
+    rows = session.link.execute(
+        "SELECT target_field_id, source_name FROM ducklake_name_mapping"
+        f" WHERE mapping_id = {mark} AND parent_column IS NULL",
+        (mapping_id,),
+    )
+    return dict(rows)
+
+
+def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
+    """Under which name a column is read that is found by its id."""
+    mark = session.link.mark
+    rows = session.link.execute(
+        f"SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = {mark}", (table.table_id,)
+    )
+    owners: dict[str, set[int]] = {"_metadata": {0, 1}, ROW_ID_NAME: {0, 1}, SNAPSHOT_ID_NAME: {0, 1}}
+    for owned, column_id in rows:
+        owners.setdefault(owned, set()).add(column_id)
+
+    def name(column: LakeColumn) -> str:
+        if len(owners.get(column.name, ())) <= 1:
+            return column.name
+        other = f"column {column.column_id}"
+        while other in owners:
+            other += " "
+        return other
+
+    return name
+
+
+# --- rows of files ---------------------------------------------------------------------------------------------------
+
+
+def _file_rows(
+    group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
+) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    schema, values = _schema(group, columns, unique, places)
+    rows = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
+    df = rows.parquet(*[spark_path(file.path) for file in group.files])
+    if group.until is not None:
+        younger = F.col(_quoted(SNAPSHOT_ID_NAME))
+        df = df.filter(younger.isNull() | (younger <= group.until))
+    if not places and not group.dead:
+        return df.select(*values)
+    if group.dead or len(group.files) > 1:
+        df = _joined(df, group, places)
+    else:
+        file = group.files[0]
+        df = df.select(
+            "*", F.lit(file.data_file_id).alias(_FILE), F.lit(file.row_id_start).cast("bigint").alias(_START)
+        )
+        df = df.select("*", F.col("_metadata.row_index").alias(_POSITION))
+    if places:
+        row = F.coalesce(F.col(_quoted(ROW_ID_NAME)), F.col(_START) + F.col(_POSITION))
+        place = F.struct(F.col(_FILE).cast("bigint").alias("file"), F.col(_POSITION).alias("pos"), row.alias("row"))
+        values.append(place.alias(PLACE))
+    return df.select(*values)
+
+
+def _schema(
+    group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
+) -> tuple[StructType, list[Column]]:
+    """What to read, and the columns of the answer from it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    fields: dict[str, StructField] = {}
+    values: list[Column] = []
+    for column in columns:
+        name = unique(column) if group.names is None else group.names.get(column.column_id)
+        if name is None:
+            older = older_value(column)
+            value = F.expr(older) if older is not None else F.lit(None).cast(column.form.spark)
+        else:
+            fields[name] = read_field(column, name, by_id=group.names is None)
+            value = F.col(_quoted(name))
+        values.append(value.alias(f"c{column.attnum}"))
+    by_id = group.names is None
+    if places:
+        fields[ROW_ID_NAME] = StructField(ROW_ID_NAME, LongType(), True, {"parquet.field.id": ROW_ID} if by_id else {})
+    if group.until is not None:
+        metadata = {"parquet.field.id": SNAPSHOT_ID} if by_id else {}
+        fields[SNAPSHOT_ID_NAME] = StructField(SNAPSHOT_ID_NAME, LongType(), True, metadata)
+    if not fields:  # rows without columns are counted by the footers
+        fields[_POSITION] = StructField(_POSITION, LongType())
+    return StructType(list(fields.values())), values
+
+
+def _joined(df: DataFrame, group: _Group, places: bool) -> DataFrame:
+    """Each row with what is known of its file, without the deleted rows."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    files = group.files
+    by_size = _differ(file.file_size_bytes for file in files)
+    known: dict[str, pa.Array] = {}
+    if by_size:
+        key, told_by = _SIZE, "_metadata.file_size"
+        known[key] = pa.array([file.file_size_bytes for file in files], pa.int64())
+    else:
+        key, told_by = _FILE_NAME, "_metadata.file_name"
+        known[key] = pa.array([_file_name(file) for file in files], pa.string())
+    if places:
+        known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
+        known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
+    if group.dead:
+        sets = [_bitmap(group.dead.get(file.data_file_id), file.record_count) for file in files]
+        known[_DEAD] = pa.array(sets, pa.list_(pa.int64()))
+    df = df.select("*", F.col(told_by).alias("__told_by"), F.col("_metadata.row_index").alias(_POSITION))
+    df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col("__told_by") == F.col(key))
+    if group.dead:
+        alive = f"{bitmaps.test(_DEAD, _POSITION)} = 0"
+        df = df.filter(alive if len(group.dead) == len(files) else f"{_DEAD} IS NULL OR {alive}")
+    return df
+
+
+def _bitmap(positions: Any, rows: int) -> Any:
+    return None if positions is None else bitmaps.pack(positions, rows)
+
+
+# --- rows of the catalog ---------------------------------------------------------------------------------------------
+
+
+def _inlined_rows(rows: Sequence[inlined.InlinedRow], columns: Sequence[LakeColumn], places: bool) -> DataFrame:
+    import pyarrow as pa
+
+    forms = [column.form for column in columns]
+    arrays = [storage_array(form.to_array([row.values[i] for row in rows])) for i, form in enumerate(forms)]
+    names = [f"c{column.attnum}" for column in columns]
+    types = [form.spark for form in forms]
+    if places:
+        nothing = pa.nulls(len(rows), pa.int64())
+        ids = pa.array([row.row_id for row in rows], pa.int64())
+        arrays.append(pa.StructArray.from_arrays([nothing, nothing, ids], ["file", "pos", "row"]))
+        names.append(PLACE)
+        types.append(PLACE_TYPE)
+    if not names:
+        return arrow_frame(pa.table({_POSITION: pa.nulls(len(rows), pa.int64())})).select()
+    return arrow_frame(pa.table(arrays, names=names), types)
+
+
+def storage_array(array: Any) -> Any:
+    """Spark knows none of Arrow's extension types (uuid)."""
+    import pyarrow as pa
+
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def arrow_frame(rows: pa.Table, types: Sequence[str] | None = None) -> DataFrame:
+    """Rows of this process as a DataFrame; `types` in Spark's words where Arrow's type is not telling enough."""
+    from pyspark.sql.types import StructField, StructType
+
+    if types is None:
+        return spark.session().createDataFrame(rows)
+    fields = [StructField(name, spark_type(kind)) for name, kind in zip(rows.column_names, types, strict=True)]
+    return spark.session().createDataFrame(rows, StructType(fields))
+
+
+# --- names for Spark -------------------------------------------------------------------------------------------------
+
+
+def spark_path(path: str) -> str:
+    """A path as Spark's readers and writers take it: a URI, in which letters that would match names are escaped."""
+    local = local_path(path)
+    if local is not None:
+        return "file:" + re.sub(r"([\[\]{}*?\\])", r"\\\1", local)
+    if scheme_of(path) in ("s3", "s3n"):
+        path = "s3a://" + path.partition("://")[2]
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
