@@ -50,6 +50,7 @@ class Savepoint:
     sql_name: str | None  # None: no SQL transaction had begun
     callbacks: int
     before_commit: int
+    undo: int
 
 
 class Transaction:
@@ -62,6 +63,7 @@ class Transaction:
         self.savepoints: list[Savepoint] = []
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
+        self.undo: list[Callable[[], None]] = []  # for what the catalog's rollback does not reach
         self.settings_before: object = None
         self.started_at: datetime | None = None
         self.statement_at: datetime | None = None
@@ -247,6 +249,9 @@ class Transaction:
         self.savepoints = []
         self.callbacks = []
         self.before_commit = []
+        if not committed:
+            self._undo_from(0)
+        self.undo = []
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
         self.block = Block.NONE
@@ -264,7 +269,12 @@ class Transaction:
             self._rollback_sql()
         else:
             self._rollback_sql_to(point.sql_name)
+        self._undo_from(0 if point is None else point.undo)
         self._session.settings.restore(point.settings if point is not None else self.settings_before)
+
+    def _undo_from(self, first: int) -> None:
+        while len(self.undo) > first:
+            self.undo.pop()()
 
     def _rollback_sql_to(self, sql_name: str) -> None:
         self._session.link.execute(f"ROLLBACK TO SAVEPOINT {sql_name}")
@@ -280,7 +290,14 @@ class Transaction:
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
         self.savepoints.append(
-            Savepoint(name, self._session.settings.begin(), sql_name, len(self.callbacks), len(self.before_commit))
+            Savepoint(
+                name,
+                self._session.settings.begin(),
+                sql_name,
+                len(self.callbacks),
+                len(self.before_commit),
+                len(self.undo),
+            )
         )
 
     def release(self, name: str) -> None:
@@ -302,6 +319,7 @@ class Transaction:
         del self.savepoints[position + 1 :]
         del self.callbacks[point.callbacks :]
         del self.before_commit[point.before_commit :]
+        self._undo_from(point.undo)
         self._session.settings.restore(point.settings)
         self.block = Block.EXPLICIT
 

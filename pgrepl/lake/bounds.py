@@ -6,9 +6,19 @@ A comparison with NULL is never true, so rows with NULL in a bounded column are 
 
 from __future__ import annotations
 
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.types.lake_forms import Form
 
 
 @frozen
@@ -24,3 +34,117 @@ class Bound:
     low_inclusive: bool = True
     high_inclusive: bool = True
     values: tuple[Any, ...] | None = None
+
+
+class Limit:
+    """A bound on a column, ready to be held against statistics and columns of values."""
+
+    def __init__(self, column: LakeColumn, bound: Bound) -> None:
+        self.column = column
+        self.form: Form = column.form
+        ordered = self.form.ordered
+        self.low = bound.low if ordered == "full" else None
+        self.high = None if ordered != "full" or is_nan(bound.high) else bound.high  # nothing is above NaN
+        self.low_inclusive = bound.low_inclusive
+        self.high_inclusive = bound.high_inclusive or bound.high is not self.high
+        self.values: list[Any] | None = None
+        self.wants_nan = False
+        self.numbers: list[Any] | None = None  # values of a numeric that is kept as text
+        if bound.values is not None:
+            values = [v for v in bound.values if v is not None]
+            if ordered == "none":
+                self.numbers = values if column.typoid == oids.NUMERIC else None
+            else:
+                self.wants_nan = any(is_nan(v) for v in values)
+                sized = self.form.sized
+                self.values = sorted({v if sized is None else sized(v) for v in values if not is_nan(v)})
+
+    @property
+    def says_something(self) -> bool:
+        """Can it leave out anything but NULLs?"""
+        return self.low is not None or self.high is not None or self.values is not None or self.numbers is not None
+
+    def misses(self, low: Any, high: Any, *, may_have_nan: bool) -> bool:
+        """Is no value from `low` to `high` within the bound? None: not known."""
+        if low is None or high is None:
+            return False
+        if self.values is not None:
+            if self.wants_nan and may_have_nan:
+                return False
+            at = bisect_left(self.values, low)
+            if at == len(self.values) or self.values[at] > high:
+                return True
+        if self.low is not None and not may_have_nan and not is_nan(self.low):
+            if self.low > high or (self.low == high and not self.low_inclusive):
+                return True
+        if self.high is not None:
+            if self.high < low or (self.high == low and not self.high_inclusive):
+                return True
+        return False
+
+    def mask(self, array: Any) -> Any:
+        """Which of a column's values may be within the bound, as a boolean array without NULLs."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from pgrepl.types.lake_scalars import plain_array
+
+        array = plain_array(array)
+        found = pc.is_valid(array)
+        try:
+            if self.numbers is not None:
+                return pc.and_(found, pc.fill_null(_near(array, self.numbers), False))
+            within = self._within(array)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, PgError):
+            return found  # a bound that the column's type cannot hold: the condition itself will tell
+        return found if within is None else pc.and_(found, pc.fill_null(within, False))
+
+    def _within(self, array: Any) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from pgrepl.types.lake_forms import storage_type
+
+        kind = storage_type(self.form.arrow())
+        if array.type != kind:
+            array = array.cast(kind)
+        floating = pa.types.is_floating(kind)
+        tests = []
+        if self.values is not None:
+            values = [self.form.to_arrow(v) for v in self.values]
+            if floating and 0.0 in values:
+                values += [0.0, -0.0]  # equal, but not alike
+            test = pc.is_in(array, value_set=pa.array(values, kind))
+            tests.append(pc.or_(test, pc.is_nan(array)) if self.wants_nan else test)
+        if self.low is not None:
+            if is_nan(self.low):
+                return pc.is_nan(array) if floating else None
+            compare = pc.greater_equal if self.low_inclusive else pc.greater
+            test = compare(array, pa.scalar(self.form.to_arrow(self.low), kind))
+            tests.append(pc.or_(test, pc.is_nan(array)) if floating else test)
+        if self.high is not None:
+            compare = pc.less_equal if self.high_inclusive else pc.less
+            tests.append(compare(array, pa.scalar(self.form.to_arrow(self.high), kind)))
+        found = None
+        for test in tests:
+            found = test if found is None else pc.and_(found, test)
+        return found
+
+
+def _near(texts: pa.Array, numbers: list[Any]) -> Any:
+    """Which texts of numbers are nearly one of the numbers: what equals has the same double."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    doubles = texts.cast(pa.float64())
+    wanted = [float(n) for n in numbers]
+    found = pc.is_in(doubles, value_set=pa.array([w for w in wanted if w == w], pa.float64()))
+    return pc.or_(found, pc.is_nan(doubles)) if any(w != w for w in wanted) else found
+
+
+def is_nan(value: Any) -> bool:
+    return bool(value != value)
+
+
+def limits(table: LakeTable, bounds: Sequence[Bound]) -> list[Limit]:
+    return [Limit(table.column(bound.attnum), bound) for bound in bounds]

@@ -1,25 +1,75 @@
-"""Which rows of a data file are deleted."""
+"""Which rows of a data file are deleted: by its delete file, and by deletes inlined in the catalog."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import footers, inlined
+from pgrepl.lake.files import last_snapshot
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.files import DataFile, DeleteFile
     from pgrepl.lake.table import LakeTable
+
+_REMEMBERED = 64
+_known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 
 
 def dead(session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None) -> npt.NDArray[np.int64]:
     """The positions of the file that are deleted at the snapshot, ascending, none twice."""
-    raise NotImplementedError
+    import numpy as np
+
+    return np.unique(deaths(session, table, file, snapshot)[0])
 
 
 def deaths(
     session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The same with the snapshot at which each was deleted."""
-    raise NotImplementedError
+    """The same with the snapshot at which each was deleted; in no order."""
+    at = last_snapshot(session) if snapshot is None else snapshot
+    own = inlined.deletes(session, table, at, file.data_file_id)
+    return joined(file.delete_file, [(position, begin) for _, position, begin in own], at)
+
+
+def joined(
+    delete_file: DeleteFile | None, own: list[tuple[int, int]], snapshot: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """What a delete file and inlined deletes (position, snapshot) say together."""
+    import numpy as np
+
+    positions, snapshots = np.array(own, np.int64).reshape(-1, 2).T
+    if delete_file is not None:
+        listed, when = read_delete_file(delete_file)
+        past = when <= snapshot
+        if not past.all():
+            listed, when = listed[past], when[past]
+        positions, snapshots = np.concatenate([positions, listed]), np.concatenate([snapshots, when])
+    return positions, snapshots
+
+
+def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All of its positions, and the snapshot of each."""
+    import numpy as np
+
+    known = _known.get(file.path)
+    if known is not None:
+        _known.move_to_end(file.path)
+        return known
+    footer = footers.footer(file.path)
+    position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
+    snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
+    columns = [position] if snapshot is None else [position, snapshot]
+    with footers.Reader(footer) as reader:
+        arrays = [column.to_numpy() for column in reader.read(footer.row_groups, columns)]
+    if snapshot is None:
+        arrays.append(np.full(len(arrays[0]), file.begin_snapshot, np.int64))
+    found = (arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False))
+    _known[file.path] = found
+    if len(_known) > _REMEMBERED:
+        _known.popitem(last=False)
+    return found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from decimal import InvalidOperation
+from typing import TYPE_CHECKING, Any
 
+from pgrepl.errors import unsupported
 from pgrepl.frozen import frozen
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.table import LakeTable
 
 
@@ -47,9 +50,122 @@ def data_files(
 ) -> list[DataFile]:
     """The table's files at the snapshot (None: as the running transaction sees it), in the order of their rows; those
     whose statistics say that no row is within the bounds are left out."""
-    raise NotImplementedError
+    at = last_snapshot(session) if snapshot is None else snapshot
+    found = _files_at(session, table, at)
+    if found and bounds:
+        missed = _missed(session, table, bounds)
+        found = [file for file in found if file.data_file_id not in missed]
+    return found
+
+
+def last_snapshot(session: Session) -> int:
+    """What the running transaction sees: with what its statements have done, the running one included."""
+    return session.transaction.numbering.last_snapshot()
+
+
+def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: int | None = None) -> DataFile | None:
+    at = last_snapshot(session) if snapshot is None else snapshot
+    found = _files_at(session, table, at, data_file_id)
+    return found[0] if found else None
+
+
+_ALIVE = "{0}.begin_snapshot <= {1} AND ({0}.end_snapshot IS NULL OR {0}.end_snapshot > {1})"
+
+
+def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
+    session.transaction.require_read()
+    link = session.link
+    mark = link.mark
+    one = "" if only is None else f" AND f.data_file_id = {mark}"
+    rows = link.execute(
+        "SELECT f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count,"
+        " f.file_size_bytes, f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key,"
+        " d.delete_file_id, d.begin_snapshot, d.path, d.path_is_relative, d.format, d.delete_count,"
+        " d.file_size_bytes, d.partial_max, d.encryption_key"
+        " FROM ducklake_data_file f LEFT JOIN ducklake_delete_file d"
+        f" ON d.data_file_id = f.data_file_id AND {_ALIVE.format('d', mark)}"
+        f" WHERE f.table_id = {mark} AND {_ALIVE.format('f', mark)}{one}"
+        " ORDER BY f.begin_snapshot, f.data_file_id",
+        (snapshot, snapshot, table.table_id, snapshot, snapshot, *(() if only is None else (only,))),
+    )
+    return [_made(table.location, row) for row in rows]
+
+
+def _made(location: str, row: tuple[Any, ...]) -> DataFile:
+    (file_id, begin, end, path, relative, count, size, row_id_start, mapping, partial, file_format, key,
+     *of_deletes) = row  # fmt: skip
+    if file_format is not None and file_format != "parquet":
+        raise unsupported(f"a data file in format {file_format}")
+    if key is not None:
+        raise unsupported("an encrypted data file")
+    return DataFile(
+        file_id, begin, end, location + path if relative else path, count, size, row_id_start, mapping, partial,
+        _made_delete_file(location, file_id, *of_deletes),
+    )  # fmt: skip
+
+
+def _made_delete_file(
+    location: str,
+    file_id: int,
+    delete_id: int | None,
+    begin: int,
+    path: str,
+    relative: bool,
+    kind: str | None,
+    count: int,
+    size: int,
+    partial: int | None,
+    key: str | None,
+) -> DeleteFile | None:
+    if delete_id is None:
+        return None
+    if kind is not None and kind != "parquet":
+        raise unsupported(f"a delete file in format {kind}")
+    if key is not None:
+        raise unsupported("an encrypted delete file")
+    return DeleteFile(delete_id, file_id, begin, location + path if relative else path, count, size, partial)
+
+
+# --- skipping -----------------------------------------------------------------------------------------------------
+
+
+def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[int]:
+    """The files, of whatever snapshot, that have no row within the bounds."""
+    from pgrepl.lake.bounds import limits
+
+    missed: set[int] = set()
+    link = session.link
+    for limit in limits(table, bounds):
+        rows = link.execute(
+            "SELECT s.data_file_id, s.min_value, s.max_value, s.contains_nan, s.null_count, f.record_count"
+            " FROM ducklake_file_column_stats s JOIN ducklake_data_file f ON f.data_file_id = s.data_file_id"
+            f" WHERE s.table_id = {link.mark} AND s.column_id = {link.mark}",
+            (table.table_id, limit.column.column_id),
+        )
+        for file_id, low, high, nan, nulls, count in rows:
+            if (nulls is not None and nulls >= count and not limit.column.fields) or _misses(limit, low, high, nan):
+                missed.add(file_id)
+    return missed
+
+
+def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -> bool:
+    if low is None or high is None or limit.form.ordered == "none":
+        return False
+    try:
+        lowest, highest = limit.form.from_stat(low), limit.form.from_stat(high)
+    except (ValueError, InvalidOperation):
+        return False  # in somebody else's words
+    floating = limit.column.typoid in (oids.FLOAT4, oids.FLOAT8)
+    if limit.column.typoid == oids.FLOAT8:
+        # a file from when the column was narrower has singles' shortest text, which is not quite their value
+        lowest, highest = lowest - abs(lowest) * 1e-6, highest + abs(highest) * 1e-6
+    return limit.misses(lowest, highest, may_have_nan=floating and (nan is None or bool(nan)))
 
 
 def estimate(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> int:
     """How many rows a scan within the bounds has to look at, at most, inlined ones included; reads no file."""
-    raise NotImplementedError
+    from pgrepl.lake.inlined import count_rows
+
+    at = last_snapshot(session) if snapshot is None else snapshot
+    in_files = sum(file.record_count for file in data_files(session, table, at, bounds))
+    return in_files + count_rows(session, table, at)

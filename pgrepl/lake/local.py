@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.lake import inlined
+from pgrepl.lake.bounds import Bound
+from pgrepl.lake.files import data_files, last_snapshot
+from pgrepl.lake.place import Place
+from pgrepl.types.values import hash_form
+
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.file_scan import Portion
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+_PORTION = 4096  # rows made into Python values at a time
 
 
 def rows(
@@ -22,9 +31,76 @@ def rows(
     """The rows of the table at the snapshot (None: as the running transaction sees it, its own writes included), in
     stable order: a tuple of the columns asked for, in that order, and last the Place if `places`.
 
-    Rows outside the bounds may be among them: bounds only save work.
+    Rows outside the bounds may be among them: bounds only save work. Rows are read as they are taken, but the list of
+    files is made at once: what the statement writes meanwhile is not seen.
     """
-    raise NotImplementedError
+    at = last_snapshot(session) if snapshot is None else snapshot
+    columns = [table.column(attnum) for attnum in attnums]
+    files = data_files(session, table, at, bounds)
+    in_catalog = inlined.rows(session, table, columns, at)
+    deletes: dict[int, list[tuple[int, int]]] = {}
+    if files:
+        for file_id, position, when in inlined.deletes(session, table, at):
+            deletes.setdefault(file_id, []).append((position, when))
+    return _merged(table, columns, bounds, places, at, files, in_catalog, deletes)
+
+
+def _merged(
+    table: LakeTable,
+    columns: Sequence[LakeColumn],
+    bounds: Sequence[Bound],
+    places: bool,
+    snapshot: int,
+    files: Sequence[DataFile],
+    in_catalog: Sequence[inlined.InlinedRow],
+    deletes: dict[int, list[tuple[int, int]]],
+) -> Iterator[tuple[Any, ...]]:
+    """Rows in the order of the snapshots they were written at."""
+    done = 0
+    for file in files:
+        upto = done
+        while upto < len(in_catalog) and in_catalog[upto].begin_snapshot < file.begin_snapshot:
+            upto += 1
+        yield from _inlined(in_catalog[done:upto], places)
+        done = upto
+        from pgrepl.lake.file_scan import portions
+
+        for portion in portions(table, file, columns, bounds, deletes.get(file.data_file_id, []), snapshot, places):
+            yield from _rows_of(portion, file, columns, places)
+    yield from _inlined(in_catalog[done:], places)
+
+
+def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tuple[Any, ...]]:
+    if not places:
+        for row in found:
+            yield row.values
+        return
+    for row in found:
+        yield (*row.values, Place(None, None, row.row_id))
+
+
+def _rows_of(
+    portion: Portion, file: DataFile, columns: Sequence[LakeColumn], places: bool
+) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, portion.count, _PORTION):
+        count = min(_PORTION, portion.count - start)
+        values: list[Any] = []
+        for column, array in zip(columns, portion.arrays, strict=True):
+            if array is None:
+                values.append([column.missing] * count)
+            else:
+                values.append(column.form.from_array(array.slice(start, count)))
+        if places:
+            assert portion.row_ids is not None
+            positions = portion.positions[start : start + count].tolist()
+            row_ids = portion.row_ids[start : start + count].tolist()
+            file_id = file.data_file_id
+            values.append([Place(file_id, p, r) for p, r in zip(positions, row_ids, strict=True)])
+        if values:
+            yield from zip(*values, strict=True)
+        else:
+            for _ in range(count):
+                yield ()
 
 
 def lookup(
@@ -40,4 +116,22 @@ def lookup(
     Keys are compared as the types' default equality does (numeric 1.0 = 1, bpchar without trailing blanks). A key
     with NULL matches nothing; a key given twice is answered twice.
     """
-    raise NotImplementedError
+    forms = [hash_form(table.column(attnum).typoid) for attnum in attnums]
+    wanted: dict[tuple[Any, ...], list[int]] = {}
+    for number, key in enumerate(keys):
+        if None not in key:
+            same = tuple([form(value) for form, value in zip(forms, key, strict=True)])
+            wanted.setdefault(same, []).append(number)
+    if not wanted:
+        return []
+    full = [keys[numbers[0]] for numbers in wanted.values()]
+    bounds = [Bound(attnum, values=tuple([key[i] for key in full])) for i, attnum in enumerate(attnums)]
+    width = len(attnums)
+    found: list[tuple[int, tuple[Any, ...]]] = []
+    for row in rows(session, table, [*attnums, *want], bounds, places=True, snapshot=snapshot):
+        if None in row[:width]:
+            continue
+        same = tuple([form(value) for form, value in zip(forms, row, strict=False)])
+        for number in wanted.get(same, ()):
+            found.append((number, row[width:]))
+    return found

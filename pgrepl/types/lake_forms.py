@@ -45,7 +45,6 @@ class Form:
     from_raw: Callable[[Any, int], Any]  # a bound in a Parquet footer (physical value, scale) → value
     to_inlined: Callable[[Any], Any]  # as the catalog keeps it in a row
     from_inlined: Callable[[Any], Any]
-    inlined_type: str  # the catalog's column type, as DuckDB would make it in SQLite
     ordered: str = "full"
     element: Form | None = None  # of a list
     children: tuple[tuple[str, Form], ...] = ()  # of a struct or map that somebody else made
@@ -59,19 +58,19 @@ class Form:
         plain = [None if v is None else convert(v) for v in values]
         kind = self.arrow()
         try:
-            return _annotated(pa.array(plain, _storage(kind)), kind)
+            return _annotated(pa.array(plain, storage_type(kind)), kind)
         except (pa.ArrowInvalid, OverflowError) as problem:
             raise PgError("22003", f"value out of range for lake type {self.lake}", detail=str(problem)) from problem
 
 
-def _storage(kind: Any) -> Any:
+def storage_type(kind: Any) -> Any:
     """The type without the names that Parquet has for its values (uuid)."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(storage_type(kind.value_type)))
     return kind
 
 

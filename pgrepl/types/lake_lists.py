@@ -51,7 +51,7 @@ def list_form(typoid: int, typmod: int, element: Form) -> Form:
     return Form(
         typoid=typoid, typmod=typmod, lake="list", spark=f"ARRAY<{element.spark}>", arrow=arrow, to_arrow=to_arrow,
         from_arrow=from_arrow, from_array=from_array, to_stat=lambda v: None, from_stat=lambda v: None,
-        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_inlined=from_inlined, inlined_type="VARCHAR",
+        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_inlined=from_inlined,
         ordered="none", element=element,
     )  # fmt: skip
 

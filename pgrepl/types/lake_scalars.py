@@ -66,7 +66,7 @@ def _whole(lake: str, spark: str, arrow: str) -> Callable[[int, int], Form]:
         return Form(
             typoid=typoid, typmod=typmod, lake=lake, spark=spark, arrow=lambda: _arrow(arrow), to_arrow=_same,
             from_arrow=_same, from_array=_whole_values, to_stat=str, from_stat=int, from_raw=_raw_same,
-            to_inlined=_same, from_inlined=int, inlined_type="BIGINT",
+            to_inlined=_same, from_inlined=int,
         )  # fmt: skip
 
     return make
@@ -93,7 +93,6 @@ def _bool_form(typoid: int, typmod: int) -> Form:
         typoid=typoid, typmod=typmod, lake="boolean", spark="BOOLEAN", arrow=lambda: _arrow("bool_"), to_arrow=_same,
         from_arrow=_same, from_array=_values, to_stat=lambda v: "1" if v else "0", from_stat=_read_bool,
         from_raw=lambda v, scale: bool(v), to_inlined=int, from_inlined=lambda v: _read_bool(str(v)),
-        inlined_type="BIGINT",
     )  # fmt: skip
 
 
@@ -109,7 +108,7 @@ def _float(lake: str, spark: str, arrow: str, text: Callable[[float], str]) -> C
         return Form(
             typoid=typoid, typmod=typmod, lake=lake, spark=spark, arrow=lambda: _arrow(arrow), to_arrow=_same,
             from_arrow=_same, from_array=_values, to_stat=stat, from_stat=float, from_raw=_raw_same,
-            to_inlined=lambda v: _float_word(v) or text(v), from_inlined=float, inlined_type="VARCHAR",
+            to_inlined=lambda v: _float_word(v) or text(v), from_inlined=float,
         )  # fmt: skip
 
     return make
@@ -165,7 +164,7 @@ def decimal_form(precision: int, scale: int, typoid: int = oids.NUMERIC, typmod:
     return Form(
         typoid=typoid, typmod=typmod, lake=f"decimal({precision},{scale})", spark=f"DECIMAL({precision},{scale})",
         arrow=arrow, to_arrow=to_arrow, from_arrow=_same, from_array=_decimals(scale), to_stat=to_text,
-        from_stat=Decimal, from_raw=from_raw, to_inlined=to_text, from_inlined=read, inlined_type="VARCHAR",
+        from_stat=Decimal, from_raw=from_raw, to_inlined=to_text, from_inlined=read,
     )  # fmt: skip
 
 
@@ -243,7 +242,7 @@ def _kept_as_text(
     return Form(
         typoid=typoid, typmod=typmod, lake=lake, spark="STRING", arrow=lambda: _arrow("string"), to_arrow=to_text,
         from_arrow=from_text, from_array=from_array, to_stat=to_text, from_stat=from_text, from_raw=_raw_text,
-        to_inlined=to_text, from_inlined=from_text, inlined_type="VARCHAR", ordered=ordered, sized=sized,
+        to_inlined=to_text, from_inlined=from_text, ordered=ordered, sized=sized,
     )  # fmt: skip
 
 
@@ -258,7 +257,7 @@ def _bytea_form(typoid: int, typmod: int) -> Form:
     return Form(
         typoid=typoid, typmod=typmod, lake="blob", spark="BINARY", arrow=lambda: _arrow("binary"), to_arrow=_same,
         from_arrow=bytes, from_array=_values, to_stat=lambda v: v.hex().upper(), from_stat=_read_blob_stat,
-        from_raw=_raw_same, to_inlined=_same, from_inlined=bytes, inlined_type="BLOB", ordered="equal",
+        from_raw=_raw_same, to_inlined=_same, from_inlined=bytes, ordered="equal",
     )  # fmt: skip
 
 
@@ -270,7 +269,7 @@ def _uuid_form(typoid: int, typmod: int) -> Form:
     return Form(
         typoid=typoid, typmod=typmod, lake="uuid", spark="BINARY", arrow=lambda: _arrow("uuid"),
         to_arrow=lambda v: v.bytes, from_arrow=_read_uuid, from_array=_uuids, to_stat=str, from_stat=UUID,
-        from_raw=lambda v, scale: UUID(bytes=v), to_inlined=str, from_inlined=UUID, inlined_type="VARCHAR",
+        from_raw=lambda v, scale: UUID(bytes=v), to_inlined=str, from_inlined=UUID,
     )  # fmt: skip
 
 
@@ -296,7 +295,7 @@ def _date_form(typoid: int, typmod: int) -> Form:
         typoid=typoid, typmod=typmod, lake="date", spark="DATE", arrow=lambda: _arrow("date32"),
         to_arrow=date_to_lake, from_arrow=date_from_lake, from_array=_dates, to_stat=inlined, from_stat=from_text,
         from_raw=lambda v, scale: date_from_lake(v), to_inlined=inlined, from_inlined=from_text,
-        inlined_type="VARCHAR",
+
     )  # fmt: skip
 
 
@@ -355,7 +354,7 @@ def _timestamp_form(typoid: int, typmod: int) -> Form:
         spark="TIMESTAMP" if zoned else "TIMESTAMP_NTZ", arrow=arrow, to_arrow=timestamp_to_lake,
         from_arrow=timestamp_from_lake, from_array=_timestamps, to_stat=inlined, from_stat=from_text,
         from_raw=lambda v, scale: timestamp_from_lake(v), to_inlined=inlined, from_inlined=from_text,
-        inlined_type="VARCHAR",
+
     )  # fmt: skip
 
 
@@ -406,7 +405,7 @@ def _time_form(typoid: int, typmod: int) -> Form:
     return Form(
         typoid=typoid, typmod=typmod, lake="time", spark="TIME(6)", arrow=arrow, to_arrow=_same, from_arrow=_same,
         from_array=times, to_stat=lake_text.time_text, from_stat=lake_text.read_time, from_raw=_raw_same,
-        to_inlined=lake_text.time_text, from_inlined=lake_text.read_time, inlined_type="VARCHAR",
+        to_inlined=lake_text.time_text, from_inlined=lake_text.read_time,
     )  # fmt: skip
 
 

@@ -1,0 +1,249 @@
+"""The living rows of one data file, as Arrow columns: row groups skipped by their statistics, deleted rows left out,
+bounds applied to whole columns before the others are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import footers
+from pgrepl.lake.bounds import Bound, Limit, limits
+from pgrepl.lake.dead import joined
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.footers import FileColumn, Footer
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+_BATCH = 65536  # rows read at a time
+_BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are looked at together
+
+
+class Portion:
+    """Some rows of a file, in order. A column that the file does not have is None: it holds the column's default."""
+
+    __slots__ = ("arrays", "count", "positions", "row_ids")
+
+    def __init__(
+        self,
+        arrays: list[Any],
+        positions: npt.NDArray[np.int64],
+        row_ids: npt.NDArray[np.int64] | None,
+    ) -> None:
+        self.arrays = arrays
+        self.count = len(positions)
+        self.positions = positions
+        self.row_ids = row_ids
+
+
+def portions(
+    table: LakeTable,
+    file: DataFile,
+    columns: Sequence[LakeColumn],
+    bounds: Sequence[Bound],
+    deletes: list[tuple[int, int]],
+    snapshot: int,
+    row_ids: bool,
+) -> Iterator[Portion]:
+    """`deletes` are the file's inlined deletes: position and snapshot."""
+    import numpy as np
+
+    footer = footers.footer(file.path)
+    found = locate(table, file, footer)
+    limited = [limit for limit in limits(table, bounds) if limit.says_something]
+    if any(_default_misses(limit) for limit in limited if limit.column.column_id not in found):
+        return
+    limited = [limit for limit in limited if limit.column.column_id in found]
+    groups = [g for g in footer.row_groups if not any(_misses(footer, g, limit, found) for limit in limited)]
+    if not groups:
+        return
+    scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
+    scan.dead = np.unique(joined(file.delete_file, deletes, snapshot)[0])
+    with footers.Reader(footer) as reader:
+        yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
+
+
+def locate(table: LakeTable, file: DataFile, footer: Footer) -> dict[int, FileColumn]:
+    """The file's columns by the table's column ids."""
+    return footer.by_id
+
+
+def _default_misses(limit: Limit) -> bool:
+    """Is what all rows of an older file hold in a column that was added later outside the bound?"""
+    missing = limit.column.missing
+    return missing is None or limit.misses(missing, missing, may_have_nan=missing != missing)
+
+
+def _misses(footer: Footer, group: int, limit: Limit, found: dict[int, FileColumn]) -> bool:
+    column = found[limit.column.column_id]
+    chunk = footer.metadata.row_group(group).column(column.first_leaf)
+    statistics = chunk.statistics
+    if statistics is None or column.leaves != 1 or limit.form.ordered == "none":
+        return False
+    if statistics.has_null_count and statistics.null_count == chunk.num_values:
+        return True
+    if not statistics.has_min_max:
+        return False
+    scale = getattr(column.type, "scale", 0)
+    try:
+        low, high = (limit.form.from_raw(raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
+    except (ValueError, TypeError):
+        return False
+    floating = limit.column.typoid in (oids.FLOAT4, oids.FLOAT8)
+    return limit.misses(low, high, may_have_nan=floating)
+
+
+class _Scan:
+    def __init__(
+        self,
+        footer: Footer,
+        file: DataFile,
+        found: dict[int, FileColumn],
+        columns: Sequence[LakeColumn],
+        limited: Sequence[Limit],
+        snapshot: int,
+        row_ids: bool,
+    ) -> None:
+        import numpy as np
+
+        self.footer = footer
+        self.file = file
+        self.columns = [found.get(c.column_id) for c in columns]
+        self.limited = limited
+        self.limit_columns = [found[limit.column.column_id] for limit in limited]
+        self.snapshot = snapshot
+        self.row_ids = row_ids
+        self.row_id_column = found.get(footers.ROW_ID) if row_ids else None
+        partial = file.partial_max is not None and file.partial_max > snapshot
+        self.snapshot_column = found.get(footers.SNAPSHOT_ID) if partial else None
+        self.dead: Any = np.empty(0, np.int64)
+
+    @property
+    def wanted(self) -> list[FileColumn]:
+        """What is read for the rows that are kept."""
+        found = [c for c in self.columns if c is not None]
+        if self.row_id_column is not None:
+            found.append(self.row_id_column)
+        return found
+
+    def all_of(self, reader: footers.Reader, groups: Sequence[int]) -> Iterator[Portion]:
+        wanted = self.wanted
+        first = [] if self.snapshot_column is None else [self.snapshot_column]
+        if not wanted and not first:
+            for group in groups:
+                yield self.portion([], self.alive(self.span(group), []))
+            return
+        spans = [self.span(group) for group in groups]
+        positions = _joined(spans)
+        at = 0
+        for arrays in reader.batches(groups, first + wanted, _BATCH):
+            here = positions[at : at + len(arrays[0])]
+            at += len(here)
+            kept = self.alive(here, arrays[: len(first)])
+            yield self.portion(_taken(arrays[len(first) :], here, kept), kept)
+
+    def within(self, reader: footers.Reader, groups: Sequence[int]) -> Iterator[Portion]:
+        """Bounded columns first; of the others only row groups in which something is left."""
+        import numpy as np
+
+        first = [*self.limit_columns, *([] if self.snapshot_column is None else [self.snapshot_column])]
+        wanted = self.wanted
+        rest = [c for c in wanted if c not in self.limit_columns]
+        for some in self.lots(groups):
+            arrays = reader.read(some, first)
+            here = _joined([self.span(group) for group in some])
+            mask = np.ones(len(here), np.bool_)
+            for limit, array in zip(self.limited, arrays, strict=False):
+                mask &= limit.mask(array).to_numpy(zero_copy_only=False)
+            chosen = here[mask]
+            kept = self.alive(chosen, [_take(a, np.flatnonzero(mask)) for a in arrays[len(self.limited) :]])
+            if not len(kept):
+                continue
+            have = dict(zip([c.position for c in self.limit_columns], arrays, strict=False))
+            for group in some:
+                start, stop = self.footer.starts[group], self.footer.starts[group + 1]
+                inside = kept[(kept >= start) & (kept < stop)]
+                if not len(inside):
+                    continue
+                offset = int(np.searchsorted(here, start))
+                more = dict(zip([c.position for c in rest], reader.read([group], rest) if rest else [], strict=True))
+                taken = [
+                    _take(more[c.position], inside - start)
+                    if c.position in more
+                    else _take(have[c.position], inside - start + offset)
+                    for c in wanted
+                ]
+                yield self.portion(taken, inside)
+
+    def lots(self, groups: Sequence[int]) -> Iterator[list[int]]:
+        lot: list[int] = []
+        count = 0
+        for group in groups:
+            lot.append(group)
+            count += self.footer.starts[group + 1] - self.footer.starts[group]
+            if count >= _BATCH_OF_BOUNDS:
+                yield lot
+                lot, count = [], 0
+        if lot:
+            yield lot
+
+    def span(self, group: int) -> Any:
+        import numpy as np
+
+        return np.arange(self.footer.starts[group], self.footer.starts[group + 1], dtype=np.int64)
+
+    def alive(self, positions: Any, snapshots: Sequence[Any]) -> Any:
+        """The positions, ascending, without those that are deleted or came later."""
+        import numpy as np
+
+        if not len(positions):
+            return positions
+        low, high = np.searchsorted(self.dead, [positions[0], positions[-1] + 1])
+        dead = self.dead[low:high]
+        keep = None
+        if len(dead):
+            keep = ~np.isin(positions, dead, assume_unique=True)
+        for column in snapshots:
+            came = column.to_numpy(zero_copy_only=False) <= self.snapshot
+            keep = came if keep is None else keep & came
+        return positions if keep is None else positions[keep]
+
+    def portion(self, arrays: list[Any], positions: Any) -> Portion:
+        """`arrays` are those of `wanted`."""
+        import numpy as np
+
+        row_ids = None
+        if self.row_ids:
+            row_ids = (self.file.row_id_start or 0) + positions
+            if self.row_id_column is not None:
+                own = arrays.pop()
+                row_ids = np.where(own.is_valid().to_numpy(zero_copy_only=False), own.fill_null(0).to_numpy(), row_ids)
+        given = iter(arrays)
+        return Portion([None if c is None else next(given) for c in self.columns], positions, row_ids)
+
+
+def _joined(spans: Sequence[Any]) -> Any:
+    import numpy as np
+
+    return spans[0] if len(spans) == 1 else np.concatenate(spans)
+
+
+def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:
+    import numpy as np
+
+    if len(kept) == len(here):
+        return list(arrays)
+    indexes = np.searchsorted(here, kept)
+    return [_take(array, indexes) for array in arrays]
+
+
+def _take(array: Any, indexes: Any) -> Any:
+    import pyarrow as pa
+
+    from pgrepl.types.lake_scalars import plain_array
+
+    return plain_array(array).take(pa.array(indexes))

@@ -1,0 +1,212 @@
+"""Rows and deletes that stand in the catalog itself instead of in files.
+
+DuckLake makes a table of inlined rows for each version of a table's definition (`ducklake_inlined_data_<table>_<schema
+version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) and one of deleted positions in data files
+(`ducklake_inlined_delete_<table>`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.lake.table import InlinedTable, inlined_tables
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class InlinedRow(NamedTuple):
+    row_id: int
+    begin_snapshot: int
+    values: tuple[Any, ...]
+
+
+def rows(session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int) -> list[InlinedRow]:
+    """The inlined rows alive at the snapshot, in the order they were written; values as Python forms."""
+    mark = session.link.mark
+    return _read(
+        session, table, columns,
+        f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})", (snapshot, snapshot),
+    )  # fmt: skip
+
+
+def _read(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], condition: str, values: tuple[Any, ...]
+) -> list[InlinedRow]:
+    link = session.link
+    found: list[InlinedRow] = []
+    order = "rowid" if link.is_sqlite else "row_id"
+    for inlined in inlined_tables(session, table.table_id):
+        picked, readers = _layout(inlined, columns, link.is_sqlite)
+        names = "".join(f", {name}" for name in picked)
+        stored = link.execute(
+            f"SELECT row_id, begin_snapshot{names} FROM {_quoted(inlined.name)} WHERE {condition}"
+            f" ORDER BY begin_snapshot, {order}",
+            values,
+        )
+        for row in stored:
+            found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers])))
+    found.sort(key=lambda row: row.begin_snapshot)
+    return found
+
+
+def _layout(
+    inlined: InlinedTable, columns: Sequence[LakeColumn], is_sqlite: bool
+) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
+    """The names to select, and for each column wanted how it comes out of a row (after row_id and begin_snapshot)."""
+    there = {column_id: (name, kind) for column_id, name, kind in inlined.columns}
+    picked: list[str] = []
+    readers: list[Callable[[tuple[Any, ...]], Any]] = []
+    for column in columns:
+        if column.column_id not in there:
+            readers.append(_constant(column.missing))
+            continue
+        name, kind = there[column.column_id]
+        readers.append(_reader(2 + len(picked), column, kind))
+        as_text = "" if is_sqlite or kind in ("varchar", "blob") else "::text"
+        picked.append(_quoted(name) + as_text)
+    return picked, readers
+
+
+def _constant(value: Any) -> Callable[[tuple[Any, ...]], Any]:
+    return lambda row: value
+
+
+def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]], Any]:
+    read = column.form.from_inlined
+    single = kind == "float32" and column.typoid == oids.FLOAT8  # what was written when the column was narrower
+
+    def get(row: tuple[Any, ...]) -> Any:
+        value = row[at]
+        if value is None:
+            return None
+        if isinstance(value, memoryview):
+            value = bytes(value)
+        if isinstance(value, bytes) and kind != "blob":  # text in a catalog that cannot hold all text
+            value = value.decode()
+        found = read(value)
+        if single:
+            from pgrepl.types.numbers import to_float4
+
+            found = to_float4(found)
+        return found
+
+    return get
+
+
+def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
+    """How many inlined rows are alive at the snapshot."""
+    link = session.link
+    mark = link.mark
+    return sum(
+        int(
+            link.execute(
+                f"SELECT count(*) FROM {_quoted(inlined.name)} WHERE begin_snapshot <= {mark}"
+                f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
+                (snapshot, snapshot),
+            )[0][0]
+        )
+        for inlined in inlined_tables(session, table.table_id)
+    )
+
+
+# --- deletes ------------------------------------------------------------------------------------------------------
+
+
+def deletes_table(table_id: int) -> str:
+    return f"ducklake_inlined_delete_{table_id}"
+
+
+def exists(link: CatalogConnection, name: str) -> bool:
+    if link.is_sqlite:
+        return bool(link.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
+    return link.execute("SELECT to_regclass(%s)", (name,))[0][0] is not None
+
+
+def deletes(
+    session: Session, table: LakeTable, snapshot: int, file_id: int | None = None
+) -> list[tuple[int, int, int]]:
+    """File, position and snapshot of the inlined deletes up to the snapshot."""
+    link = session.link
+    name = deletes_table(table.table_id)
+    if not exists(link, name):
+        return []
+    only = "" if file_id is None else f" AND file_id = {link.mark}"
+    found = link.execute(
+        f"SELECT file_id, row_id, begin_snapshot FROM {name} WHERE begin_snapshot <= {link.mark}{only}",
+        (snapshot, *(() if file_id is None else (file_id,))),
+    )
+    return [(f, p, s) for f, p, s in found]
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def insert(
+    session: Session, inlined: InlinedTable, table: LakeTable, rows: Sequence[tuple[int, Sequence[Any]]]
+) -> None:
+    """Rows, each with its row id, at the running statement's snapshot. Values in the order of the table's columns."""
+    link = session.link
+    snapshot = session.snapshot()
+    writers = [column.form.to_inlined for column in table.columns]
+    marks = ", ".join([link.mark] * (3 + len(writers)))
+    link.execute_many(
+        f"INSERT INTO {_quoted(inlined.name)} VALUES ({marks})",
+        [
+            (row_id, snapshot, None, *[None if v is None else write(v) for write, v in zip(writers, row, strict=True)])
+            for row_id, row in rows
+        ],
+    )
+
+
+def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None:
+    """The rows are gone from the running statement's snapshot on; what began at it was never there."""
+    link = session.link
+    mark = link.mark
+    snapshot = session.snapshot()
+    for inlined in inlined_tables(session, table.table_id):
+        name = _quoted(inlined.name)
+        link.execute_many(
+            f"DELETE FROM {name} WHERE row_id = {mark} AND begin_snapshot = {mark} AND end_snapshot IS NULL",
+            [(row_id, snapshot) for row_id in row_ids],
+        )
+        link.execute_many(
+            f"UPDATE {name} SET end_snapshot = {mark} WHERE row_id = {mark} AND end_snapshot IS NULL",
+            [(snapshot, row_id) for row_id in row_ids],
+        )
+
+
+def end_all_rows(session: Session, table: LakeTable) -> bool:
+    """TRUNCATE: every inlined row goes. Was there any?"""
+    link = session.link
+    mark = link.mark
+    snapshot = session.snapshot()
+    ended = 0
+    for inlined in inlined_tables(session, table.table_id):
+        name = _quoted(inlined.name)
+        link.execute(f"DELETE FROM {name} WHERE begin_snapshot = {mark} AND end_snapshot IS NULL", (snapshot,))
+        ended += link.changed_rows
+        link.execute(f"UPDATE {name} SET end_snapshot = {mark} WHERE end_snapshot IS NULL", (snapshot,))
+        ended += link.changed_rows
+    return ended > 0
+
+
+def insert_deletes(session: Session, table: LakeTable, positions: Iterator[tuple[int, int]]) -> None:
+    """Positions (file, position) in data files are deleted at the running statement's snapshot."""
+    link = session.link
+    name = deletes_table(table.table_id)
+    if not exists(link, name):
+        link.execute(f"CREATE TABLE {name} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)")
+    snapshot = session.snapshot()
+    link.execute_many(
+        f"INSERT INTO {name} (file_id, row_id, begin_snapshot) VALUES ({link.mark}, {link.mark}, {link.mark})",
+        [(file_id, position, snapshot) for file_id, position in positions],
+    )

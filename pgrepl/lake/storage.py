@@ -1,0 +1,200 @@
+"""Files in the data folder: local ones and those of pyarrow's other file systems, by path or URI.
+
+A path without a scheme is a file's name as it is, whatever characters it has; so is what follows `file://`, as DuckDB
+has it. `s3://` takes its endpoint and credentials from AWS's environment variables, or PGREPL_S3_ENDPOINT.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, NoReturn
+
+from pgrepl.errors import PgError
+
+_LOCAL = "file"
+
+
+def scheme_of(path: str) -> str:
+    scheme, mark, _ = path.partition("://")
+    return scheme.lower() if mark else _LOCAL
+
+
+def local_path(path: str) -> str | None:
+    """The file's name on this machine, or None."""
+    if "://" not in path:
+        return path
+    return path[len("file://") :] if scheme_of(path) == _LOCAL else None
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """pyarrow's file system for a path, and the path in it."""
+    local = local_path(path)
+    if local is not None:
+        return _local_file_system(), local
+    scheme, _, rest = path.partition("://")
+    if scheme.lower() in ("s3", "s3a", "s3n"):
+        return _s3_file_system(), rest
+    bucket, _, _ = rest.partition("/")
+    return _file_system_at(f"{scheme}://{bucket}"), rest
+
+
+@cache
+def _local_file_system() -> Any:
+    from pyarrow import fs
+
+    return fs.LocalFileSystem()
+
+
+@cache
+def _s3_file_system() -> Any:
+    from pyarrow import fs
+
+    endpoint = (
+        os.environ.get("PGREPL_S3_ENDPOINT")
+        or os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+    )
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint is None:
+        return fs.S3FileSystem(region=region)
+    scheme, _, host = endpoint.rpartition("://")
+    return fs.S3FileSystem(endpoint_override=host.rstrip("/"), scheme=scheme or "https", region=region or "us-east-1")
+
+
+@cache
+def _file_system_at(root: str) -> Any:
+    from pyarrow import fs
+
+    return fs.FileSystem.from_uri(root)[0]
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """What goes wrong in here is said of the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError as problem:
+        raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        number = getattr(problem, "errno", None)
+        if number == errno.ENOENT:
+            raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
+        if number in (errno.EACCES, errno.EPERM):
+            raise PgError("42501", f'could not open file "{path}": {os.strerror(number)}') from problem
+        raise PgError("XX001", f'could not read file "{path}": {_first_line(problem)}') from problem
+
+
+def open_input(path: str) -> Any:
+    system, inside = file_system(path)
+    return system.open_input_file(inside)
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """What goes wrong in here is said of the file, and what there is of it is removed."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except BaseException as problem:
+        remove(path)
+        if isinstance(problem, (pa.ArrowException, OSError)):
+            _cannot_write(path, problem)
+        raise
+
+
+def _cannot_write(path: str, problem: Exception) -> NoReturn:
+    number = getattr(problem, "errno", None)
+    text = os.strerror(number) if number else _first_line(problem)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        raise PgError("53100", f'could not write file "{path}": {text}', hint="Check free disk space.") from problem
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        raise PgError("42501", f'could not write file "{path}": {text}') from problem
+    raise PgError("58030", f'could not write file "{path}": {text}') from problem
+
+
+def make_folder(location: str) -> None:
+    """The folder with all above it, on the disk for good."""
+    local = local_path(location)
+    if local is None:
+        return  # object stores have none
+    missing = []
+    folder = os.path.abspath(local)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    try:
+        for folder in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+            _sync(os.path.dirname(folder))
+    except OSError as problem:
+        _cannot_write(location, problem)
+
+
+def open_output(path: str) -> Any:
+    system, inside = file_system(path)
+    return system.open_output_stream(inside)
+
+
+def make_durable(path: str) -> None:
+    """A local file that has been written is on the disk, and its folder knows it."""
+    local = local_path(path)
+    if local is not None:
+        _sync(local)
+        _sync(os.path.dirname(local))
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove(path: str) -> None:
+    """Take the file away if it is there."""
+    system, inside = file_system(path)
+    with suppress(FileNotFoundError, OSError):
+        system.delete_file(inside)
+
+
+def size_of(path: str) -> int:
+    system, inside = file_system(path)
+    return int(system.get_file_info(inside).size or 0)
+
+
+def new_name(suffix: str = ".parquet") -> str:
+    """A file's name that no other has: as DuckDB names them, by time and chance (UUID 7)."""
+    return f"ducklake-{uuid7()}{suffix}"
+
+
+def uuid7() -> str:
+    import time
+    from uuid import UUID
+
+    raw = bytearray(int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10))
+    raw[6] = raw[6] & 0x0F | 0x70
+    raw[8] = raw[8] & 0x3F | 0x80
+    return str(UUID(bytes=bytes(raw)))
+
+
+def _first_line(problem: BaseException) -> str:
+    lines = str(problem).strip().splitlines()
+    return lines[0] if lines else type(problem).__name__
+
+
+Remover = Callable[[], None]
