@@ -1,4 +1,4 @@
-"""What a session asks of the client at its other end: the data of COPY FROM STDIN, a place for that of COPY TO STDOUT."""
+"""What a session asks of the client at its other end: the data of COPY FROM STDIN, a place for COPY TO STDOUT."""
 
 from __future__ import annotations
 

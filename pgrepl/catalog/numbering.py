@@ -99,6 +99,11 @@ class Numbering:
                 self._first = self._made
         return self._made
 
+    @property
+    def first_snapshot(self) -> int | None:
+        """The first that this transaction has made."""
+        return self._first
+
     # --- what DuckLake's readers are told -------------------------------------------------------------------------
 
     @property
@@ -142,6 +147,10 @@ class Numbering:
             here.next_catalog_id = self._previous("next_catalog_id")
         here.next_catalog_id += 1
         return here.next_catalog_id - 1
+
+    def is_new(self, catalog_id: int) -> bool:
+        """Has the running statement given it out?"""
+        return self._here.next_catalog_id is not None and catalog_id >= self._previous("next_catalog_id")
 
     def next_file_id(self, count: int = 1) -> int:
         """For a data or delete file; of several the first."""

@@ -62,7 +62,7 @@ _MODULES = {
     "AlterSystemStmt": "system_settings",
     "AlterTableStmt": "table.alter.run",
     "CommentStmt": "comment",
-    "CopyStmt": "dml",
+    "CopyStmt": "copy.run",
     "CreateDatabaseStmt": "database",
     "CreatePublicationStmt": "publication",
     "CreateRoleStmt": "role",

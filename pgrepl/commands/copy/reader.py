@@ -98,6 +98,11 @@ class Reader:
             if row is not None:
                 yield row
 
+    def lines(self) -> Iterator[str]:
+        """Only the lines, for finding one again."""
+        if not self._header():
+            yield from self._lines
+
     def _read(self, fields: list[Any]) -> list[Any] | None:
         """The values of a line; None if the line is passed over."""
         if self._forced:
@@ -189,6 +194,12 @@ class Reader:
     def number(self) -> int:
         """The number of the current line."""
         return self._lines.number
+
+    @property
+    def size(self) -> int:
+        """The length of the current line in bytes."""
+        line = self._lines.line or ""
+        return len(line) if line.isascii() else len(line.encode())
 
     def with_context(self, error: PgError) -> PgError:
         """The error with the place in the file (CopyFromErrorCallback)."""

@@ -44,9 +44,15 @@ class RowChecks:
         self._unique: dict[int, UniqueChecks] = {}
         self._converters: dict[int, Callable[[Row], Row]] = {}
 
-    def local(self, changes: Iterable[Change], conflict: OnConflict | None = None) -> list[Change]:
+    def local(
+        self,
+        changes: Iterable[Change],
+        conflict: OnConflict | None = None,
+        entered: Callable[[int], int] | None = None,
+    ) -> list[Change]:
         """The changes as they shall be written. The first violation in the order of the rows is raised; an error that
-        `changes` itself raises comes after the violations of the rows before it."""
+        `changes` itself raises comes after the violations of the rows before it. COPY enters rows into unique indexes
+        some at a time: `entered` says how many are in them when the row of this number fails."""
         if conflict is not None:
             self.modified |= conflict.modified
         prepared: list[Change] = []
@@ -55,10 +61,13 @@ class RowChecks:
             for change in changes:
                 prepared.append(self._prepared(change))
         except PgError as error:
-            failure, self.failed = error, len(prepared)
+            failure = error
+        stopped = len(prepared)
+        if failure is not None and entered is not None:
+            del prepared[entered(stopped) :]
         done = self._enter(prepared, conflict)
         if failure is not None:
-            self.failed = len(prepared)
+            self.failed = stopped
             raise failure
         self.failed = None
         return done

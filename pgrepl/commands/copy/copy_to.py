@@ -1,0 +1,101 @@
+"""COPY TO: the rows of a table or a query, written to a file, a program or the client (BeginCopyTo, DoCopyTo)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.commands.base import Result, execute
+from pgrepl.commands.copy.columns import copied_columns, forced
+from pgrepl.commands.copy.encoding import encoded
+from pgrepl.commands.copy.options import copy_options
+from pgrepl.commands.copy.places import check_place, outgoing
+from pgrepl.commands.copy.relations import check_source, open_relation
+from pgrepl.commands.copy.writer import LineWriter
+from pgrepl.commands.query import permissions
+from pgrepl.commands.query.rowset import rows_of
+from pgrepl.commands.query.run import as_text
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.query import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import ColumnRef, CopyStmt, RangeVar, ResTarget, SelectStmt, Statement
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+TextRow = Sequence["str | None"]
+
+_LINES = 1000  # written at a time, when rows come one by one
+
+
+@frozen
+class Source:
+    """What is copied: a query (a table is one too), or the rows that INSERT and its like return."""
+
+    names: tuple[str, ...]
+    query: Query | None
+    returned: Sequence[TextRow] = ()
+    relation: Relation | None = None
+
+
+def copy_to(stmt: CopyStmt, session: Session) -> Result:
+    check_place(session, stmt)
+    source = _table(session, stmt) if stmt.relation is not None else None
+    options = copy_options(stmt.options, is_from=False)
+    if source is None:
+        assert stmt.query is not None
+        source = _query(session, stmt.query)
+    force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
+    if options.format == "binary":
+        raise unsupported('COPY format "binary"')
+    writer = LineWriter(source.names, options, force_quote)
+    encoding = options.encoding or session.settings.get("client_encoding")
+    count = 0
+    with outgoing(session, stmt) as place:
+        if options.header == "true":
+            place.write(encoded(writer.header(), encoding))
+        for batch in _batches(session, source):
+            place.write(encoded("".join([writer.line(row) for row in batch]), encoding))
+            count += len(batch)
+    return Result(f"COPY {count}")
+
+
+def _table(session: Session, stmt: CopyStmt) -> Source:
+    """A table is read without its children."""
+    assert stmt.relation is not None
+    found = open_relation(session, stmt.relation)
+    columns = copied_columns(found, stmt.columns)
+    targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
+    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
+    permissions.check(session, query)
+    check_source(found)
+    return Source(tuple(column.name for column in columns), query, relation=found)
+
+
+def _query(session: Session, stmt: Statement) -> Source:
+    if isinstance(stmt, SelectStmt):
+        if stmt.into is not None:
+            raise PgError("0A000", "COPY (SELECT INTO) is not supported")
+        query = analyze_query(session, stmt)
+        permissions.check(session, query)
+        permissions.check_functions(session, query)
+        return Source(tuple(column.name for column in query.columns), query)
+    if not getattr(stmt, "returning", ()):
+        raise PgError("0A000", "COPY query must have a RETURNING clause")
+    session.transaction.require_write()
+    result = execute(stmt, session)
+    return Source(tuple(column.name for column in result.columns or ()), None, result.rows)
+
+
+def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
+    """The rows as texts, some at a time."""
+    if source.query is None:
+        yield source.returned
+        return
+    types = [column.type for column in source.query.columns]
+    style = session.text_style
+    for batch in rows_of(session, source.query).batches():
+        for begin in range(0, len(batch), _LINES):
+            yield as_text(batch[begin : begin + _LINES], types, style)
