@@ -81,6 +81,10 @@ def _(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     from pgrepl.expr.functions.arrays import array_element, array_slice
     from pgrepl.expr.functions.json import jsonb_subscript
 
+    if node.assign is not None:
+        from pgrepl.expr.compile_assignments import compile_element
+
+        return compile_element(node, compiler)
     assert node.container is not None
     container = compiler.compile(node.container)
     absent = object()
@@ -150,6 +154,7 @@ def _(node: tree.FieldSelect, compiler: Compiler) -> Compiled:
 @compile_node.register
 def _(node: tree.NextValueExpr, compiler: Compiler) -> Compiled:
     (proc,) = procs_by_name("nextval")
+    proc = proc._replace(src="nextval_identity")  # nobody needs the sequence's privileges for this
     function = function_of(proc, Call(compiler.context, proc.argtypes, proc.rettype))
     sequence = node.sequence
     return lambda env: function(sequence)

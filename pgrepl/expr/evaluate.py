@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.expr import compile_coercions, compile_composites, compile_logic, tree
+from pgrepl.expr import compile_assignments, compile_coercions, compile_composites, compile_logic, tree
 from pgrepl.expr.compiler import Compiled, Compiler, Special, operator_function
 from pgrepl.expr.context import Context
 from pgrepl.types.values import hashable, sorted_values
@@ -38,7 +38,12 @@ __all__ = [
     "sorted_values",
 ]
 
-NODES = (compile_logic, compile_coercions, compile_composites)  # importing them registers every node
+NODES = (
+    compile_logic,
+    compile_coercions,
+    compile_composites,
+    compile_assignments,
+)  # importing them registers every node
 
 
 def evaluate(expr: tree.Expr, row: Sequence[Any] = (), context: Context | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pgrepl.catalog import acl
-from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, update
 from pgrepl.catalog.tables import pg_sequence
@@ -56,8 +56,16 @@ def _sequence(session: Session, oid: int, *privileges: str) -> tuple[Relation, A
 
 @implements("nextval_oid", context=True)
 def nextval(call: Call, oid: int) -> int:
-    session = call.session
-    found, row = _sequence(session, oid, "USAGE", "UPDATE")
+    return _next(call.session, oid, *_sequence(call.session, oid, "USAGE", "UPDATE"))
+
+
+@implements("nextval_identity", context=True)
+def nextval_identity(call: Call, oid: int) -> int:
+    """Of an identity column: whoever may insert the row may have the number (NextValueExpr)."""
+    return _next(call.session, oid, relation(call.session, oid), one(call.session, pg_sequence, seqrelid=oid))
+
+
+def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
     value: int = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
         value += row.seqincrement
