@@ -169,3 +169,34 @@ def estimate(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), s
     at = last_snapshot(session) if snapshot is None else snapshot
     in_files = sum(file.record_count for file in data_files(session, table, at, bounds))
     return in_files + count_rows(session, table, at)
+
+
+# --- what there was between snapshots -----------------------------------------------------------------------------
+
+
+def files_between(session: Session, table: LakeTable, after: int, upto: int) -> list[DataFile]:
+    """The files that were there at some time behind `after` up to `upto`, in the order of their rows; without their
+    delete files."""
+    link = session.link
+    mark = link.mark
+    rows = link.execute(
+        "SELECT f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count,"
+        " f.file_size_bytes, f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key"
+        f" FROM ducklake_data_file f WHERE f.table_id = {mark} AND f.begin_snapshot <= {mark}"
+        f" AND (f.end_snapshot IS NULL OR f.end_snapshot > {mark}) ORDER BY f.begin_snapshot, f.data_file_id",
+        (table.table_id, upto, after),
+    )
+    return [_made(table.location, (*row, None, 0, "", 0, None, 0, 0, None, None)) for row in rows]
+
+
+def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
+    """All delete files of the table up to a snapshot, those that others have taken the place of included."""
+    link = session.link
+    rows = link.execute(
+        "SELECT data_file_id, delete_file_id, begin_snapshot, path, path_is_relative, format, delete_count,"
+        " file_size_bytes, partial_max, encryption_key FROM ducklake_delete_file"
+        f" WHERE table_id = {link.mark} AND begin_snapshot <= {link.mark} ORDER BY begin_snapshot, delete_file_id",
+        (table.table_id, upto),
+    )
+    found = [_made_delete_file(table.location, *row) for row in rows]
+    return [file for file in found if file is not None]

@@ -102,6 +102,35 @@ def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]
     return get
 
 
+def rows_begun(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
+) -> list[InlinedRow]:
+    """The inlined rows that came behind snapshot `after` up to `upto`, in order."""
+    mark = session.link.mark
+    return _read(session, table, columns, f"begin_snapshot > {mark} AND begin_snapshot <= {mark}", (after, upto))
+
+
+def rows_ended(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
+) -> list[tuple[InlinedRow, int]]:
+    """The inlined rows that went behind snapshot `after` up to `upto`, with the snapshot at which they did."""
+    link = session.link
+    mark = link.mark
+    found = []
+    for inlined in inlined_tables(session, table.table_id):
+        ends = link.execute(
+            f"SELECT DISTINCT end_snapshot FROM {_quoted(inlined.name)}"
+            f" WHERE end_snapshot > {mark} AND end_snapshot <= {mark}",
+            (after, upto),
+        )
+        found += [end for (end,) in ends]
+    return [
+        (row, end)
+        for end in sorted(set(found))
+        for row in _read(session, table, columns, f"end_snapshot = {mark}", (end,))
+    ]
+
+
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """How many inlined rows are alive at the snapshot."""
     link = session.link

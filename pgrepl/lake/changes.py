@@ -1,0 +1,193 @@
+"""What changed in a table between two snapshots: one row a change, with the row as it was and as it is.
+
+Rows of a file came at the file's snapshot, or at the one a merged file says of each; they went at the snapshot of a
+delete, at the end of the file, or at the end of the inlined row. What came and went under one row id at one snapshot
+is an update. A row that came and went within one snapshot was never there. Snapshots that only rearranged files
+changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import footers, inlined
+from pgrepl.lake.dead import read_delete_file
+from pgrepl.lake.files import DataFile, delete_files_until, files_between
+from pgrepl.lake.history import Snapshot, compactions, snapshots
+from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.catalog.session import Session
+
+Row = tuple[Any, ...]
+
+
+@frozen
+class Change:
+    """One row's step at one snapshot. Rows are by attribute number: column n stands at n - 1."""
+
+    snapshot: int
+    row_id: int
+    old: Row | None  # None: it came
+    new: Row | None  # None: it went
+
+
+@frozen
+class _Event:
+    snapshot: int
+    row_id: int
+    row: Row
+
+
+def changes(session: Session, oid: int, after: int, upto: int) -> list[Change]:
+    """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot rows
+    that went come first, then the others as they were written."""
+    table = lake_table(session, oid, upto)
+    feed = _Feed(session, table, after, upto)
+    gone = {(event.snapshot, event.row_id): event.row for event in feed.gone()}
+    found: list[Change] = []
+    for event in feed.came():
+        old = gone.pop((event.snapshot, event.row_id), None)
+        found.append(Change(event.snapshot, event.row_id, old, event.row))
+    left = [Change(snapshot, row_id, row, None) for (snapshot, row_id), row in gone.items()]
+    return sorted(left + found, key=lambda change: change.snapshot)
+
+
+class _Feed:
+    """What came to and went from one table."""
+
+    def __init__(self, session: Session, table: LakeTable, after: int, upto: int) -> None:
+        self._session = session
+        self._table = table
+        self._after, self._upto = after, upto
+        self._columns = list(table.columns)
+        self._width = max((column.attnum for column in table.columns), default=0)
+        self._only_files = compactions(session, table.table_id, after, upto)
+        self._files = files_between(session, table, after, upto)
+        self._deaths = self._all_deaths()
+
+    def _in_range(self, snapshot: int | None) -> bool:
+        return snapshot is not None and self._after < snapshot <= self._upto
+
+    def _all_deaths(self) -> dict[int, tuple[Any, Any]]:
+        """Of each file the positions that were deleted, ascending, and the snapshot of each: the first that says so."""
+        import numpy as np
+
+        wanted = {file.data_file_id for file in self._files}
+        mentions: dict[int, list[tuple[Any, Any]]] = {}
+        for deletes in delete_files_until(self._session, self._table, self._upto):
+            if deletes.data_file_id in wanted:
+                mentions.setdefault(deletes.data_file_id, []).append(read_delete_file(deletes))
+        for file_id, position, snapshot in inlined.deletes(self._session, self._table, self._upto):
+            if file_id in wanted:
+                here = (np.array([position], np.int64), np.array([snapshot], np.int64))
+                mentions.setdefault(file_id, []).append(here)
+        found = {}
+        for file_id, parts in mentions.items():
+            positions = np.concatenate([part[0] for part in parts])
+            at = np.concatenate([part[1] for part in parts])
+            order = np.lexsort((at, positions))
+            positions, at = positions[order], at[order]
+            first = np.ones(len(positions), np.bool_)
+            first[1:] = positions[1:] != positions[:-1]
+            known = first & (at <= self._upto)
+            found[file_id] = (positions[known], at[known])
+        return found
+
+    # --- what came ------------------------------------------------------------------------------------------------
+
+    def came(self) -> Iterator[_Event]:
+        events = [event for file in self._files for event in self._came_in(file)]
+        for row in inlined.rows_begun(self._session, self._table, self._columns, self._after, self._upto):
+            events.append(_Event(row.begin_snapshot, row.row_id, self._laid_out(row.values)))
+        return iter(events)
+
+    def _came_in(self, file: DataFile) -> Iterator[_Event]:
+        begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
+        merged = file.partial_max is not None and file.partial_max > self._after
+        if not begun and not merged:
+            return
+        for positions, row_ids, births, rows in self._read(file):
+            ended = self._deaths_at(file, positions)
+            for row_id, birth, death, row in zip(row_ids, births, ended, rows, strict=True):
+                if self._in_range(birth) and death != birth:
+                    yield _Event(birth, row_id, row)
+
+    # --- what went ------------------------------------------------------------------------------------------------
+
+    def gone(self) -> Iterator[_Event]:
+        for file in self._files:
+            yield from self._gone_from(file)
+        for row, end in inlined.rows_ended(self._session, self._table, self._columns, self._after, self._upto):
+            if row.begin_snapshot < end:
+                yield _Event(end, row.row_id, self._laid_out(row.values))
+
+    def _gone_from(self, file: DataFile) -> Iterator[_Event]:
+        positions, at = self._deaths.get(file.data_file_id, (None, None))
+        if positions is not None:
+            chosen = at > self._after
+            for here, row_ids, births, rows in self._read(file, positions[chosen]):
+                deaths = self._deaths_at(file, here)
+                for row_id, birth, death, row in zip(row_ids, births, deaths, rows, strict=True):
+                    if birth < death:
+                        yield _Event(death, row_id, row)
+        end = file.end_snapshot
+        if end is not None and self._in_range(end) and end not in self._only_files:
+            for here, row_ids, births, rows in self._read(file):
+                deaths = self._deaths_at(file, here)
+                for row_id, birth, death, row in zip(row_ids, births, deaths, rows, strict=True):
+                    if not death and birth < end:
+                        yield _Event(end, row_id, row)
+
+    def _deaths_at(self, file: DataFile, positions: npt.NDArray[np.int64]) -> list[int]:
+        """At which snapshot the rows at these positions were deleted; 0: not yet."""
+        import numpy as np
+
+        if file.data_file_id not in self._deaths:
+            return [0] * len(positions)
+        dead, at = self._deaths[file.data_file_id]
+        places = np.searchsorted(dead, positions)
+        places[places == len(dead)] = 0
+        hit = dead[places] == positions if len(dead) else np.zeros(len(positions), np.bool_)
+        found: list[int] = np.where(hit, at[places] if len(at) else 0, 0).tolist()
+        return found
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(
+        self, file: DataFile, only: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[Any, list[int], list[int], list[Row]]]:
+        """Positions, row ids, births and rows of a file, living and dead."""
+        from pgrepl.lake.file_rows import file_rows
+
+        births = [_BIRTH] if file.partial_max is not None else []
+        for portion in file_rows(self._table, file, [*self._columns, *births], only):
+            values = [
+                [column.missing] * portion.count if array is None else column.form.from_array(array)
+                for column, array in zip([*self._columns, *births], portion.arrays, strict=True)
+            ]
+            born = values.pop() if births else [file.begin_snapshot] * portion.count
+            assert portion.row_ids is not None
+            row_ids = portion.row_ids.tolist()
+            columns: list[Sequence[Any]] = [[None] * portion.count for _ in range(self._width)]
+            for column, given in zip(self._columns, values, strict=True):
+                columns[column.attnum - 1] = given
+            rows = list(zip(*columns, strict=True)) if columns else [()] * portion.count
+            yield portion.positions, row_ids, [file.begin_snapshot if b is None else b for b in born], rows
+
+    def _laid_out(self, values: Sequence[Any]) -> Row:
+        row: list[Any] = [None] * self._width
+        for column, value in zip(self._columns, values, strict=True):
+            row[column.attnum - 1] = value
+        return tuple(row)
+
+
+_BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")
+
+__all__ = ["Change", "Snapshot", "changes", "snapshots"]

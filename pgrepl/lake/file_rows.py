@@ -1,0 +1,52 @@
+"""All rows of a data file, deleted ones too, or those at some positions: what came and went is read with this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import footers
+from pgrepl.lake.file_scan import Portion, locate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+
+def file_rows(
+    table: LakeTable, file: DataFile, columns: Sequence[LakeColumn], only: npt.NDArray[np.int64] | None = None
+) -> Iterator[Portion]:
+    """The rows of a file with their row ids, a row group at a time; `only` are the positions wanted, ascending."""
+    import numpy as np
+    import pyarrow as pa
+
+    from pgrepl.types.lake_scalars import plain_array
+
+    footer = footers.footer(file.path)
+    found = locate(table, file, footer)
+    there = [found.get(column.column_id) for column in columns]
+    own_ids = found.get(footers.ROW_ID)
+    wanted = [column for column in there if column is not None] + ([own_ids] if own_ids is not None else [])
+    with footers.Reader(footer) as reader:
+        for group in footer.row_groups:
+            start, stop = footer.starts[group], footer.starts[group + 1]
+            positions = np.arange(start, stop, dtype=np.int64)
+            if only is not None:
+                low, high = np.searchsorted(only, [start, stop])
+                positions = only[low:high]
+            if not len(positions):
+                continue
+            arrays: list[Any] = reader.read([group], wanted) if wanted else []
+            arrays = [plain_array(array) for array in arrays]
+            if len(positions) < stop - start:
+                indexes = pa.array(positions - start)
+                arrays = [array.take(indexes) for array in arrays]
+            row_ids = (file.row_id_start or 0) + positions
+            if own_ids is not None:
+                ids = arrays.pop()
+                row_ids = np.where(ids.is_valid().to_numpy(zero_copy_only=False), ids.fill_null(0).to_numpy(), row_ids)
+            given = iter(arrays)
+            yield Portion([None if c is None else next(given) for c in there], positions, row_ids)

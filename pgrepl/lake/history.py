@@ -1,0 +1,133 @@
+"""The snapshots of an instance one by one: which tables each changed, and what else is known of it.
+
+DuckLake's `changes_made` names the tables whose rows changed; `commit_extra_info` has what only pgrepl writes: which
+tables a TRUNCATE emptied, where replicated changes came from, which snapshots are one transaction. A snapshot of
+another writer is a transaction by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_DATA = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
+_COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+@frozen
+class Snapshot:
+    id: int
+    time: int  # microseconds since 2000-01-01 UTC
+    tables: tuple[int, ...]  # OIDs of the tables whose rows changed, in the order of the changes
+    stretch: int  # the first snapshot since which no definition has changed
+    first: int  # of its transaction
+    is_last: bool  # of its transaction
+    truncated: tuple[int, ...] = ()
+    cascade: bool = False
+    restart_identity: bool = False
+    origin: str | None = None  # of changes that were replicated
+    foreign: bool = False  # of another writer
+
+
+def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
+    """Those behind `after` up to `upto` that changed rows or end a transaction, in order."""
+    session.transaction.require_read()
+    link = session.link
+    mark = link.mark
+    rows = link.execute(
+        "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
+        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
+        f" WHERE s.snapshot_id > {mark} AND s.snapshot_id <= {mark} ORDER BY s.snapshot_id",
+        (after, upto),
+    )
+    parsed = [(number, when, _words(made), json.loads(extra or "{}")) for number, when, made, extra in rows]
+    oids = _oids(session, {table for _, _, words, _ in parsed for word, table in words if word in _DATA})
+    found = []
+    stretch, defined = 0, True
+    for number, when, words, extra in parsed:
+        data = list(dict.fromkeys([oids[table] for word, table in words if word in _DATA and table in oids]))
+        defines = any(word not in _DATA and word not in _COMPACTION for word, _ in words) or not words
+        if defines or defined:
+            stretch = number
+        defined = defines
+        found.append(_made(number, when, data, stretch, extra))
+    return found
+
+
+def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str, Any]) -> Snapshot:
+    truncate = extra.get("truncate", {})
+    return Snapshot(
+        number,
+        _microseconds(when),
+        () if extra.get("rewrite") else tuple(data),
+        stretch,
+        extra.get("transaction", number),
+        "transaction" not in extra or bool(extra.get("last")),
+        tuple(truncate.get("tables", ())),
+        bool(truncate.get("cascade")),
+        bool(truncate.get("restart_identity")),
+        extra.get("origin"),
+        not extra and bool(data),
+    )
+
+
+def compactions(session: Session, table_id: int, after: int, upto: int) -> frozenset[int]:
+    """The snapshots that only rearranged the files of a table, or rewrote its rows for a new definition."""
+    link = session.link
+    mark = link.mark
+    rows = link.execute(
+        "SELECT snapshot_id, changes_made, commit_extra_info FROM ducklake_snapshot_changes"
+        f" WHERE snapshot_id > {mark} AND snapshot_id <= {mark}",
+        (after, upto),
+    )
+    found = set()
+    for number, made, extra in rows:
+        rewritten = extra is not None and "rewrite" in extra and json.loads(extra).get("rewrite")
+        if rewritten or any(word in _COMPACTION and table == table_id for word, table in _words(made)):
+            found.add(number)
+    return frozenset(found)
+
+
+def _words(made: str | None) -> list[tuple[str, int]]:
+    """What was done, and to which DuckLake table where a number says so."""
+    words = []
+    for part in (made or "").split(","):
+        word, _, about = part.strip().partition(":")
+        if word:
+            words.append((word, int(about) if about.isdigit() else 0))
+    return words
+
+
+def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
+    """The relations behind DuckLake's tables, dropped ones included."""
+    link = session.link
+    found: dict[int, int] = {}
+    for table_id in table_ids:
+        rows = link.execute(f"SELECT oid FROM pg_class WHERE table_id = {link.mark} LIMIT 1", (table_id,))
+        if rows:
+            found[table_id] = rows[0][0]
+    return found
+
+
+def _microseconds(when: Any) -> int:
+    moment = when if isinstance(when, datetime) else datetime.fromisoformat(_normal(str(when)))
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _normal(text: str) -> str:
+    """DuckDB writes a short zone (+00) and any number of fraction digits, which Python 3.10 does not read."""
+    day, _, rest = text.strip().partition(" ")
+    cut = max(rest.find("+"), rest.find("-"))
+    clock, zone = (rest[:cut], rest[cut:]) if cut > 0 else (rest, "+00:00")
+    whole, _, fraction = clock.partition(".")
+    zone = zone if ":" in zone else zone + ":00"
+    return f"{day}T{whole}.{fraction.ljust(6, '0')[:6]}{zone}"
