@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, is_owner
+from pgrepl.catalog import row_security
+from pgrepl.catalog.acl import has_column_privilege, has_table_privilege
 from pgrepl.catalog.relation import Attribute, Relation, relation
-from pgrepl.catalog.roles import has_attribute
 from pgrepl.types.builtin import opclass_by_oid, type_by_oid
 from pgrepl.types.text import write_text
 
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from pgrepl.expr.partition import PartitionKey
 
 _LONGEST = 64  # bytes of one value
-
-
-def row_security_hides(session: Session, rel: Relation) -> bool:
-    """Whether row security stands between the user and the table (check_enable_rls)."""
-    if not rel.row_security or has_attribute(session, session.role, "rolbypassrls"):
-        return False
-    return rel.force_row_security or not is_owner(session, rel.owner)
 
 
 def value_text(session: Session, value: Any, typoid: int) -> str:
@@ -39,7 +32,7 @@ def _clipped(text: str) -> str:
 
 def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
     """The whole table, or each of these columns; an expression (0) nobody may look into."""
-    if row_security_hides(session, rel):
+    if row_security.is_active(session, rel):
         return False
     return has_table_privilege(session, rel, "SELECT") or all(
         number and has_column_privilege(session, rel, number, "SELECT") for number in attnums
@@ -49,7 +42,7 @@ def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
 def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: frozenset[int]) -> str | None:
     """`Failing row contains (1, null).`: the columns that the user may read or has given values for, as
     ExecBuildSlotValueDescription does."""
-    if row_security_hides(session, rel):
+    if row_security.is_active(session, rel):
         return None
     everything = has_table_privilege(session, rel, "SELECT")
     shown: list[Attribute] = [
