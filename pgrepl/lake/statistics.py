@@ -1,0 +1,286 @@
+"""What DuckLake knows of a column's values: for each file, and for the table as a whole.
+
+Bounds are text, in the order that DuckLake's type has, which is not always PostgreSQL's: a numeric kept as text is
+bounded as text. A table's bounds must hold for every row that was ever in it, or readers leave out rows: they are
+widened at each commit, and where a bound is not known the column's row is taken away, which is always safe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+from pgrepl.types.lake_lists import list_items
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.types.lake_forms import Form
+
+LONGEST = 256  # characters of a bound
+
+
+@frozen
+class ColumnStatistics:
+    """Of one column in one file, or in what a statement writes; `low` and `high` in DuckLake's text form, None: not
+    known, or no value that they could be of."""
+
+    values: int  # not counting NULLs
+    nulls: int
+    low: str | None
+    high: str | None
+    has_nan: bool | None = None  # of floats
+    size: int | None = None  # bytes in the file
+
+    @property
+    def is_bounded(self) -> bool:
+        """Are all values within the bounds?"""
+        return self.values == 0 or (self.low is not None and self.high is not None)
+
+
+@frozen
+class Leaf:
+    """What statistics are kept of: a column, or the element of a list."""
+
+    column_id: int
+    form: Form
+
+
+def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
+    """Those of the columns that can be written."""
+    found = []
+    for column in table.columns:
+        form = column.form
+        if form.element is not None:
+            found.append((column, Leaf(column.fields[0].column_id, form.element)))
+        elif not column.fields:
+            found.append((column, Leaf(column.column_id, form)))
+    return found
+
+
+# --- of values ----------------------------------------------------------------------------------------------------
+
+
+def of_rows(table: LakeTable, rows: Sequence[Sequence[Any]]) -> dict[int, ColumnStatistics]:
+    """Of rows whose values stand in the order of the table's columns."""
+    position = {column.column_id: i for i, column in enumerate(table.columns)}
+    found = {}
+    for column, leaf in leaves(table):
+        at = position[column.column_id]
+        values = [row[at] for row in rows]
+        if column.form.element is not None:
+            values = [item for value in values for item in ([None] if value is None else list_items(value))]
+        found[leaf.column_id] = of_values(leaf.form, values)
+    return found
+
+
+def of_values(form: Form, values: Iterable[Any]) -> ColumnStatistics:
+    every = list(values)
+    there = [v for v in every if v is not None]
+    nulls = len(every) - len(there)
+    floating = form.lake.startswith("float")
+    comparable = [v for v in there if v == v] if floating else there
+    has_nan = len(comparable) < len(there) if floating else None
+    if not comparable or form.element is not None:
+        return ColumnStatistics(len(there), nulls, None, None, has_nan)
+    if is_text(form):
+        texts = [form.to_arrow(v) for v in comparable]
+        low, high = cut_low(min(texts)), cut_high(max(texts))
+    elif form.ordered == "none":  # what DuckLake has no bounds of
+        low = high = None
+    else:
+        low, high = form.to_stat(min(comparable)), form.to_stat(max(comparable))
+        if form.lake == "blob":
+            low, high = (None, None) if max(len(low or ""), len(high or "")) > LONGEST else (low, high)
+    return ColumnStatistics(len(there), nulls, low, high, has_nan)
+
+
+def is_text(form: Form) -> bool:
+    return form.lake in ("varchar", "json")
+
+
+def cut_low(text: str) -> str:
+    return text[:LONGEST]
+
+
+def cut_high(text: str) -> str | None:
+    """A short text that is not below this one."""
+    if len(text) <= LONGEST:
+        return text
+    for end in range(LONGEST - 1, -1, -1):
+        code = ord(text[end])
+        following = 0xE000 if code == 0xD7FF else code + 1
+        if following <= 0x10FFFF:
+            return text[:end] + chr(following)
+    return None
+
+
+def of_array(form: Form, array: Any) -> ColumnStatistics:
+    """Of a column for a file, as `form.to_array` makes it (a list's items flattened by the caller)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pgrepl.types.lake_scalars import plain_array
+
+    array = plain_array(array)
+    nulls = array.null_count
+    there = len(array) - nulls
+    has_nan = None
+    if pa.types.is_floating(array.type):
+        has_nan = bool(pc.any(pc.is_nan(array)).as_py())
+        if has_nan:
+            array = array.filter(pc.invert(pc.fill_null(pc.is_nan(array), True)))
+    if len(array) - array.null_count == 0:
+        return ColumnStatistics(there, nulls, None, None, has_nan)
+    if form.ordered == "none" and not is_text(form):
+        return ColumnStatistics(there, nulls, None, None, has_nan)
+    least = pc.min_max(array)
+    low, high = form.from_array(pa.array([least["min"], least["max"]], array.type))
+    if not is_text(form):
+        found = of_values(form, [low, high])
+        return replace(found, values=there, nulls=nulls, has_nan=has_nan)
+    return ColumnStatistics(there, nulls, cut_low(least["min"].as_py()), cut_high(least["max"].as_py()))
+
+
+# --- together -----------------------------------------------------------------------------------------------------
+
+_HEX = re.compile(r"(?:[0-9A-F]{2})*\Z")
+
+
+def order(form: Form) -> Callable[[str], Any]:
+    """What orders the text of bounds as DuckLake orders the values; a ValueError for text it is not sure of."""
+    if is_text(form):
+        return str
+    if form.lake == "blob":
+        return _blob
+    if form.lake.startswith("float"):
+        return _number
+    if form.lake == "boolean":
+        return _truth
+    return form.from_stat
+
+
+def _blob(text: str) -> str:
+    if not _HEX.match(text):
+        raise ValueError("not a binary string's bound")  # as DuckDB has it of inlined rows
+    return text
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if number != number:
+        raise ValueError("NaN is no bound")
+    return number
+
+
+def _truth(text: str) -> bool:
+    return {"0": False, "1": True, "false": False, "true": True}[text]
+
+
+def together(form: Form, one: ColumnStatistics, other: ColumnStatistics) -> ColumnStatistics:
+    low = high = None
+    if one.is_bounded and other.is_bounded:
+        low, high = _widest(form, one.low, one.high, other.low, other.high)
+    return ColumnStatistics(
+        one.values + other.values,
+        one.nulls + other.nulls,
+        low,
+        high,
+        None if one.has_nan is None or other.has_nan is None else one.has_nan or other.has_nan,
+        None if one.size is None or other.size is None else one.size + other.size,
+    )
+
+
+def _widest(
+    form: Form, low: str | None, high: str | None, other_low: str | None, other_high: str | None
+) -> tuple[str | None, str | None]:
+    if low is None or high is None:
+        return other_low, other_high
+    if other_low is None or other_high is None:
+        return low, high
+    key = order(form)
+    return min(low, other_low, key=key), max(high, other_high, key=key)
+
+
+# --- of a table ---------------------------------------------------------------------------------------------------
+
+
+def store_of_file(session: Session, table_id: int, file_id: int, statistics: dict[int, ColumnStatistics]) -> None:
+    link = session.link
+    marks = ", ".join([link.mark] * 9)
+    link.execute_many(
+        "INSERT INTO ducklake_file_column_stats (data_file_id, table_id, column_id, column_size_bytes, value_count,"
+        f" null_count, min_value, max_value, contains_nan) VALUES ({marks})",
+        [
+            (file_id, table_id, column_id, s.size, s.values, s.nulls, s.low, s.high, _stored(session, s.has_nan))
+            for column_id, s in statistics.items()
+        ],
+    )
+
+
+def _stored(session: Session, value: bool | None) -> Any:
+    return value if value is None or not session.link.is_sqlite else int(value)
+
+
+def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistics], *, first: bool) -> None:
+    """The table's bounds hold for what is written now, too. `first`: nothing was ever written before."""
+    link = session.link
+    mark = link.mark
+    forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
+    if first:
+        link.execute_many(
+            "INSERT INTO ducklake_table_column_stats (table_id, column_id, contains_null, contains_nan, min_value,"
+            f" max_value) VALUES ({', '.join([mark] * 6)})",
+            [
+                (table.table_id, column_id, _stored(session, s.nulls > 0), _stored(session, s.has_nan), s.low, s.high)
+                for column_id, s in written.items()
+                if s.is_bounded or s.has_nan
+            ],
+        )
+        return
+    rows = link.execute(
+        "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats"
+        f" WHERE table_id = {mark}",
+        (table.table_id,),
+    )
+    for column_id, has_null, has_nan, low, high in rows:
+        new = written.get(column_id)
+        if new is None:
+            continue
+        after = _widened(forms.get(column_id), (has_null, has_nan, low, high), new)
+        where = f"WHERE table_id = {mark} AND column_id = {mark}"
+        if after is None:
+            link.execute(f"DELETE FROM ducklake_table_column_stats {where}", (table.table_id, column_id))
+        elif after != (has_null, has_nan, low, high):
+            link.execute(
+                f"UPDATE ducklake_table_column_stats SET contains_null = {mark}, contains_nan = {mark},"
+                f" min_value = {mark}, max_value = {mark} {where}",
+                (_stored(session, after[0]), _stored(session, after[1]), *after[2:], table.table_id, column_id),
+            )
+
+
+_Row = tuple[Any, Any, Any, Any]
+
+
+def _widened(form: Form | None, row: _Row, new: ColumnStatistics) -> _Row | None:
+    """The table's row with what is new; None: its bounds are not known any more."""
+    has_null, has_nan, low, high = row
+    has_null = has_null or new.nulls > 0 if has_null is not None else None
+    if has_nan is not None and new.has_nan is not None:
+        has_nan = has_nan or new.has_nan
+    elif new.values:
+        has_nan = None
+    if new.values == 0:
+        return has_null, has_nan, low, high
+    if form is None or low is None or high is None:
+        return None  # nothing was known: NULLs alone, or values without bounds
+    if not new.is_bounded:
+        return (has_null, has_nan, low, high) if new.has_nan and new.low is None else None
+    try:
+        low, high = _widest(form, low, high, new.low, new.high)
+    except (ValueError, ArithmeticError, KeyError):
+        return None  # in somebody else's words
+    return has_null, has_nan, low, high

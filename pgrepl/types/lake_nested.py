@@ -1,0 +1,159 @@
+"""The forms of nested values in tables that somebody else has made: jsonb, to be read and not to be written.
+
+Fields are found by name; scalars that JSON has none like are their text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.types import lake_text, oids
+from pgrepl.types.builtin import array_type
+from pgrepl.types.json import read_jsonb
+from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_lists import element_value, list_form
+from pgrepl.types.lake_read import Field, Nested, read_form, refuse
+from pgrepl.types.lake_scalars import plain_array
+from pgrepl.types.text import write_text
+
+
+def nested_form(lake: str, fields: tuple[Nested, ...]) -> Form:
+    if lake != "list":
+        return document_form(lake, fields)
+    if len(fields) != 1:
+        raise PgError("XX001", "a list in the lake has no element")
+    if fields[0].type in ("list", "struct", "map"):
+        return document_form("list", fields)
+    element = read_form(fields[0].type, fields[0].fields)
+    array = array_type(element.typoid)
+    return list_form(array, element.typmod, element) if array else document_form("list", fields)
+
+
+def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
+    """Nested values as jsonb."""
+    inner = [(f.name, read_form(f.type, f.fields)) for f in fields]
+    itself = Field("", lake, fields)
+
+    def arrow() -> Any:
+        import pyarrow as pa
+
+        kinds = [(name, child.arrow()) for name, child in inner]
+        if lake == "list":
+            return pa.list_(pa.field("element", kinds[0][1]))
+        if lake == "map":
+            return pa.map_(kinds[0][1], kinds[1][1])
+        return pa.struct([pa.field(name, kind) for name, kind in kinds])
+
+    def from_array(array: Any) -> list[Any]:
+        found = _plain_values(plain_array(array), itself)
+        return [None if v is None else _jsonb(v) for v in found]
+
+    def from_inlined(text: str) -> Any:
+        return _jsonb(_plain_value(lake_text.read_nested(text), itself))
+
+    spark = {
+        "list": lambda: f"ARRAY<{inner[0][1].spark}>",
+        "map": lambda: f"MAP<{inner[0][1].spark}, {inner[1][1].spark}>",
+        "struct": lambda: f"STRUCT<{', '.join(f'{_backticked(name)}: {child.spark}' for name, child in inner)}>",
+    }[lake]()
+    return replace(
+        form(oids.JSONB),
+        lake=lake,
+        spark=spark,
+        arrow=arrow,
+        to_arrow=refuse(lake),
+        from_arrow=_jsonb,
+        from_array=from_array,
+        to_stat=lambda v: None,
+        to_inlined=refuse(lake),
+        from_inlined=from_inlined,
+        ordered="none",
+        children=tuple(inner),
+    )
+
+
+def _backticked(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _jsonb(value: Any) -> Any:
+    return read_jsonb(_json(value))
+
+
+def _json(value: Any) -> str:
+    """JSON, with decimals as they are."""
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{_json(key)}: {_json(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([_json(item) for item in value]) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _plain_values(array: Any, field: Nested) -> list[Any]:
+    """A column → what JSON has: scalars that it has none like are their text. Fields are found by name."""
+    if field.type not in ("list", "struct", "map"):
+        child = read_form(field.type, field.fields)
+        return [_plain_scalar(child, v) for v in child.from_array(array)]
+    array = plain_array(array)
+    if field.type == "struct":
+        names = [array.type.field(i).name for i in range(array.type.num_fields)]
+        columns = {f.name: _plain_values(array.field(f.name), f) for f in field.fields if f.name in names}
+        valid = array.is_valid().to_pylist()
+        return [
+            {f.name: columns[f.name][i] if f.name in columns else None for f in field.fields} if valid[i] else None
+            for i in range(len(array))
+        ]
+    lengths = array.value_lengths().to_pylist() if field.type == "list" else _map_lengths(array)
+    if field.type == "list":
+        items = _plain_values(array.flatten(), field.fields[0])
+    else:
+        start, stop = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
+        keys = _plain_values(array.keys.slice(start, stop - start), field.fields[0])
+        values = _plain_values(array.items.slice(start, stop - start), field.fields[1])
+        items = list(zip(keys, values, strict=True))
+    found: list[Any] = []
+    at = 0
+    for length in lengths:
+        if length is None:
+            found.append(None)
+            continue
+        part = items[at : at + length]
+        at += length
+        found.append({_key(k): v for k, v in part} if field.type == "map" else part)
+    return found
+
+
+def _map_lengths(array: Any) -> list[int | None]:
+    offsets = array.offsets.to_pylist()
+    valid = array.is_valid().to_pylist()
+    return [offsets[i + 1] - offsets[i] if valid[i] else None for i in range(len(array))]
+
+
+def _plain_value(value: Any, field: Nested) -> Any:
+    """The same of what stands in DuckDB's text."""
+    if value is None:
+        return None
+    if field.type == "list":
+        return [_plain_value(v, field.fields[0]) for v in value]
+    if field.type == "struct":
+        given = dict(value)
+        return {f.name: _plain_value(given.get(f.name), f) for f in field.fields}
+    if field.type == "map":
+        return {_key(_plain_value(k, field.fields[0])): _plain_value(v, field.fields[1]) for k, v in value}
+    child = read_form(field.type, field.fields)
+    return _plain_scalar(child, element_value(child, value))
+
+
+def _plain_scalar(child: Form, value: Any) -> Any:
+    is_number = child.lake.startswith(("int", "uint", "float", "decimal")) and child.lake != "interval"
+    if value is None or isinstance(value, (bool, str)) or (is_number and value - value == 0):
+        return value
+    return write_text(value, child.typoid)  # infinities and NaN, too
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
