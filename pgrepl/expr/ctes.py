@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import transform
 from pgrepl.expr.collate import assign_collations, common_collation
@@ -62,7 +62,8 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
         item.search = CteSearch(cte.search.columns, cte.search.breadth_first, cte.search.sequence_column)
     item.cycle = cycle
     if not isinstance(cte.query, SelectStmt):
-        raise unsupported("a data-modifying statement in WITH", location=cte.location)
+        _modifying(scope, cte, item)
+        return
     query = analyze_subquery(cte.query, scope, parent_cte=item)
     if item.recursive:
         _check_columns(scope, item, query)
@@ -71,6 +72,18 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
     item.query = query
     if cte.search is not None or cte.cycle is not None:
         _check_search_and_cycle(cte, item, query)
+
+
+def _modifying(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
+    """INSERT, UPDATE or DELETE: its columns are those of RETURNING, if it has any."""
+    from pgrepl.expr.dml.statement import analyze_modifying
+
+    if scope.parent is not None:
+        message = "WITH clause containing a data-modifying statement must be at the top level"
+        raise PgError("0A000", message, location=cte.location)
+    item.modify = analyze_modifying(scope.session, cte.query, scope)
+    item.query = Query(item.modify.returning)
+    set_columns(item, item.query.columns, cte.location)
 
 
 def set_columns(item: WithItem, columns: Sequence[Column], location: int = -1) -> None:

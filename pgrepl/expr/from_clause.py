@@ -150,6 +150,9 @@ def is_locked(scope: Scope, name: str | None) -> bool:
 
 def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> NsItem:
     """As addRangeTableEntryForCTE does."""
+    if cte.modify is not None and not cte.modify.returning:
+        message = f'WITH query "{cte.name}" does not have a RETURNING clause'
+        raise PgError("0A000", message, location=name.location)
     alias = name.alias
     refname = alias.name if alias is not None else name.name
     columns = aliased_columns(cte.columns, alias, "table", refname)

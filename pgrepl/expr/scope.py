@@ -7,7 +7,7 @@ be referred to, by which names, from the place being read. A scope inside anothe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -67,11 +67,19 @@ class WithItem:
     materialized: bool | None = None
     search: CteSearch | None = None
     cycle: CteCycle | None = None
+    modify: Any = None  # of INSERT, UPDATE, DELETE: an expr.dml.plan.Modify
 
     def finished(self) -> Cte:
         assert self.query is not None
         return Cte(
-            self.name, self.alias_columns, self.query, self.recursive, self.materialized, self.search, self.cycle
+            self.name,
+            self.alias_columns,
+            self.query,
+            self.recursive,
+            self.materialized,
+            self.search,
+            self.cycle,
+            self.modify,
         )
 
 

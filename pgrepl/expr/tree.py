@@ -488,6 +488,7 @@ class Cte:
     materialized: bool | None = None
     search: CteSearch | None = None
     cycle: CteCycle | None = None
+    modify: Any = None  # of INSERT, UPDATE, DELETE: an expr.dml.plan.Modify; `query` only has RETURNING's columns
 
 
 @frozen

@@ -12,9 +12,8 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.arbiters import arbiter_indexes
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
 from pgrepl.commands.dml.checks import RowChecks, prepare
-from pgrepl.commands.dml.keeper_write import write_changes
 from pgrepl.commands.dml.routing import converter
-from pgrepl.commands.dml.run import Outcome
+from pgrepl.commands.dml.run import Pending
 from pgrepl.commands.dml.targets import changed_tables
 from pgrepl.commands.query.rowset import rows_of, stream
 from pgrepl.expr.dml.plan import Command, Conflict, Modify
@@ -30,7 +29,7 @@ def arbiters_of(session: Session, modify: Modify) -> frozenset[int]:
     return arbiter_indexes(session, modify, conflict) if conflict is not None else frozenset()
 
 
-def insert(session: Session, modify: Modify, arbiters: frozenset[int]) -> Outcome:
+def insert(session: Session, modify: Modify, arbiters: frozenset[int]) -> Pending:
     target = relation(session, modify.relid)
     checks = prepare(session, target, Kind.INSERT, modify.named)
     conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
@@ -81,7 +80,7 @@ def _with(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
 # --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
 
 
-def update(session: Session, modify: Modify) -> Outcome:
+def update(session: Session, modify: Modify) -> Pending:
     target = relation(session, modify.relid)
     checks = prepare(session, target, Kind.UPDATE, modify.named)
     carried: list[Row] = []
@@ -95,7 +94,7 @@ def update(session: Session, modify: Modify) -> Outcome:
     return _finished(session, modify, checks, done, carried)
 
 
-def delete(session: Session, modify: Modify) -> Outcome:
+def delete(session: Session, modify: Modify) -> Pending:
     target = relation(session, modify.relid)
     checks = prepare(session, target, Kind.DELETE)
     carried: list[Row] = []
@@ -143,8 +142,8 @@ def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tup
 
 def _finished(
     session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change], carried: Sequence[Row]
-) -> Outcome:
-    """RETURNING sees what the statement saw; then the rows are written, and foreign keys looked at."""
+) -> Pending:
+    """RETURNING sees what the statement saw."""
     returned: list[Row] = []
     if modify.returning:
         rest = carried or ((),) * len(changes)
@@ -153,6 +152,4 @@ def _finished(
             for change, more in zip(changes, rest, strict=True)
         ]
         returned = list(rows_of(session, returning_query(session, modify, written)))
-    write_changes(session, changes)
-    checks.after(changes)
-    return Outcome(len(changes), returned)
+    return Pending(modify, checks, changes, returned)

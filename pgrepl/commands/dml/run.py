@@ -1,83 +1,121 @@
-"""INSERT, UPDATE and DELETE as statements."""
+"""INSERT, UPDATE and DELETE as statements, alone or in WITH.
+
+A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
+see the state before any of them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
 from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.query.run import as_text
 from pgrepl.expr.dml.defaults import with_defaults
+from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
+from pgrepl.expr.dml.statement import analyze_modifying
+from pgrepl.expr.tree import Cte, Query, RangeRef, Target, Var
 from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.frozen import frozen
-from pgrepl.sql.nodes import DeleteStmt, InsertStmt, UpdateStmt
+from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from pgrepl.catalog.session import Session
+    from pgrepl.commands.dml.changes import Change
+    from pgrepl.commands.dml.checks import RowChecks
 
 
-@frozen
-class Outcome:
-    """What a statement did: how many rows, and what it returns of them."""
+@dataclass
+class Pending:
+    """A statement that is worked out: what it changes, and what it returns of that."""
 
-    count: int
+    modify: Modify
+    checks: RowChecks
+    changes: Sequence[Change]
     returned: Sequence[tuple[Any, ...]] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.changes)
 
 
 @execute.register(InsertStmt)
-def insert(stmt: InsertStmt, session: Session) -> Result:
-    return result(session, analyze(session, stmt))
-
-
 @execute.register(UpdateStmt)
-def update(stmt: UpdateStmt, session: Session) -> Result:
-    return result(session, analyze(session, stmt))
-
-
 @execute.register(DeleteStmt)
-def delete(stmt: DeleteStmt, session: Session) -> Result:
-    return result(session, analyze(session, stmt))
-
-
-def analyze(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt) -> Modify:
-    """The statement as it was written."""
-    if isinstance(stmt, InsertStmt):
-        from pgrepl.expr.dml.insert import analyze_insert
-
-        return analyze_insert(session, stmt)
-    from pgrepl.expr.dml.update import analyze_delete, analyze_update
-
-    return analyze_update(session, stmt) if isinstance(stmt, UpdateStmt) else analyze_delete(session, stmt)
-
-
-def result(session: Session, written: Modify) -> Result:
-    modify = with_defaults(session, written)
-    outcome = carry_out(session, written, modify)
+@execute.register(MergeStmt)
+def modify_rows(stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, session: Session) -> Result:
+    written = analyze_modifying(session, stmt)
+    ctes, before = with_queries(session, written.ctes)
+    done = work_out(session, replace(written, ctes=ctes))
+    write(session, [*before, done])
+    modify = done.modify
     words = "INSERT 0" if modify.command is Command.INSERT else modify.command.value
-    tag = f"{words} {outcome.count}"
+    tag = f"{words} {done.count}"
     if not modify.returning:
         return Result(tag)
     columns = [(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in modify.returning]
-    rows = as_text(outcome.returned, [t.expr.type for t in modify.returning], session.text_style)
+    rows = as_text(done.returned, [t.expr.type for t in modify.returning], session.text_style)
     return Result(tag, tuple(ResultColumn(*column) for column in columns), rows)
 
 
-def carry_out(session: Session, written: Modify, modify: Modify) -> Outcome:
-    """`written` says what the statement names, `modify` has the defaults too."""
+def work_out(session: Session, written: Modify) -> Pending:
+    """What the statement changes; nothing is written yet."""
     from pgrepl.commands.dml import local
 
-    if modify.command is Command.INSERT:
-        arbiters = local.arbiters_of(session, modify)
-        permissions.check(session, written)
-        check_targets(session, modify)
-        return local.insert(session, modify, arbiters)
+    modify = with_defaults(session, written)
+    arbiters = local.arbiters_of(session, modify)
     permissions.check(session, written)
     check_targets(session, modify)
+    if modify.command is Command.INSERT:
+        return local.insert(session, modify, arbiters)
     if modify.command is Command.UPDATE:
         return local.update(session, modify)
     return local.delete(session, modify)
+
+
+def write(session: Session, pending: Sequence[Pending]) -> None:
+    """Write what the statements change, each at a snapshot of its own, and look at foreign keys."""
+    from pgrepl.commands.dml.keeper_write import next_snapshot, write_changes
+
+    gone: set[tuple[int, Any]] = set()
+    for number, each in enumerate(pending):
+        changes = each.changes
+        if len(pending) > 1:
+            # of two statements that change one row the first does
+            changes = [c for c in changes if c.place is None or (c.table, c.place) not in gone]
+            gone |= {(c.table, c.place) for c in changes if c.place is not None}
+        if number:
+            next_snapshot(session)
+        write_changes(session, changes)
+    for each in pending:
+        each.checks.after(each.changes)
+
+
+# --- statements in WITH ---------------------------------------------------------------------------------------------
+
+
+def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...], list[Pending]]:
+    """The WITH list with what its statements return in their places, and these statements."""
+    done: list[Cte] = []
+    pending: list[Pending] = []
+    for cte in ctes:
+        if cte.modify is None:
+            done.append(cte)
+            continue
+        found = work_out(session, replace(cte.modify, around=tuple(done)))
+        pending.append(found)
+        done.append(replace(cte, query=_rows_query(cte.query, found.returned), modify=None))
+    return tuple(done), pending
+
+
+def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:
+    """Rows as the query that gives them."""
+    columns = query.columns
+    targets = tuple(
+        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
+        for n, c in enumerate(columns, 1)
+    )
+    return Query(targets, (rows_rte("*RETURNED*", columns, rows),), (RangeRef(1),))

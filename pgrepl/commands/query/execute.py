@@ -18,7 +18,7 @@ from pgrepl.commands.query.growing import Growing
 from pgrepl.commands.query.joins import plan_from
 from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
@@ -60,6 +60,8 @@ def compile_query(query: Query, context: Context, outer: Ctes | None = None, aro
 
     evaluator = Evaluator(context, query, subquery, around)
     for cte in query.ctes:
+        if cte.modify is not None:
+            raise unsupported("a data-modifying statement in WITH here")
         if cte.recursive and query.recursive:
             from pgrepl.commands.query.recursion import compile_recursive
 

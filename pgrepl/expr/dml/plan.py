@@ -68,6 +68,7 @@ class Modify:
     multi: tuple[SubLink, ...] = ()  # the subqueries that give several columns their values
     ctes: tuple[Cte, ...] = ()
     recursive: bool = False
+    around: tuple[Cte, ...] = ()  # the WITH queries before it, where it is one itself
 
     @property
     def named(self) -> frozenset[int]:

@@ -34,7 +34,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import map_children, walk_deep
+from pgrepl.expr.walk import map_children, returns_set, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 
@@ -63,15 +63,28 @@ def insert_query(session: Session, modify: Modify) -> Query:
         if value is None:
             value = Const(oids.INT4) if column.dropped else null_of(column)
         targets.append(Target(value, column.name, column.num))
-    return Query(
+    query = Query(
         tuple(targets),
         rtable,
         from_,
         ctes=modify.ctes,
         recursive=modify.recursive,
         has_sublinks=any(isinstance(n, SubLink) for v in values.values() for n, _ in walk_deep(v)),
-        has_target_srfs=False,
+        has_target_srfs=any(returns_set(v) for v in values.values()),
     )
+    return _within(query, modify)
+
+
+def _within(query: Query, modify: Modify) -> Query:
+    """The query of a statement in WITH, one level inside, where it sees the WITH queries before it."""
+    if not modify.around:
+        return query
+    rte = Rte(RteKind.SUBQUERY, "*WITH*", query.columns, alias="*WITH*", subquery=query)
+    targets = tuple(
+        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
+        for n, c in enumerate(query.columns, 1)
+    )
+    return Query(targets, (rte,), (RangeRef(1),), ctes=modify.around)
 
 
 def _renumbered(expr: Expr, old: int, new: int) -> Expr:
@@ -122,7 +135,7 @@ def found_query(
         recursive=modify.recursive,
         has_sublinks=True,
     )
-    query = _computed_once(query, modify.multi)
+    query = _within(_computed_once(query, modify.multi), modify)
     return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned), tuple(carried))
 
 
@@ -238,15 +251,15 @@ def returning_query(session: Session, modify: Modify, rows: Sequence[tuple[Any, 
             return replace(var, varno=1, attnum=count + 1)
         raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" in RETURNING', location=var.location)
 
-    return Query(
+    query = Query(
         tuple(replace(t, expr=map_level(t.expr, other)) for t in modify.returning),
         (rows_rte(WRITTEN, tuple(columns), rows),),
         (RangeRef(1),),
         ctes=modify.ctes,
         recursive=modify.recursive,
         has_sublinks=True,
-        has_target_srfs=False,
     )
+    return _within(query, modify)
 
 
 def column_of(target: Relation, attnum: int, levelsup: int) -> Var:
@@ -282,7 +295,7 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
             return replace(var, varno=1, attnum=2 * count + 1)
         raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" here', location=var.location)
 
-    return Query(
+    query = Query(
         tuple(
             Target(map_level(a.expr, other), target.attributes[a.attnum - 1].name, n)
             for n, a in enumerate(conflict.assigned, 1)
@@ -294,3 +307,4 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
         recursive=modify.recursive,
         has_sublinks=True,
     )
+    return _within(query, modify)

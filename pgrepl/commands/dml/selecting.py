@@ -1,0 +1,30 @@
+"""SELECT over statements in WITH that change rows: `WITH gone AS (DELETE … RETURNING *) SELECT … FROM gone`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.transaction import require_writable
+from pgrepl.commands.dml.run import with_queries, write
+from pgrepl.commands.query import permissions
+from pgrepl.commands.query.rowset import rows_of
+from pgrepl.expr.query import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.sql.nodes import SelectStmt
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tuple[Any, ...]]]:
+    """The analysed query and its rows; what it changes is written."""
+    require_writable(session, "SELECT")
+    session.transaction.require_write()
+    query = analyze_query(session, stmt)
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    ctes, pending = with_queries(session, query.ctes)
+    rows = list(rows_of(session, replace(query, ctes=ctes)))
+    write(session, pending)
+    return query, rows
