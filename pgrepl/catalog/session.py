@@ -31,7 +31,12 @@ _LOUDNESS = {
 
 
 # what relations, search paths and the reach of roles are derived from
-_SOURCES = frozenset({"pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace"})
+_SOURCES = frozenset(
+    {
+        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "ducklake_column",
+        "ducklake_schema", "ducklake_table",
+    }
+)  # fmt: skip
 
 
 class DatabaseName(NamedTuple):

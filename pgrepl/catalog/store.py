@@ -126,6 +126,12 @@ def update(session: Session, table: Table, where: Mapping[str, Any], **values: A
     return len(current)
 
 
+def amend(session: Session, table: Table, where: Mapping[str, Any], **values: Any) -> None:
+    """Say more of current rows, such as what they are called in the lake: no other version of them begins."""
+    session.transaction.require_write()
+    _write(session, "update", table, values, where)
+
+
 def delete(session: Session, table: Table, **eq: Any) -> int:
     """Remove the matching rows; how many there were."""
     session.transaction.require_write()
@@ -298,6 +304,7 @@ def _write(session: Session, action: str, table: Table, values: Mapping[str, Any
 __all__ = [
     "NOT_NULL",
     "Row",
+    "amend",
     "count",
     "delete",
     "insert",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.transaction import Block, aborted, require_writable
+from pgrepl.commands import lake as _lake  # noqa: F401 the catalog asks it
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
 from pgrepl.sql.parser import parse

@@ -43,7 +43,12 @@ class LakeColumn:
         """How its values are kept: as PostgreSQL's type asks for, or as whoever else made the column has it."""
         from pgrepl.types.lake_forms import form
 
-        return form(self.typoid, self.typmod)
+        own = form(self.typoid, self.typmod)
+        if own.lake == self.type and own.element is None:
+            return own
+        from pgrepl.types.lake_read import stored_form
+
+        return stored_form(self.type, self.fields, self.typoid, self.typmod)
 
 
 @frozen
@@ -151,9 +156,7 @@ def _columns(
         if parent is not None or attribute is None:
             continue
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-        missing = None
-        if attribute.atthasmissing and attribute.attmissingval is not None:
-            missing = _missing(attribute.attmissingval, attribute.atttypid, typmod)
+        missing = missing_value(attribute)
         fields = _fields(rows, column_id)
         columns.append(
             LakeColumn(attribute.attnum, name, column_id, attribute.atttypid, typmod, type_, fields, initial, missing)
@@ -165,10 +168,13 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
     return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
 
 
-def _missing(text: str, typoid: int, typmod: int) -> Any:
-    from pgrepl.types.text import TextStyle, read_text
+def missing_value(attribute: Row) -> Any:
+    """What rows hold in a column (a row of pg_attribute) that is younger than they are."""
+    if not attribute.atthasmissing or attribute.attmissingval is None:
+        return None
+    from pgrepl.types.text import DEFAULT_STYLE, read_text
 
-    return read_text(text, typoid, typmod, TextStyle())
+    return read_text(attribute.attmissingval, attribute.atttypid, attribute.atttypmod, DEFAULT_STYLE)
 
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
@@ -176,14 +182,17 @@ def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     link = session.link
     mark = link.mark
     named = link.execute(
-        "SELECT i.table_name, i.schema_version, v.begin_snapshot FROM ducklake_inlined_data_tables i"
-        " LEFT JOIN ducklake_schema_versions v ON v.table_id = i.table_id AND v.schema_version = i.schema_version"
-        f" WHERE i.table_id = {mark} ORDER BY i.schema_version",
+        "SELECT table_name, schema_version, (SELECT max(begin_snapshot) FROM ducklake_schema_versions v"
+        " WHERE v.table_id = i.table_id AND v.schema_version <= i.schema_version) FROM ducklake_inlined_data_tables i"
+        f" WHERE table_id = {mark} ORDER BY schema_version",
         (table_id,),
     )
     found = []
+    numbering = session.transaction.numbering
     for name, version, begin in named:
-        at = session.transaction.numbering.last_snapshot() if begin is None else begin
+        at = begin
+        if at is None or (table_id in numbering.altered_tables and version == numbering.schema_version):
+            at = numbering.last_snapshot()  # the running statement's
         columns = link.execute(
             f"SELECT column_id, column_name, column_type FROM ducklake_column WHERE table_id = {mark}"
             f" AND begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"

@@ -1,0 +1,58 @@
+"""What the catalog asks of the lake, with what only commands know: the values of defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import lake
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class _Keeper:
+    """Loads what it needs when there is something to do."""
+
+    def define(self, session: Session) -> None:
+        from pgrepl.lake.definition import define
+
+        define(session, _constant)
+
+    def adopt(self, session: Session) -> None:
+        pass
+
+
+def _constant(stored_expression: Any) -> Any:
+    """The value of a default, if it is the same for every row and at any time; else None."""
+    from pgrepl.expr import stored
+    from pgrepl.expr.evaluate import evaluate
+    from pgrepl.expr.tree import Const
+    from pgrepl.expr.walk import contains_mutable_functions, has_vars
+
+    expr = stored.from_json(stored_expression)
+    if isinstance(expr, Const):
+        return expr.value
+    if has_vars(expr) or contains_mutable_functions(expr):
+        return None
+    try:
+        return evaluate(expr)
+    except PgError:  # each INSERT will say so
+        return None
+
+
+def define_relation(session: Session, oid: int) -> None:
+    """A table as the running statement has left it so far: its rows are written next."""
+    from pgrepl.lake.definition import define_relation
+
+    define_relation(session, oid, _constant)
+
+
+def replace_column(session: Session, oid: int, attnum: int) -> None:
+    """A column's values are converted: existing files will not do for it."""
+    from pgrepl.lake.definition_columns import replace_column
+
+    replace_column(session, oid, attnum)
+
+
+lake.register(_Keeper())

@@ -1,0 +1,215 @@
+"""Bringing DuckLake's definitions in line with the system tables: schemas, tables, columns, views.
+
+Commands know nothing of it. What they change in pg_class and its like is remembered (catalog/lake.py), and when the
+statement is done `define` compares what DuckLake says with what it should say, and writes the difference at the
+statement's snapshot. A command that goes on to write rows of a table it has just defined asks for it sooner
+(`define_relation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog.ducklake import (
+    ducklake_column,
+    ducklake_column_tag,
+    ducklake_data_file,
+    ducklake_delete_file,
+    ducklake_partition_info,
+    ducklake_schema,
+    ducklake_sort_info,
+    ducklake_table,
+    ducklake_tag,
+    ducklake_view,
+)
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.lake import definition_rows as versions
+from pgrepl.lake.definition_columns import define_columns
+from pgrepl.lake.definition_names import free, is_variant, lower, quoted
+from pgrepl.lake.definition_schema import define_schemas, require_schema
+from pgrepl.lake.definition_views import define_view
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+Constant = Callable[[Any], Any]  # a stored default expression → its value if it is constant, else None
+
+
+def define(session: Session, constant: Constant) -> None:
+    """All that the running statement has touched."""
+    touched = session.transaction.numbering.touched
+    try:
+        renamed = define_schemas(session, touched.databases, touched.schemas)
+        parents = _partitioned_in(session, renamed)
+        for oid, table_id in list(touched.relations.items()):
+            row = store.one(session, tables.pg_class, oid=oid)
+            if row is None:
+                if table_id is not None:
+                    forget(session, table_id)
+            elif row.relkind == "p":
+                parents.setdefault(oid)
+            elif row.relkind == "r":
+                define_table(session, row, constant)
+            if row is not None:
+                parents.update(dict.fromkeys(partition_ancestors(session, oid)))
+        for oid in parents:
+            row = store.one(session, tables.pg_class, oid=oid)
+            if row is not None and row.relkind == "p":
+                define_view(session, row, partial(_view_name, session, row.relname))
+    finally:
+        touched.clear()
+
+
+def define_relation(session: Session, oid: int, constant: Constant) -> None:
+    """One table, before the statement goes on to write its rows."""
+    row = store.one(session, tables.pg_class, oid=oid)
+    if row is not None and row.relkind == "r":
+        define_table(session, row, constant)
+
+
+def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
+    """The partitioned tables that may have leaves in schemas which changed their names."""
+    databases = {database for database, _schema in schemas}
+    found = store.rows(session, tables.pg_class, datid=databases, relkind="p") if databases else []
+    return dict.fromkeys(row.oid for row in found)
+
+
+def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str:
+    return free_name(session, schema_id, name, view_id)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def define_table(session: Session, row: Row, constant: Constant) -> None:
+    numbering = session.transaction.numbering
+    schema = require_schema(session, row.datid, row.relnamespace)
+    if row.table_id is None:
+        table_id = numbering.next_catalog_id()
+        name = free_name(session, schema.schema_id, row.relname)
+        versions.begin(
+            session,
+            ducklake_table,
+            table_id=table_id,
+            table_uuid=(identifier := versions.uuid7()),
+            schema_id=schema.schema_id,
+            table_name=name,
+            path=_folder(schema, name, identifier),
+            path_is_relative=True,
+        )
+        store.amend(session, tables.pg_class, {"oid": row.oid}, table_id=table_id)
+        numbering.note_change(f"created_table:{quoted(schema.schema_name)}.{quoted(name)}")
+        numbering.note_definition(table_id)
+        define_columns(session, row.oid, table_id, constant)
+        return
+    changed = _place_table(session, row, schema)
+    changed |= define_columns(session, row.oid, row.table_id, constant)
+    if changed:
+        if not numbering.is_new(row.table_id):
+            numbering.note_change(f"altered_table:{row.table_id}")
+        numbering.note_definition(row.table_id)
+
+
+def _folder(schema: Row, name: str, identifier: str) -> str:
+    """A table's files: beside those of others in a folder named after it, where the name is fit for one."""
+    folder = f"{name if _is_plain(name) else identifier}/"
+    if schema.path:
+        return folder
+    parent = schema.schema_name if all(_is_plain(part) for part in schema.schema_name.split(".")) else "other"
+    return f"{parent}/{folder}"
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.replace("_", "").isalnum()
+
+
+def _place_table(session: Session, row: Row, schema: Row) -> bool:
+    """Its name and schema, which may have changed. The files stay where they are."""
+    now = store.one(session, ducklake_table, table_id=row.table_id, end_snapshot=None)
+    if now is None:
+        return False
+    name = now.table_name
+    if now.schema_id != schema.schema_id or not is_variant(name, row.relname) or _is_free(session, now, row.relname):
+        name = free_name(session, schema.schema_id, row.relname, row.table_id)
+    if (name, schema.schema_id) == (now.table_name, now.schema_id):
+        return False
+    path, relative = now.path, now.path_is_relative
+    if now.schema_id != schema.schema_id and relative:
+        before = store.one(session, ducklake_schema, schema_id=now.schema_id)
+        assert before is not None
+        path, relative = moved_path(session, path, before, schema)
+    versions.change(
+        session,
+        ducklake_table,
+        now,
+        {"table_id": row.table_id},
+        table_name=name,
+        schema_id=schema.schema_id,
+        path=path,
+        path_is_relative=relative,
+    )
+    return True
+
+
+def moved_path(session: Session, path: str, before: Row, after: Row) -> tuple[str, bool]:
+    """A folder relative to one schema, seen from another."""
+    if (before.path, before.path_is_relative) == (after.path, after.path_is_relative):
+        return path, True
+    whole = before.path + path
+    if not before.path_is_relative:
+        return whole, False
+    if after.path_is_relative and not after.path:
+        return whole, True
+    return session.catalog.data_path + whole, False
+
+
+def _is_free(session: Session, now: Row, name: str) -> bool:
+    """Could a table that had to take another name have its own by now?"""
+    return bool(now.table_name != name and lower(name) not in _taken(session, now.schema_id, name, now.table_id))
+
+
+def free_name(session: Session, schema_id: int, name: str, itself: int = -1) -> str:
+    return free(name, _taken(session, schema_id, name, itself))
+
+
+def _taken(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
+    """The names of tables and views that begin as this one does, in lower case."""
+    link = session.link
+    mark = link.mark
+    found: set[str] = set()
+    for table, id_, column in (("ducklake_table", "table_id", "table_name"), ("ducklake_view", "view_id", "view_name")):
+        sql = (
+            f"SELECT lower({column}) FROM {table} WHERE schema_id = {mark} AND end_snapshot IS NULL AND {id_} <> {mark}"
+            f" AND lower({column}) >= {mark} AND lower({column}) < {mark}"
+        )
+        start = lower(name)
+        found.update(r[0] for r in link.execute(sql, (schema_id, itself, start, start + "\U0010ffff")))
+    return found
+
+
+def forget(session: Session, table_id: int) -> None:
+    """A table or view is gone, and with it what was known of its rows."""
+    numbering = session.transaction.numbering
+    kind = "table" if store.rows(session, ducklake_table, table_id=table_id, end_snapshot=None) else "view"
+    if kind == "table":
+        for table in (
+            ducklake_table,
+            ducklake_column,
+            ducklake_column_tag,
+            ducklake_partition_info,
+            ducklake_sort_info,
+            ducklake_data_file,
+            ducklake_delete_file,
+        ):
+            versions.end(session, table, table_id=table_id)
+    elif store.rows(session, ducklake_view, view_id=table_id, end_snapshot=None):
+        versions.end(session, ducklake_view, view_id=table_id)
+    else:
+        return
+    versions.end(session, ducklake_tag, object_id=table_id)
+    numbering.note_change(f"dropped_{kind}:{table_id}")
+    numbering.note_definition()

@@ -1,0 +1,205 @@
+"""DuckLake's columns of a table: made, changed and ended as pg_attribute says.
+
+A column keeps its id for life, so that files need not be written anew when it is renamed or its type gets wider. A type
+that existing files cannot be read as makes it another column: `replace_column` asks for that before the rows are
+converted, by making `column_id` negative in pg_attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog.ducklake import ducklake_column, ducklake_column_tag
+from pgrepl.frozen import frozen
+from pgrepl.lake import definition_names as names
+from pgrepl.lake import definition_rows as versions
+from pgrepl.lake.definition_inlined import keep_inlining
+from pgrepl.lake.definition_types import ColumnType, column_type, default_text, reads_as
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+NO_COLUMNS = "no_columns"  # stands in a table that has none, which DuckLake does not know
+NO_DEFAULT = "NULL"
+
+
+@frozen
+class _Column:
+    """A column as DuckLake should have it."""
+
+    attnum: int  # 0: NO_COLUMNS
+    column_id: int | None
+    name: str
+    type: ColumnType
+    type_changes: bool
+    nulls_allowed: bool
+    default: str
+    initial_default: str | None = None
+
+    @property
+    def replaced(self) -> int | None:
+        return -self.column_id if self.column_id is not None and self.column_id < 0 else None
+
+
+def define_columns(session: Session, oid: int, table_id: int, constant: Callable[[Any], Any]) -> bool:
+    """Bring the columns in line; whether there was anything to do."""
+    rows = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
+    now = {row.column_id: row for row in rows if row.parent_column is None}
+    wanted = _wanted(session, oid, now, constant)
+    orders = {column.attnum: now[column.replaced].column_order for column in wanted if column.replaced in now}
+    kept = {column.column_id for column in wanted}
+    doomed = [column_id for column_id in now if column_id not in kept]
+    for column_id in doomed:
+        _end(session, table_id, column_id, rows)
+    changed = laid_out = bool(doomed)
+    for column in wanted:
+        row = now.get(column.column_id) if column.column_id is not None else None
+        if row is None:
+            _add(session, oid, table_id, column, orders.get(column.attnum))
+            changed = laid_out = True
+            continue
+        difference = _difference(row, column)
+        if difference:
+            eq = {"table_id": table_id, "column_id": row.column_id}
+            versions.change(session, ducklake_column, row, eq, **difference)
+            changed = True
+            laid_out |= "column_name" in difference or "column_type" in difference
+    if laid_out:
+        keep_inlining(session, table_id)
+    return changed
+
+
+def replace_column(session: Session, oid: int, attnum: int) -> None:
+    """What the column holds is about to be converted, and files that have it as it was will not do."""
+    row = store.one(session, tables.pg_attribute, attrelid=oid, attnum=attnum)
+    if row is not None and row.column_id is not None and row.column_id > 0:
+        where = {"attrelid": oid, "attnum": attnum}
+        store.amend(session, tables.pg_attribute, where, column_id=-row.column_id)
+
+
+def _wanted(session: Session, oid: int, now: dict[int, Row], constant: Callable[[Any], Any]) -> list[_Column]:
+    attributes = [
+        a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if a.attnum > 0 and not a.attisdropped
+    ]
+    attributes.sort(key=lambda a: a.attnum)
+    if not attributes:
+        there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
+        return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, True, NO_DEFAULT)]
+    taken: set[str] = set()
+    found = []
+    for attribute in attributes:
+        row = now.get(attribute.column_id) if attribute.column_id is not None else None
+        name = attribute.attname
+        if row is None or row.column_name != name:  # one of those that others may give
+            name = names.free(name, taken | names.RESERVED_COLUMNS)
+        name = names.free(name, taken)
+        taken.add(names.lower(name))
+        found.append(_column(session, attribute, name, row, constant))
+    return found
+
+
+def _column(session: Session, attribute: Row, name: str, row: Row | None, constant: Callable[[Any], Any]) -> _Column:
+    typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
+    kind = column_type(attribute.atttypid, typmod)
+    changes = (
+        row is not None and row.column_type != kind.name and not reads_as(row.column_type, attribute.atttypid, typmod)
+    )
+    default = _default(session, attribute, typmod, constant)
+    if row is not None and not attribute.atthasdef and row.default_value_type == "expression":
+        default = row.default_value
+    initial = None
+    if attribute.atthasmissing:
+        initial = _missing(attribute, typmod)
+    return _Column(
+        attribute.attnum, attribute.column_id, name, kind, changes, not attribute.attnotnull, default, initial
+    )
+
+
+def _default(session: Session, attribute: Row, typmod: int, constant: Callable[[Any], Any]) -> str:
+    """A default that every reader understands: a constant."""
+    if not attribute.atthasdef or attribute.attgenerated:
+        return NO_DEFAULT
+    row = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
+    value = None if row is None else constant(row.adbin)
+    return NO_DEFAULT if value is None else default_text(value, attribute.atttypid, typmod) or NO_DEFAULT
+
+
+def _missing(attribute: Row, typmod: int) -> str | None:
+    from pgrepl.lake.table import missing_value
+
+    value = missing_value(attribute)
+    return None if value is None else default_text(value, attribute.atttypid, typmod)
+
+
+def _difference(row: Row, column: _Column) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if row.column_name != column.name:
+        found["column_name"] = column.name
+    if column.type_changes:
+        found["column_type"] = column.type.name
+    if bool(row.nulls_allowed) != column.nulls_allowed:
+        found["nulls_allowed"] = column.nulls_allowed
+    if (row.default_value or (NO_DEFAULT if row.default_value is None else "")) != column.default:
+        found |= {"default_value": column.default, "default_value_type": "literal", "default_value_dialect": "duckdb"}
+    return found
+
+
+def _end(session: Session, table_id: int, column_id: int, rows: Sequence[Row]) -> None:
+    """A column goes with all that is nested in it."""
+    versions.end(session, ducklake_column, table_id=table_id, column_id=column_id)
+    versions.end(session, ducklake_column_tag, table_id=table_id, column_id=column_id)
+    for row in rows:
+        if row.parent_column == column_id:
+            _end(session, table_id, row.column_id, rows)
+
+
+def _add(session: Session, oid: int, table_id: int, column: _Column, order: int | None) -> None:
+    column_id = _next_id(session, table_id)
+    made: list[dict[str, Any]] = []
+    _collect(made, table_id, column_id, None, column.name, column.type)
+    made[0] |= {
+        "nulls_allowed": column.nulls_allowed,
+        "default_value": column.default,
+        "initial_default": column.initial_default,
+    }
+    if order is not None:
+        made[0]["column_order"] = order
+    versions.begin_many(session, ducklake_column, made)
+    if column.attnum:
+        where = {"attrelid": oid, "attnum": column.attnum}
+        store.amend(session, tables.pg_attribute, where, column_id=column_id)
+
+
+def _collect(
+    made: list[dict[str, Any]], table_id: int, column_id: int, parent: int | None, name: str, kind: ColumnType
+) -> int:
+    """The column and what is nested in it; ids go on in depth. The next free id."""
+    made.append(
+        {
+            "column_id": column_id,
+            "table_id": table_id,
+            "column_order": column_id,
+            "column_name": name,
+            "column_type": kind.name,
+            "initial_default": None,
+            "default_value": NO_DEFAULT,
+            "nulls_allowed": True,
+            "parent_column": parent,
+            "default_value_type": "" if kind.fields else "literal",
+            "default_value_dialect": "duckdb",
+        }
+    )
+    following = column_id + 1
+    for field, inner in kind.fields:
+        following = _collect(made, table_id, following, column_id, field, inner)
+    return following
+
+
+def _next_id(session: Session, table_id: int) -> int:
+    """One that the table never had."""
+    link = session.link
+    found = link.execute(f"SELECT max(column_id) FROM ducklake_column WHERE table_id = {link.mark}", (table_id,))
+    return int(found[0][0] or 0) + 1

@@ -1,0 +1,68 @@
+"""Where rows of a table stand in the catalog itself: `ducklake_inlined_data_<table>_<schema version>`.
+
+There is one for each layout the table has had since rows were first inlined. DuckDB writes to the newest without
+looking at its columns, so that a new layout gets a new one at once; and it looks for new ones only when the schema
+version changes. A catalog in PostgreSQL inlines nothing: DuckDB would keep each type there in another way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import store
+from pgrepl.catalog.ducklake import ducklake_column, ducklake_inlined_data_tables
+from pgrepl.lake.definition_names import RESERVED_COLUMNS, lower, quoted
+from pgrepl.lake.table import InlinedTable, inlined_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+_WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boolean")
+
+
+def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
+    """The one that new rows go to, made if need be; None: rows of this table must be in files."""
+    if not session.catalog.is_sqlite:
+        return None
+    columns = _columns(session, table_id)
+    if any(lower(row.column_name) in RESERVED_COLUMNS for row in columns):
+        return None
+    layout = tuple([(row.column_id, row.column_name, row.column_type) for row in columns])
+    newest = inlined_tables(session, table_id)[-1:]
+    if newest and newest[0].columns == layout:
+        return newest[0]
+    return _make(session, table_id, columns)
+
+
+def keep_inlining(session: Session, table_id: int) -> None:
+    """The table's columns have changed: if rows are inlined in it, they go on with the new ones."""
+    if inlined_tables(session, table_id):
+        inlined_table(session, table_id)
+
+
+def _columns(session: Session, table_id: int) -> list[Row]:
+    found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None, parent_column=None)
+    found.sort(key=lambda row: row.column_order)
+    return found
+
+
+def _make(session: Session, table_id: int, columns: list[Row]) -> InlinedTable:
+    numbering = session.transaction.numbering
+    numbering.note_definition()
+    version = numbering.schema_version
+    name = f"ducklake_inlined_data_{table_id}_{version}"
+    link = session.link
+    own = ", ".join(f"{quoted(row.column_name)} {_sqlite_type(row.column_type)}" for row in columns)
+    link.execute(
+        f"CREATE TABLE IF NOT EXISTS {name}"
+        f" (row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT{', ' if own else ''}{own})"
+    )
+    store.insert(session, ducklake_inlined_data_tables, table_id=table_id, table_name=name, schema_version=version)
+    return InlinedTable(name, version, tuple([(c.column_id, c.column_name, c.column_type) for c in columns]))
+
+
+def _sqlite_type(kind: str) -> str:
+    if kind in _WHOLE:
+        return "BIGINT"
+    return "BLOB" if kind == "blob" else "VARCHAR"

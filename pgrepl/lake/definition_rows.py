@@ -1,0 +1,49 @@
+"""DuckLake's own versioned rows: begin one, end one, at the running statement's snapshot."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+
+def begin(session: Session, table: Table, **values: Any) -> None:
+    store.insert(session, table, begin_snapshot=session.snapshot(), **values)
+
+
+def begin_many(session: Session, table: Table, values: list[dict[str, Any]]) -> None:
+    snapshot = session.snapshot()
+    store.insert_many(session, table, [{"begin_snapshot": snapshot, **row} for row in values])
+
+
+def end(session: Session, table: Table, **eq: Any) -> None:
+    """What began at this very snapshot was never there."""
+    snapshot = session.snapshot()
+    store.delete(session, table, begin_snapshot=snapshot, end_snapshot=None, **eq)
+    store.update(session, table, {"end_snapshot": None, **eq}, end_snapshot=snapshot)
+
+
+def change(session: Session, table: Table, row: Row, eq: dict[str, Any], **values: Any) -> None:
+    """The next version of a row that `eq` finds among the living."""
+    if row.begin_snapshot == session.snapshot():
+        store.update(session, table, {"end_snapshot": None, **eq}, **values)
+        return
+    end(session, table, **eq)
+    store.insert(session, table, **{**row._asdict(), **values, "begin_snapshot": session.snapshot()})
+
+
+def uuid7() -> str:
+    """A UUID that sorts by time, as DuckLake gives them out."""
+    stamp = time.time_ns() // 1_000_000
+    noise = int.from_bytes(os.urandom(10), "big")
+    value = stamp << 80 | noise & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    return str(uuid.UUID(int=value))

@@ -1,0 +1,97 @@
+"""Columns as DuckLake defines them: the type with what is nested in it, defaults, what a new type does to files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.frozen import frozen
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_lists import element_text
+from pgrepl.types.names import numeric_precision_scale
+
+
+@frozen
+class ColumnType:
+    """A DuckLake type: `list` has its element inside, `struct` its fields, `map` its key and value."""
+
+    name: str
+    fields: tuple[tuple[str, ColumnType], ...] = ()
+
+    @property
+    def duckdb(self) -> str:
+        """As DuckDB spells it in a CAST."""
+        inner = [f"{kind.duckdb}" for _name, kind in self.fields]
+        if self.name == "list":
+            return f"{inner[0]}[]"
+        return _DUCKDB.get(self.name, self.name.upper())
+
+
+_DUCKDB = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float32": "FLOAT",
+    "float64": "DOUBLE", "timestamptz": "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
+
+
+def column_type(typoid: int, typmod: int) -> ColumnType:
+    return _of_form(form(typoid, typmod))
+
+
+def _of_form(found: Form) -> ColumnType:
+    if found.element is not None:
+        return ColumnType(found.lake, (("element", _of_form(found.element)),))
+    return ColumnType(found.lake, tuple([(name, _of_form(child)) for name, child in found.children]))
+
+
+def reads_as(lake: str, typoid: int, typmod: int) -> bool:
+    """Is this what a column of a DuckLake type that somebody else has made is taken for?"""
+    if lake in ("list", "struct", "map", "variant"):
+        return True
+    from pgrepl.types.lake_read import read_form
+
+    found = read_form(lake)
+    return (found.typoid, found.typmod) == (typoid, typmod)
+
+
+def default_text(value: Any, typoid: int, typmod: int) -> str | None:
+    """A value as DuckDB's text for `default_value` and `initial_default`; None: DuckLake cannot say it there."""
+    kind = form(typoid, typmod)
+    if kind.element is not None or kind.children:
+        return None
+    text = element_text(kind, value)
+    return None if text == "NULL" else text
+
+
+_WIDER = {
+    oids.INT2: (oids.INT4, oids.INT8),
+    oids.INT4: (oids.INT8,),
+    oids.FLOAT4: (oids.FLOAT8,),
+}
+_STRINGS = (oids.TEXT, oids.VARCHAR)
+_TIMES = (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME)
+
+
+def keeps_files(old: tuple[int, int], new: tuple[int, int]) -> bool:
+    """Can readers take the values in existing files as values of the new type (OID, typmod) as they are?"""
+    if old == new:
+        return True
+    (old_type, old_mod), (new_type, new_mod) = old, new
+    if old_type in _STRINGS and new_type in _STRINGS:
+        return new_mod < 0 or 0 <= old_mod <= new_mod
+    if old_type == new_type and old_type in _TIMES:
+        return new_mod < 0 or 0 <= old_mod <= new_mod
+    if old_type == new_type == oids.NUMERIC:
+        return _wider_numeric(old_mod, new_mod)
+    return new_type in _WIDER.get(old_type, ())
+
+
+def _wider_numeric(old: int, new: int) -> bool:
+    """More digits in front of the same scale, both kept as decimals or both as text."""
+    if form(oids.NUMERIC, old).lake.startswith("decimal") != form(oids.NUMERIC, new).lake.startswith("decimal"):
+        return False
+    if new < 0:
+        return True
+    if old < 0:
+        return False
+    (old_precision, old_scale), (precision, scale) = numeric_precision_scale(old), numeric_precision_scale(new)
+    return scale == old_scale and precision >= old_precision
