@@ -1,29 +1,203 @@
-"""Rows that Spark writes become data files in the table's folder: nothing refers to them until they are committed."""
+"""Rows that Spark writes become data files in the table's folder: nothing refers to them until they are committed.
+
+Spark writes into a folder of its own inside the table's. On a local disk the files are then moved up and named as
+DuckLake names them; elsewhere, where a move would be a copy, they stay where they are. Each file's footer is read once,
+which proves that every column has its field id and gives the statistics.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.lake import footers, spark, storage
+from pgrepl.lake.scan import spark_path
+from pgrepl.lake.stage_field_ids import TAIL, footer_end, with_field_ids
+from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
+from pgrepl.lake.stage_statistics import of_footer
+from pgrepl.lake.steps import step
+from pgrepl.lake.write import NewFile
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.table import LakeTable
-    from pgrepl.lake.write import NewFile
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+ROW_GROUP_BYTES = 16 * 1024 * 1024  # small ones are as fast to scan, and much faster to look something up in
+SMALL_BYTES = 8 * 1024 * 1024  # less than this in all goes into one file
+_AT_A_TIME = 8  # files finished together
 
 
 def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str | None = None) -> list[NewFile]:
     """Write the rows; `df` has a column c{attnum} for each column of the table, in any order (others are left out).
     `row_ids` names the column with the row ids that updated rows keep. Files without rows are not kept; if anything
     fails no file is left."""
-    raise NotImplementedError
+    columns = [_with_id(f"c{c.attnum}", c.form.spark, c.name, c.column_id) for c in table.columns]
+    if row_ids is not None:
+        columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID))
+    with _folder(table.location) as folder:
+        step("stage.write")
+        with spark.pg_errors():
+            df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(spark_path(folder))
+        step("stage.written")
+        paths = _together(folder, _parts(folder))
+        return _finished(table, paths, with_row_ids=row_ids is not None)
 
 
-def positions(
-    places: DataFrame, column: str = "place"
-) -> tuple[dict[int, npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
-    """Places as what Write.delete_positions and Write.delete_inlined take: positions by file id, ascending and each
-    once, and the row ids of inlined rows."""
-    raise NotImplementedError
+def _with_id(name: str, kind: str, output: str, field_id: int) -> Column:
+    from pyspark.sql import functions as F
+
+    # not DataFrame.to(schema), which takes field ids away
+    return F.col(name).cast(kind).alias(output, metadata={"parquet.field.id": field_id})
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _folder(location: str) -> Iterator[str]:
+    """A new folder in the table's for one write; it stays only where files cannot be moved out of it."""
+    storage.make_folder(location)
+    folder = f"{location}ducklake-{storage.uuid7()}"
+    try:
+        yield folder
+    except BaseException:
+        _remove(folder)
+        raise
+    if storage.local_path(folder) is not None:
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    local = storage.local_path(folder)
+    if local is not None:
+        shutil.rmtree(local, ignore_errors=True)
+        return
+    system, inside = storage.file_system(folder)
+    with suppress(OSError):  # nothing has been written
+        system.delete_dir(inside)
+
+
+def _parts(folder: str) -> list[tuple[str, int]]:
+    """The files that Spark has written, in the order of its partitions, with their sizes."""
+    from pyarrow import fs
+
+    system, inside = storage.file_system(folder)
+    listed = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return sorted((f"{folder}/{each.base_name}", each.size) for each in listed if each.base_name.endswith(".parquet"))
+
+
+def _together(folder: str, parts: Sequence[tuple[str, int]]) -> list[str]:
+    """Many small files as one: a table of them would be slow to read."""
+    paths = [path for path, _ in parts]
+    if len(parts) < 2 or sum(size for _, size in parts) > SMALL_BYTES:
+        return paths
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.concat_tables([_read(path) for path in paths])
+    one = f"{folder}/all.parquet"
+    with storage.writing(one), storage.open_output(one) as output:
+        pq.write_table(rows, output, compression="snappy", store_schema=False)
+    for path in paths:
+        storage.remove(path)
+    return [one]
+
+
+def _read(path: str) -> Any:
+    import pyarrow.parquet as pq
+
+    with storage.reading(path), storage.open_input(path) as source:
+        return pq.read_table(source)
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+def _finished(table: LakeTable, paths: Sequence[str], *, with_row_ids: bool) -> list[NewFile]:
+    """Files with rows, complete and in their places."""
+    made: list[str] = []
+    try:
+        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+            placed = list(threads.map(lambda path: _placed(table, path), paths))
+            made += [path for path in placed if path is not None]
+            return list(threads.map(lambda path: _new_file(table, path, with_row_ids), made))
+    except BaseException:
+        for path in made:
+            storage.remove(path)
+        raise
+
+
+def _placed(table: LakeTable, path: str) -> str | None:
+    """The file with all field ids under its final name, None if it has no rows."""
+    import pyarrow.parquet as pq
+
+    with storage.reading(path), storage.open_input(path) as source:
+        rows = pq.read_metadata(source).num_rows
+    if rows == 0:
+        storage.remove(path)
+        return None
+    nested = [column for column in table.columns if column.fields]
+    local = storage.local_path(path)
+    if local is None:
+        return _copied(path, nested) if nested else path
+    if nested:
+        _number(local, nested)
+    final = table.location + storage.new_name()
+    with storage.writing(final):
+        os.rename(local, storage.local_path(final) or "")
+        storage.make_durable(final)
+    return final
+
+
+def _number(local: str, nested: Sequence[LakeColumn]) -> None:
+    """Put the ids of what is nested into the footer, in place."""
+    with storage.writing(local), open(local, "r+b") as file:
+        file.seek(-TAIL, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-TAIL - length, os.SEEK_END)
+        at = file.tell()
+        footer = with_field_ids(file.read(length), nested)
+        file.seek(at)
+        file.write(footer + footer_end(footer))
+        file.truncate()
+
+
+def _copied(path: str, nested: Sequence[LakeColumn]) -> str:
+    """The same where files cannot be changed in place."""
+    other = path.removesuffix(".parquet") + "-ids.parquet"
+    with storage.reading(path), storage.open_input(path) as source:
+        content = source.read()
+    length = int.from_bytes(content[-TAIL:-4], "little")
+    at = len(content) - TAIL - length
+    footer = with_field_ids(content[at:-TAIL], nested)
+    with storage.writing(other), storage.open_output(other) as output:
+        output.write(memoryview(content)[:at])
+        output.write(footer + footer_end(footer))
+    storage.remove(path)
+    return other
+
+
+def _new_file(table: LakeTable, path: str, with_row_ids: bool) -> NewFile:
+    footer = footers.footer(path)
+    missing = [column.name for column in table.columns if column.column_id not in footer.by_id]
+    if missing or (with_row_ids and footers.ROW_ID not in footer.by_id):
+        footers.forget(path)
+        raise PgError("XX000", f'Spark wrote file "{path}" without field ids', detail=f"Columns: {', '.join(missing)}.")
+    return NewFile(
+        name=path.removeprefix(table.location),
+        record_count=footer.metadata.num_rows,
+        file_size_bytes=storage.size_of(path),
+        footer_size=footer.metadata.serialized_size,
+        statistics=of_footer(footer, table),
+        has_row_ids=with_row_ids,
+    )
+
+
+__all__ = ["Positions", "locate", "positions", "row_ids_of", "write_frame"]

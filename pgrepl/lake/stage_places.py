@@ -1,0 +1,128 @@
+"""From the rows that Spark has found to the positions that a write deletes: Arrow and numpy, no row in Python.
+
+An UPDATE need not find its rows twice: the new versions are written with their row ids, and the ids say where the old
+versions stand (`row_ids_of`, `locate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.lake import footers, inlined, spark
+from pgrepl.lake.dead import joined
+from pgrepl.lake.files import data_files, last_snapshot
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.write import NewFile
+
+
+class Positions(NamedTuple):
+    """For Write.delete_positions: positions by file id, ascending, each once; for Write.delete_inlined: row ids."""
+
+    files: dict[int, npt.NDArray[np.int64]]
+    inlined: npt.NDArray[np.int64]
+
+
+def positions(places: DataFrame, column: str = "place") -> Positions:
+    """The places in a column of a DataFrame; runs it once."""
+    from pyspark.sql import functions as F
+
+    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
+    with spark.pg_errors():
+        found = places.select(
+            F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
+        ).toArrow()
+    return _grouped(found["file"].to_numpy(), found["at"].to_numpy())
+
+
+def _grouped(files: Any, at: Any) -> Positions:
+    import numpy as np
+
+    order = np.lexsort((at, files))
+    files, at = files[order], at[order]
+    starts = np.flatnonzero(np.diff(files, prepend=files[0] - 1)) if len(files) else np.empty(0, np.int64)
+    ends = np.append(starts[1:], len(files)).astype(np.int64)
+    found = {int(files[start]): np.unique(at[start:end]) for start, end in zip(starts, ends, strict=True)}
+    return Positions(found, found.pop(-1, np.empty(0, np.int64)))
+
+
+def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int64]:
+    """The row ids in files that were written with them."""
+    import numpy as np
+
+    found = [np.empty(0, np.int64)]
+    for file in files:
+        footer = footers.footer(table.location + file.name)
+        with footers.Reader(footer) as reader:
+            found.append(reader.read(footer.row_groups, [footer.by_id[footers.ROW_ID]])[0].to_numpy())
+    return np.concatenate(found)
+
+
+def locate(
+    session: Session, table: LakeTable, row_ids: npt.NDArray[np.int64], snapshot: int | None = None
+) -> Positions:
+    """Where the rows with these ids stand at the snapshot."""
+    import numpy as np
+
+    at = last_snapshot(session) if snapshot is None else snapshot
+    wanted = np.unique(row_ids)
+    in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
+    found_inlined = np.intersect1d(wanted, in_catalog)
+    deletes: dict[int, list[tuple[int, int]]] = {}
+    for file_id, position, begin in inlined.deletes(session, table, at):
+        deletes.setdefault(file_id, []).append((position, begin))
+    found: dict[int, Any] = {}
+    left = len(wanted) - len(found_inlined)
+    for file in data_files(session, table, at):
+        if left <= 0:
+            break
+        here = _positions_in(file, wanted)
+        if len(here):
+            gone, _ = joined(file.delete_file, deletes.get(file.data_file_id, []), at)
+            here = np.setdiff1d(here, gone)
+        if len(here):
+            found[file.data_file_id] = here
+            left -= len(here)
+    return Positions(found, found_inlined)
+
+
+def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The positions of the file's rows, dead ones included, whose ids are wanted (ascending)."""
+    import numpy as np
+
+    footer = footers.footer(file.path)
+    column = footer.by_id.get(footers.ROW_ID) or footer.by_name.get(footers.ROW_ID_NAME)
+    start = file.row_id_start
+    if column is None:
+        if start is None:
+            return np.empty(0, np.int64)
+        first, last = np.searchsorted(wanted, [start, start + file.record_count])
+        return wanted[first:last] - start
+    with footers.Reader(footer) as reader:
+        array = reader.read(footer.row_groups, [column])[0]
+    if array.null_count and start is not None:
+        ids = _filled(array, start)
+    else:
+        ids = array.to_numpy()
+    places = np.searchsorted(wanted, ids)
+    places[places == len(wanted)] = 0
+    found: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
+    return found
+
+
+def _filled(array: Any, start: int) -> Any:
+    """Rows without an id of their own have the file's first id and their position."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    own = pa.array(np.arange(start, start + len(array)))
+    return pc.coalesce(array.combine_chunks(), own).to_numpy(zero_copy_only=False)

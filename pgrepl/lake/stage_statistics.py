@@ -1,0 +1,71 @@
+"""Statistics of a data file's columns from the footer of the file, for files that Spark wrote.
+
+Bounds must be true ones, for readers leave files out by them; where the footer is not sure there are none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake.statistics import ColumnStatistics, cut_high, cut_low, is_text, leaves
+
+if TYPE_CHECKING:
+    from pgrepl.lake.footers import Footer
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.types.lake_forms import Form
+
+
+def of_footer(footer: Footer, table: LakeTable) -> dict[int, ColumnStatistics]:
+    """By column id."""
+    found = {}
+    for column, leaf in leaves(table):
+        in_file = footer.by_id.get(column.column_id)
+        if in_file is not None and in_file.leaves == 1:
+            found[leaf.column_id] = _of_leaf(footer, in_file.first_leaf, leaf.form)
+    return found
+
+
+def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
+    size = values = nulls = 0
+    low: Any = None
+    high: Any = None
+    sure = True
+    has_nan = False
+    scale = footer.metadata.schema.column(position).scale
+    for group in footer.row_groups:
+        chunk = footer.metadata.row_group(group).column(position)
+        size += chunk.total_compressed_size
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
+            nulls += chunk.num_values
+            values += chunk.num_values
+            sure = False
+            continue
+        nulls += statistics.null_count
+        values += chunk.num_values - statistics.null_count
+        if statistics.has_min_max:
+            least, most = (_bound(form, raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
+            if most != most:  # Java orders NaN above all numbers, and so hides the highest of them
+                sure, has_nan = False, True
+                continue
+            low = least if low is None or least < low else low
+            high = most if high is None or most > high else high
+        elif chunk.num_values > statistics.null_count:
+            sure = False  # a text that is too long
+    texts = _texts(form, low, high) if sure else (None, None)
+    known = form.lake.startswith("float") and (sure or has_nan)
+    return ColumnStatistics(values, nulls, *texts, has_nan=has_nan if known else None, size=size)
+
+
+def _bound(form: Form, raw: Any, scale: int) -> Any:
+    """In DuckLake's order, which is that of text for what is kept as text."""
+    if is_text(form):
+        return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    return form.from_raw(raw, scale)
+
+
+def _texts(form: Form, low: Any, high: Any) -> tuple[str | None, str | None]:
+    if low is None or high is None:
+        return None, None
+    texts = (cut_low(low), cut_high(high)) if is_text(form) else (form.to_stat(low), form.to_stat(high))
+    return (None, None) if None in texts else texts
