@@ -16,6 +16,10 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quote_always(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def quote_qualified(schema: str | None, name: str) -> str:
     """`schema.name`, or the name alone (quote_qualified_identifier)."""
     if schema is None:

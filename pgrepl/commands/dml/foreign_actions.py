@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 if TYPE_CHECKING:
@@ -140,20 +140,16 @@ def _statement(
     session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
 ) -> str:
     only = "" if rel.kind == "p" else "ONLY "
-    table = f"{only}{_quoted(rel.schema)}.{_quoted(rel.name)}"
+    table = f"{only}{quote_always(rel.schema)}.{quote_always(rel.name)}"
     if delete and action == CASCADE:
         return f"DELETE FROM {table} WHERE {_conditions(session, key, rel, 1)}"
-    names = [_quoted(rel.attributes[number - 1].name) for number in columns]
+    names = [quote_always(rel.attributes[number - 1].name) for number in columns]
     if action == CASCADE:
         sets = [f"{name} = ${number}" for number, name in enumerate(names, 1)]
         return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, len(names) + 1)}"
     word = "NULL" if action == SET_NULL else "DEFAULT"
     sets = [f"{name} = {word}" for name in names]
     return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, 1)}"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) -> str:
@@ -164,7 +160,7 @@ def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) ->
         operator = operator_by_oid(operator_oid)
         assert operator is not None
         left = f"${first + number}" + _cast(other[number], operator.left)
-        right = _quoted(rel.attributes[key.columns[number] - 1].name) + _cast(own[number], operator.right)
+        right = quote_always(rel.attributes[key.columns[number] - 1].name) + _cast(own[number], operator.right)
         parts.append(f"{left} OPERATOR(pg_catalog.{operator.name}) {right}")
     return " AND ".join(parts)
 

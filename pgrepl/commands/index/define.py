@@ -45,6 +45,7 @@ class Origin:
     check_rights: bool = True
     parent_index: int = 0
     parent_constraint: int = 0
+    unique: list[Unique] | None = None  # where to note what rows must satisfy, if they cannot be asked yet
 
 
 def define_index(
@@ -56,10 +57,11 @@ def define_index(
     check_rights: bool = True,
     parent_index: int = 0,
     parent_constraint: int = 0,
+    unique: list[Unique] | None = None,
 ) -> int:
     """Make the index and say its OID; 0 if IF NOT EXISTS found one of that name."""
     rel = relation(session, table)
-    origin = Origin(alter_table, check_rights, parent_index, parent_constraint)
+    origin = Origin(alter_table, check_rights, parent_index, parent_constraint, unique)
     partitioned = rel.kind == "p"
     _refuse_table(session, rel, spec, origin)
     names = choose_column_names([_wanted_name(key) for key in (*spec.keys, *spec.including)])
@@ -85,7 +87,9 @@ def define_index(
 
         put_comment(session, ObjectAddress(PG_CLASS, oid), spec.comment)
     if not partitioned:
-        if spec.unique:
+        if spec.unique and unique is not None:
+            unique.append(Unique(table, oid))
+        elif spec.unique:
             require(session, Unique(table, oid))
     elif spec.recurse:
         from pgrepl.commands.index.partition import index_partitions

@@ -46,6 +46,7 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
             check_rights=origin.check_rights,
             parent_index=index,
             parent_constraint=constraint,
+            unique=origin.unique,
         )
         invalid |= not index_info(session, made).valid
     if invalid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import oid_in_schema, relation
 from pgrepl.catalog.session import Session
@@ -17,6 +17,9 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import CreateTableAsStmt, ObjectType, SelectStmt
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.rowset import LocalRows, SparkRows
 
 
 @execute.register(CreateTableAsStmt)
@@ -34,10 +37,11 @@ def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
             raise PgError("42P07", f'relation "{name.name}" already exists')
         session.notice("NOTICE", f'relation "{name.name}" already exists, skipping', sqlstate="42P07")
         return Result("CREATE TABLE AS")
-    rows = _rows(session, query) if stmt.with_data else []
+    rows = _rows(session, query) if stmt.with_data else None
     table = define_columns(session, stmt, namespace, persistence, _columns(session, query, stmt.columns))
-    append(session, relation(session, table), rows)
-    return Result(f"SELECT {len(rows)}" if stmt.with_data else "CREATE TABLE AS")
+    if rows is None:
+        return Result("CREATE TABLE AS")
+    return Result(f"SELECT {append(session, relation(session, table), rows)}")
 
 
 def _columns(session: Session, query: Query, names: tuple[str, ...]) -> list[NewColumn]:
@@ -57,10 +61,10 @@ def _columns(session: Session, query: Query, names: tuple[str, ...]) -> list[New
     return made
 
 
-def _rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
+def _rows(session: Session, query: Query) -> LocalRows | SparkRows:
     from pgrepl.commands.query import permissions
-    from pgrepl.commands.query.run import play
+    from pgrepl.commands.query.rowset import rows_of
 
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    return play(session, query)
+    return rows_of(session, query)

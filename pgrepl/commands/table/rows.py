@@ -1,22 +1,23 @@
 """What the rows of a table must satisfy: the one place where a change of definition asks about existing rows.
 
 A command that adds a constraint, attaches a partition or changes a type says with `require` what must hold of the rows
-that are already there. Who keeps rows registers a `Keeper`; as long as nobody does, no table has any row, and
-everything holds. The keeper raises the error PostgreSQL raises:
-`check constraint "c" of relation "t" is violated by some row`.
+that are already there. The keeper of rows raises the error PostgreSQL raises: `check constraint "c" of relation "t" is
+violated by some row`. It is loaded when it is first asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
-from pgrepl.errors import unsupported
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.rowset import LocalRows, SparkRows
 
 
 @frozen
@@ -83,11 +84,12 @@ Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultP
 @frozen
 class NewValue:
     """A column of existing rows gets another value: a new column its default, one of changed type the converted one.
-    The expression is over the row as it was."""
+    The expression is over the row as it was; one that generates the column, over the row as it becomes."""
 
     table: int
     attnum: int
     expr: Expr
+    generates: bool = False
 
 
 class Keeper(Protocol):
@@ -96,32 +98,36 @@ class Keeper(Protocol):
     def require(self, session: Session, requirement: Requirement) -> None:
         """Raise PostgreSQL's error unless all rows satisfy the requirement."""
 
-    def append(self, session: Session, table: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Keep the first rows of a new table (CREATE TABLE AS)."""
+    def append(self, session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
+        """Keep the first rows of a new table (CREATE TABLE AS); how many there are."""
 
-    def rewrite(self, session: Session, table: int, values: list[NewValue]) -> None:
-        """Give existing rows of a table new values in some columns."""
+    def rewrite(self, session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+        """Give existing rows of tables new values in some columns; the tables whose rows had to be written anew."""
 
 
 _keepers: list[Keeper] = []
 
 
 def register(keeper: Keeper) -> None:
-    _keepers.append(keeper)
+    """Let another keep the rows."""
+    _keepers[:] = [keeper]
+
+
+def keeper() -> Keeper:
+    if not _keepers:
+        from pgrepl.commands.dml.keeper import LakeKeeper
+
+        register(LakeKeeper())
+    return _keepers[0]
 
 
 def require(session: Session, requirement: Requirement) -> None:
-    for keeper in _keepers:
-        keeper.require(session, requirement)
+    keeper().require(session, requirement)
 
 
-def append(session: Session, table: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
-    if rows and not _keepers:
-        raise unsupported("CREATE TABLE AS with rows")
-    for keeper in _keepers:
-        keeper.append(session, table, rows)
+def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
+    return keeper().append(session, table, rows)
 
 
-def rewrite(session: Session, table: int, values: list[NewValue]) -> None:
-    for keeper in _keepers:
-        keeper.rewrite(session, table, values)
+def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+    return keeper().rewrite(session, values) if values else set()

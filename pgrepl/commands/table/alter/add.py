@@ -18,7 +18,7 @@ from pgrepl.commands.index.spec import IndexSpec
 from pgrepl.commands.needs import record_type_needs
 from pgrepl.commands.table.alter.attributes import prepare_set_not_null
 from pgrepl.commands.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
-from pgrepl.commands.table.alter.work import Altered, Pass, Step, Work
+from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.commands.table.clauses import Clauses, add_column, add_constraint, make_indexes
 from pgrepl.commands.table.columns import (
     MAX_COLUMNS,
@@ -126,7 +126,7 @@ def _fill(session: Session, altered: Altered, column: NewColumn, number: int) ->
     else:
         value = default_of(session, altered.oid, number)
     if value is not None:
-        altered.new_values.append(NewValue(altered.oid, number, value))
+        altered.new_values.append(NewValue(altered.oid, number, value, bool(column.generated)))
     elif column.not_null:
         altered.verify_not_null = True
 
@@ -225,16 +225,7 @@ def _add_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
     if spec.existing:
         _use_index(work.session, work.relation(altered), spec)
     else:
-        define_index(work.session, altered.oid, spec, alter_table=True)
-
-
-def readd_index(spec: IndexSpec) -> Step:
-    """An index that a change of type made necessary to make anew."""
-    return lambda work, altered: _remake_index(work.session, altered.oid, spec)
-
-
-def _remake_index(session: Session, table: int, spec: IndexSpec) -> None:
-    define_index(session, table, spec, alter_table=True, check_rights=False)
+        define_index(work.session, altered.oid, spec, alter_table=True, unique=work.unique)
 
 
 def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:

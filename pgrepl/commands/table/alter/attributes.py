@@ -193,7 +193,7 @@ def _set_expression(work: Work, altered: Altered, *, name: str, raw: Expr) -> No
     store_default(session, rel.oid, attribute.num, expr, "s")
     stored = default_of(session, rel.oid, attribute.num)
     assert stored is not None
-    altered.new_values.append(NewValue(rel.oid, attribute.num, stored))
+    altered.new_values.append(NewValue(rel.oid, attribute.num, stored, generates=True))
 
 
 def _remove_expression(session: Session, relid: int, attnum: int) -> None:

@@ -181,7 +181,7 @@ def _schedule_index(work: Work, oid: int, definition: str) -> None:
 
 
 def _remake_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
-    define_index(work.session, altered.oid, spec, alter_table=True, check_rights=False)
+    define_index(work.session, altered.oid, spec, alter_table=True, check_rights=False, unique=work.unique)
 
 
 def _remake_check(work: Work, altered: Altered, *, constraint: Constraint) -> None:

@@ -29,13 +29,13 @@ from pgrepl.commands.table.alter.type import prepare_type
 from pgrepl.commands.table.alter.work import Pass, Work
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.commands.table.position import named_relation, named_relation_or_none
-from pgrepl.commands.table.rows import NotNull, require, rewrite
+from pgrepl.commands.table.rows import KeysExist, NotNull, require, rewrite
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint, ObjectType
 from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
-    from pgrepl.commands.table.alter.work import Altered
+    pass
 
 Prepare = Callable[[Work, Relation, AlterTableCmd, bool, bool], None]
 
@@ -146,23 +146,37 @@ def finish(work: Work) -> None:
                 from pgrepl.commands.table.alter.rebuild import schedule_rebuilding
 
                 schedule_rebuilding(work, altered)
-    for altered in work.tables.values():
-        _ask_rows(work, altered)
+    _ask_rows(work)
     for altered in list(work.tables.values()):
         for action in altered.after:
             action()
 
 
-def _ask_rows(work: Work, altered: Altered) -> None:
+def _ask_rows(work: Work) -> None:
+    """As ATRewriteTables does: a table whose rows become others has its indexes made behind that, and foreign keys come
+    when all tables are done."""
     session = work.session
-    if altered.before.kind == "r" and (altered.new_values or altered.persistence):
-        refuse_used_row_type(session, altered.before)
-    if altered.new_values:
-        rewrite(session, altered.oid, altered.new_values)
-    if altered.verify_not_null:
-        require(session, NotNull(altered.oid))
-    for requirement in altered.pending:
-        require(session, requirement)
+    for altered in work.tables.values():
+        if altered.before.kind == "r" and (altered.new_values or altered.persistence):
+            refuse_used_row_type(session, altered.before)
+    values = {altered.oid: altered.new_values for altered in work.tables.values() if altered.new_values}
+    made_anew = rewrite(session, values)
+    for index in work.unique:
+        if index.table not in made_anew:
+            require(session, index)
+    for altered in work.tables.values():
+        if altered.verify_not_null or altered.oid in made_anew:
+            require(session, NotNull(altered.oid))
+        for requirement in altered.pending:
+            if not isinstance(requirement, KeysExist):
+                require(session, requirement)
+        for index in work.unique:
+            if index.table == altered.oid and altered.oid in made_anew:
+                require(session, index)
+    for altered in work.tables.values():
+        for requirement in altered.pending:
+            if isinstance(requirement, KeysExist):
+                require(session, requirement)
 
 
 # --- for CREATE TABLE ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from enum import IntEnum, auto
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.table.rows import NewValue, Requirement
+from pgrepl.commands.table.rows import NewValue, Requirement, Unique
 
 
 class Pass(IntEnum):
@@ -55,6 +55,7 @@ class Altered:
 class Work:
     session: Session
     tables: dict[int, Altered] = field(default_factory=dict)
+    unique: list[Unique] = field(default_factory=list)  # of new unique indexes
 
     def entry(self, rel: Relation) -> Altered:
         """As ATGetQueueEntry does."""
