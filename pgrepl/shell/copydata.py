@@ -1,12 +1,48 @@
-"""COPY … FROM STDIN in a script: its rows stand behind it, and are no commands even when it fails."""
+r"""The data of COPY FROM STDIN and COPY TO STDOUT: where the shell takes them from, and where it puts them.
+
+In a script the rows stand behind the statement, up to `\.` on a line of its own: they are no commands, even when the
+statement fails. A person is asked for them. `\copy` names a file or a program instead.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import IO, TYPE_CHECKING
 
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.shell import interrupt
 from pgrepl.shell.input import standard_input
-from pgrepl.shell.lexer import Lexer, Stop
-from pgrepl.shell.shell import Shell
+from pgrepl.shell.lexer import Lexer, Prompt, Stop
+from pgrepl.shell.prompt import prompt_text
+from pgrepl.shell.shell import NO_CONNECTION, Shell
+
+if TYPE_CHECKING:
+    from pgrepl.shell.streams import Stream
+
+_CHUNK = 8192  # psql's buffer: what goes to the server at a time
+_MARKERS = (b"\\.\n", b"\\.\r\n")
+_PLAIN_FILE = 1 << 20  # bytes from which on a file is not read here, if it can be read as it is
+
+
+@frozen
+class CopySource:
+    """Where rows come from."""
+
+    file: IO[bytes]
+    own: bool  # it is where the commands come from, too: its lines are counted
+    path: str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.file.isatty()
+
+
+def command_source(shell: Shell) -> CopySource:
+    """Where the commands come from: the script, or standard input."""
+    return CopySource((shell.source or standard_input()).file, own=True)
 
 
 def count_copies(shell: Shell, query: str) -> int:
@@ -23,13 +59,179 @@ def count_copies(shell: Shell, query: str) -> int:
 
 def skip_copy_data(shell: Shell) -> None:
     """The rows of a COPY that failed are not commands: read past them. A person is not asked for any."""
-    if shell.interactive or (shell.source is None and os.isatty(0)):
-        return
-    source = shell.source or standard_input()
-    while True:
-        line = source.read_line()
-        if line is None:
-            return
-        shell.line_number += 1
-        if line.rstrip("\r") == "\\.":
-            return
+    source = command_source(shell)
+    if not source.is_terminal:
+        for _ in _lines(shell, source, prompt=False):
+            pass
+
+
+class ShellData:
+    """The rows of one COPY FROM STDIN (handleCopyIn)."""
+
+    def __init__(self, shell: Shell, source: CopySource, *, binary: bool) -> None:
+        self._shell = shell
+        self._source = source
+        self._binary = binary
+
+    @property
+    def path(self) -> str | None:
+        path = self._source.path
+        if path is None or os.path.getsize(path) < _PLAIN_FILE:
+            return None
+        return path if self._binary or _is_plain(path) else None
+
+    def __iter__(self) -> Iterator[bytes]:
+        shell, prompt = self._shell, self._source.is_terminal
+        if prompt and not shell.quiet:
+            shell.say("Enter data to be copied followed by a newline.")
+            shell.say("End with a backslash and a period on a line by itself, or an EOF signal.")
+        try:
+            if self._binary:
+                yield from self._all(prompt)
+            else:
+                yield from _lines(shell, self._source, prompt=prompt)
+        except KeyboardInterrupt:
+            raise PgError("57014", "COPY from stdin failed: canceled by user") from None
+        except OSError:
+            raise PgError("57014", "COPY from stdin failed: aborted because of read failure") from None
+
+    def _all(self, prompt: bool) -> Iterator[bytes]:
+        if prompt:
+            _ask(self._shell)
+        while True:
+            with interrupt.stops_waiting():
+                piece = self._source.file.read(_CHUNK)
+            if not piece:
+                return
+            yield piece
+
+
+def _ask(shell: Shell) -> None:
+    shell.stdout.write(prompt_text(shell, Prompt.COPY))
+    shell.stdout.flush()
+
+
+def _lines(shell: Shell, source: CopySource, *, prompt: bool) -> Iterator[bytes]:
+    r"""Pieces of whole lines, the last one `\.` if there is one; what follows it stays unread. C's fgets loses what
+    stands behind a NUL, so that is lost here, too."""
+    file = source.file
+    buffered: Callable[[int], bytes] | None = None if prompt else getattr(file, "peek", None)
+    buffer = bytearray()
+    at_line_begin = True
+    done = False
+    while not done:
+        if at_line_begin and buffered is not None:
+            whole = _whole_lines(buffered(1))
+            if whole:
+                if buffer:
+                    yield bytes(buffer)
+                    buffer.clear()
+                if source.own:
+                    shell.line_number += whole.count(b"\n")
+                yield file.read(len(whole))
+                continue
+        if at_line_begin and prompt:
+            _ask(shell)
+        with interrupt.stops_waiting():
+            line = file.readline(_CHUNK - len(buffer) - 1)
+        if not line:
+            done = True
+        else:
+            line = line.partition(b"\0")[0]
+            buffer += line
+            if buffer.endswith(b"\n"):
+                done = at_line_begin and line in _MARKERS
+                if source.own:
+                    shell.line_number += 1
+                at_line_begin = True
+            else:
+                at_line_begin = False
+        if buffer and (done or len(buffer) >= _CHUNK - 5):
+            yield bytes(buffer)
+            buffer.clear()
+
+
+def _whole_lines(ahead: bytes) -> bytes:
+    """The lines at the beginning of what has been read ahead, if nothing in it needs a closer look."""
+    if b"\0" in ahead or b"\\." in ahead:
+        return b""
+    return ahead[: ahead.rfind(b"\n") + 1]
+
+
+def _is_plain(path: str) -> bool:
+    r"""Whether a file holds neither a NUL nor a line `\.`, so that it is what would be sent of it."""
+    last = b"\n"
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            seen = last + piece
+            if b"\0" in piece or b"\n\\.\n" in seen or b"\n\\.\r\n" in seen:
+                return False
+            last = seen[-4:]
+    return True
+
+
+class ShellSink:
+    """What COPY TO STDOUT writes to (handleCopyOut); without a stream it goes nowhere."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def write(self, data: bytes) -> None:
+        if self.stream is not None:
+            self.stream.write_bytes(data)
+
+
+class CopyTraffic:
+    """The shell as the client that COPY speaks with, for one query."""
+
+    def __init__(
+        self, shell: Shell, copies: int, output: Callable[[], Stream | None], pause: Callable[[], object]
+    ) -> None:
+        """`copies` of COPY FROM STDIN are expected; `output` says where COPY TO STDOUT goes; `pause` shows the results
+        that came before the rows."""
+        self.copies = copies
+        self._shell = shell
+        self._output = output
+        self._pause = pause
+        self._sink: ShellSink | None = None
+
+    def copy_in(self, *, binary: bool) -> ShellData:
+        self._pause()
+        shell = self._shell
+        if self.copies <= 0:
+            # psql, too, gives up here: nobody knows where the rows are
+            shell.info("unexpected COPY_IN result, aborting connection")
+            raise SystemExit(NO_CONNECTION)
+        self.copies -= 1
+        return ShellData(shell, shell.next.copy_source or command_source(shell), binary=binary)
+
+    def copy_out(self) -> ShellSink:
+        self._pause()
+        self._sink = ShellSink(self._output())
+        return self._sink
+
+    def end_of_statement(self) -> CopiedTo | None:
+        """Where the rows of the statement went that has just ended, if it was a COPY TO STDOUT."""
+        sink, self._sink = self._sink, None
+        if sink is None:
+            return None
+        if sink.stream is None:
+            return CopiedTo.NOWHERE
+        sink.stream.flush()
+        if sink.stream.error is not None:
+            self._shell.error(f"could not write COPY data: {sink.stream.error.strerror}")
+            return CopiedTo.NOWHERE
+        return CopiedTo.OUTPUT if sink.stream is self._shell.query_out else CopiedTo.ELSEWHERE
+
+    def skip_rest(self) -> None:
+        """The query has failed: read past the rows of the COPY FROM STDIN that did not come to it."""
+        source = self._shell.next.copy_source
+        if source is None or source.own:
+            for _ in range(self.copies):
+                skip_copy_data(self._shell)
+
+
+class CopiedTo(Enum):
+    OUTPUT = auto()  # where command tags go: the tag of this one is not printed
+    ELSEWHERE = auto()
+    NOWHERE = auto()  # it failed, as a message has said

@@ -6,17 +6,18 @@ printed one behind: the next is awaited first, so that the notices on the way to
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.shell import interrupt
 from pgrepl.shell.autocommit import runs_outside_block
-from pgrepl.shell.copydata import count_copies, skip_copy_data
+from pgrepl.shell.copydata import CopiedTo, CopyTraffic, count_copies
 from pgrepl.shell.input import standard_input
 from pgrepl.shell.portions import print_portions, table_of
+from pgrepl.shell.results import remember_error, row_count, set_error_variables, set_success_variables
 from pgrepl.shell.shell import NextQuery, Shell
 from pgrepl.shell.streams import Stream, open_output
 from pgrepl.shell.table import PrintOptions, result_table
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _SAVEPOINT = "pg_psql_temporary_savepoint"
 _SAVEPOINT_ENDS = frozenset({"COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK"})
 _RETURNING = ("INSERT", "UPDATE", "DELETE", "MERGE")
-_COUNTED = re.compile(r"(?:INSERT [0-9]+|UPDATE|DELETE|SELECT|MOVE|FETCH|COPY|MERGE) ([0-9]+)")
 NOT_CONNECTED = "You are currently not connected to a database."
 
 
@@ -112,7 +112,7 @@ def run_hidden(shell: Shell, query: str) -> Result | None:
         with interrupt.cancels_query():
             results = list(shell.connection.run(query))
     except PgError as error:
-        _remember_error(shell, error, query)
+        remember_error(shell, error, query)
         shell.report(error.report, query)
         return None
     return results[-1] if results else None
@@ -126,36 +126,10 @@ def _quietly(shell: Shell, command: str) -> bool:
             for _ in shell.connection.run(command):
                 pass
     except PgError as error:
-        _remember_error(shell, error, command)
+        remember_error(shell, error, command)
         shell.report(error.report, command)
         return False
     return True
-
-
-def _remember_error(shell: Shell, error: PgError, query: str) -> None:
-    shell.last_error = (error.report, query)
-
-
-def set_error_variables(shell: Shell, error: PgError) -> None:
-    for name, value in (
-        ("ERROR", "true"),
-        ("SQLSTATE", error.sqlstate),
-        ("ROW_COUNT", "0"),
-        ("LAST_ERROR_SQLSTATE", error.sqlstate),
-        ("LAST_ERROR_MESSAGE", error.message),
-    ):
-        shell.variables.set(name, value)
-
-
-def set_success_variables(shell: Shell, row_count: str) -> None:
-    for name, value in (("ERROR", "false"), ("SQLSTATE", "00000"), ("ROW_COUNT", row_count)):
-        shell.variables.set(name, value)
-
-
-def row_count(result: Result | None) -> str:
-    """The number in a command tag, as PQcmdTuples finds it."""
-    found = _COUNTED.fullmatch(result.tag or "") if result is not None else None
-    return found[1] if found else "0"
 
 
 class _Run:
@@ -175,54 +149,81 @@ class _Run:
         self.watched = options is not None
         self._started = time.monotonic()
         self._file: Stream | None = None
+        self._ok = True  # so far
+        self._pending: Result | None = None  # it waits to be shown until the next one is known
 
     def execute(self, copies: int | None, min_rows: int = 0) -> int:
         """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
         shell = self.shell
         if copies is None:
             copies = count_copies(shell, self.query)
-        results = self._results()
-        ok, stop_early = True, False
+        traffic = CopyTraffic(shell, copies, self._copy_target, self._show_pending)
+        results = self._results(traffic)
         current, failure = next(results)
-        if min_rows and current is not None and len(current.rows) < min_rows:
-            stop_early = True
+        stop_early = bool(min_rows) and current is not None and len(current.rows) < min_rows
         if current is None and failure is None and not self.watched:
             set_success_variables(shell, "0")
         while current is not None:
+            self._pending = current
             following, failure = next(results) if failure is None else (None, None)
             self.elapsed = (time.monotonic() - self._started) * 1000
-            tag = current.tag or ""
-            self.savepoint_gone = self.savepoint_gone or tag in _SAVEPOINT_ENDS
+            self.savepoint_gone = self.savepoint_gone or (current.tag or "") in _SAVEPOINT_ENDS
             last = following is None and failure is None
-            chunked = False
-            if ok:
-                ok, chunked = self._show(current, last)
+            chunked = self._show_pending(last)
             if last and not self.watched and not chunked:
-                set_success_variables(shell, row_count(current))
+                if self._ok:
+                    set_success_variables(shell, row_count(current))
+                else:
+                    set_error_variables(shell, None)
             current = following
         if failure is not None:
             self._fail(failure)
-            ok = False
         self._close_file()
-        for _ in range(copies if not ok else 0):
-            skip_copy_data(shell)
+        traffic.skip_rest()
         if shell.cancelled or stop_early:
             return 0
-        return 1 if ok else -1
+        return 1 if self._ok else -1
 
-    def _results(self) -> Iterator[tuple[Result | None, PgError | None]]:
+    def _results(self, traffic: CopyTraffic) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
         iterator = self._run_query()
         while True:
+            self.connection.session.client = traffic
             try:
                 with interrupt.cancels_query():
                     result = next(iterator, None)
             except PgError as error:
+                traffic.end_of_statement()
                 yield None, error
                 return
+            copied = traffic.end_of_statement()
+            if copied is CopiedTo.NOWHERE:
+                self._ok = False
+            elif copied is CopiedTo.OUTPUT:
+                assert result is not None
+                result = replace(result, tag=None)
             yield result, None
             if result is None:
                 return
+
+    def _copy_target(self) -> Stream | None:
+        """Where the rows of COPY TO STDOUT go; None if the file for them cannot be opened."""
+        shell = self.shell
+        if self.watched:
+            return self.stream or shell.query_out
+        if shell.next.copy_stream is not None:
+            return shell.next.copy_stream
+        if shell.next.output is not None:
+            return self._file if self._open_file() else None
+        return shell.query_out
+
+    def _show_pending(self, last: bool = False) -> bool:
+        """Show the result that waits, if any; whether it was printed in portions."""
+        result, self._pending = self._pending, None
+        if result is None or not self._ok:
+            return False
+        self._ok, chunked = self._show(result, last)
+        return chunked
 
     def _run_query(self) -> Iterator[Result]:
         values = self.shell.next.bind
@@ -233,8 +234,9 @@ class _Run:
         return run_extended(self.connection, self.query, values)
 
     def _fail(self, error: PgError) -> None:
+        self._ok = False
         self.elapsed = (time.monotonic() - self._started) * 1000
-        _remember_error(self.shell, error, self.query)
+        remember_error(self.shell, error, self.query)
         self.shell.report(error.report, self.query)
         if not self.watched:
             set_error_variables(self.shell, error)

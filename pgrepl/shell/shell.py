@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from pgrepl import __version__
 from pgrepl.errors import Report
@@ -17,6 +17,9 @@ from pgrepl.shell.report import message_text
 from pgrepl.shell.streams import Stream, open_output
 from pgrepl.shell.table import PrintOptions, Table
 from pgrepl.shell.variables import Variables
+
+if TYPE_CHECKING:
+    from pgrepl.shell.copydata import CopySource
 
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
 PROGRAM = "pgrepl"
@@ -43,6 +46,8 @@ class NextQuery:
     execute: bool = False  # \gexec
     bind: list[str] | None = None  # \bind
     crosstab: list[str | None] | None = None  # \crosstabview
+    copy_source: CopySource | None = None  # \copy … FROM
+    copy_stream: Stream | None = None  # \copy … TO
 
 
 class Shell:

@@ -46,11 +46,20 @@ class Stream:
         if not self.buffered or self._size >= _FLUSH_AT:
             self.flush()
 
+    def write_bytes(self, data: bytes) -> None:
+        """At once, behind the text written so far."""
+        self.flush()
+        self._write(data)
+
     def flush(self) -> None:
         if not self._pending:
             return
-        left = memoryview("".join(self._pending).encode("utf-8", "surrogateescape"))
+        data = "".join(self._pending).encode("utf-8", "surrogateescape")
         self._pending, self._size = [], 0
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
         try:
             while left:
                 left = left[os.write(self.fd, left) :]

@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, cast
 
+from pgrepl.commands.copy.programs import program_failed
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from pgrepl.catalog.client import CopyClient
+    from pgrepl.catalog.client import CopyClient, CopySink
     from pgrepl.catalog.session import Session
     from pgrepl.sql.nodes import CopyStmt
 
@@ -76,23 +77,6 @@ def file_error(action: str, error: OSError, *, hint: str | None = None) -> PgErr
     }  # fmt: skip
     shown = hint if error.errno in (errno.ENOENT, errno.EACCES) else None
     return PgError(sqlstates.get(error.errno or 0, "XX000"), f"{action}: {error.strerror}", hint=shown)
-
-
-def program_failed(command: str, status: int) -> PgError:
-    return PgError("38000", f'program "{command}" failed', detail=exit_reason(status))
-
-
-def exit_reason(status: int) -> str:
-    """As wait_result_to_str: why a shell command did not end with 0; a signal is negative."""
-    if status == 126:
-        return "command not executable"
-    if status == 127:
-        return "command not found"
-    if status > 0:
-        return f"child process exited with exit code {status}"
-    import signal
-
-    return f"child process was terminated by signal {-status}: {signal.strsignal(-status)}"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -294,14 +278,19 @@ class OutgoingProgram(Outgoing):
 
 
 class OutgoingClient(Outgoing):
+    """It is told of the rows when there are some, or none."""
+
     def __init__(self, session: Session) -> None:
-        self._sink = client(session, "TO STDOUT").copy_out()
+        self._client = client(session, "TO STDOUT")
+        self._sink: CopySink | None = None
 
     def write(self, data: bytes) -> None:
+        if self._sink is None:
+            self._sink = self._client.copy_out()
         self._sink.write(data)
 
     def finish(self) -> None:
-        pass
+        self.write(b"")
 
     def abandon(self) -> None:
         pass

@@ -71,7 +71,7 @@ def _run(command: Command) -> Outcome:
     if name.startswith("lo_"):
         module, name = "refused", "lo_"
     if name.lower() == "copy":
-        module, name = "refused", "copy"
+        module, name = "copying", "copy"
     if module is None:
         return Outcome.UNKNOWN
     if module == "describing":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pgrepl.commands.copy.programs import exit_reason
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.pset import set_option
@@ -135,25 +136,12 @@ def write(c: Command) -> bool:
     if isinstance(stream, PipeStream):
         shell.set_shell_result(status)
         if status:
-            shell.error(f"{name}: {_wait_result(status)}")
+            shell.error(f"{name}: {exit_reason(status)}")
             return False
     elif stream.error is not None:
         shell.error(f"{name}: {stream.error.strerror}")
         return False
     return True
-
-
-def _wait_result(status: int) -> str:
-    """As wait_result_to_str."""
-    if status == 126:
-        return "command not executable"
-    if status == 127:
-        return "command not found"
-    if status > 0:
-        return f"child process exited with exit code {status}"
-    import signal
-
-    return f"child process was terminated by signal {-status}: {signal.strsignal(-status)}"
 
 
 @command("e", "edit")

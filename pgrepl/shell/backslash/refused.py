@@ -1,4 +1,4 @@
-r"""Commands of psql that pgrepl does not have: functions, large objects, `\copy`. They are refused by name."""
+r"""Commands of psql that pgrepl does not have: functions, large objects. They are refused by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgrepl.shell.slash_lexer import Argument
 _LARGE_OBJECTS = ("lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink")
 
 
-@command("ef", "ev", "sf", "sf+", "sv", "sv+", "copy", rest=Argument.WHOLE_LINE)
+@command("ef", "ev", "sf", "sf+", "sv", "sv+", rest=Argument.WHOLE_LINE)
 def refuse(c: Command) -> bool:
     c.shell.error(f"\\{c.name} is not supported")
     return False
