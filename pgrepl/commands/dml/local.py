@@ -16,8 +16,9 @@ from pgrepl.commands.dml.routing import converter
 from pgrepl.commands.dml.run import Pending
 from pgrepl.commands.dml.targets import changed_tables
 from pgrepl.commands.query.rowset import rows_of, stream
+from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Conflict, Modify
-from pgrepl.expr.dml.queries import Found, conflict_query, found_query, insert_query, returning_query
+from pgrepl.expr.dml.queries import Found, check_query, conflict_query, found_query, insert_query, returning_query
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -144,6 +145,7 @@ def _finished(
     session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change], carried: Sequence[Row]
 ) -> Pending:
     """RETURNING sees what the statement saw."""
+    _check_views(session, modify, checks, changes)
     returned: list[Row] = []
     if modify.returning:
         rest = carried or ((),) * len(changes)
@@ -153,3 +155,23 @@ def _finished(
         ]
         returned = list(rows_of(session, returning_query(session, modify, written)))
     return Pending(modify, checks, changes, returned)
+
+
+def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change]) -> None:
+    """WITH CHECK OPTION: no row may be written through a view that the view would not show (ExecWithCheckOptions)."""
+    from pgrepl.commands.dml.checks_text import failing_row
+
+    target = relation(session, modify.relid)
+    now: list[Row] = []
+    tests = [
+        (option.view, _replayed(session, check_query(session, modify, option, now)))
+        for option in modify.check_options
+        if option.view
+    ]
+    for change in changes if tests else ():
+        row = checks.named(change)
+        now[:] = [(*row, change.to)]
+        for view, test in tests:
+            if not test():
+                message = f'new row violates check option for view "{view}"'
+                raise PgError("44000", message, detail=failing_row(session, target, row, modify.named))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import Relation, relation
@@ -12,22 +14,35 @@ from pgrepl.commands.query.columns import used_columns
 from pgrepl.expr.dml.plan import TARGET, Command, Modify
 from pgrepl.expr.tree import Query, RangeRef, RteKind, Target
 
+if TYPE_CHECKING:
+    from pgrepl.commands.dml.views import Level
 
-def check(session: Session, modify: Modify, role: int | None = None) -> None:
-    """The privileges on the target by what the statement does to it, on everything else to read it."""
-    who = session.role if role is None else role
-    target = relation(session, modify.relid)
-    everything = _as_query(modify)
-    if not _allowed(session, target, modify, _read_columns(everything, modify), who):
-        raise acl.permission_denied(target)
-    hidden = replace(modify.rtable[TARGET - 1], kind=RteKind.VALUES, relid=0)
-    others = tuple(
-        replace(rte, kind=RteKind.VALUES) if modify.conflict is not None and n == modify.conflict.excluded else rte
-        for n, rte in enumerate(modify.rtable[1:], 2)
+
+def check(session: Session, levels: Sequence[Level]) -> None:
+    """The privileges on the target by what the statement does to it, on everything else to read it. Behind a view it is
+    the view's owner who changes the table."""
+    for level in levels:
+        target = relation(session, level.modify.relid)
+        everything = _as_query(level.modify)
+        if not _allowed(session, target, level.modify, _read_columns(everything, level.modify), level.role):
+            raise acl.permission_denied(target)
+        read = level.where
+        if level is levels[0]:
+            hidden = {TARGET}
+            if level.modify.conflict is not None:
+                hidden.add(level.modify.conflict.excluded)
+            read = _without(everything, hidden)
+            permissions.check_functions(session, read)
+        if read is not None:
+            permissions.check(session, read, level.role)
+
+
+def _without(query: Query, hidden: set[int]) -> Query:
+    """The query with relations that are not asked about."""
+    rtable = tuple(
+        replace(rte, kind=RteKind.VALUES, relid=0) if n in hidden else rte for n, rte in enumerate(query.rtable, 1)
     )
-    without = replace(everything, rtable=(hidden, *others))
-    permissions.check(session, without, who)
-    permissions.check_functions(session, without)
+    return replace(query, rtable=rtable)
 
 
 def _as_query(modify: Modify) -> Query:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
 from pgrepl.commands.dml.targets import check_targets
+from pgrepl.commands.dml.views import on_tables
 from pgrepl.commands.query.run import as_text
-from pgrepl.expr.dml.defaults import with_defaults
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.statement import analyze_modifying
@@ -65,9 +65,9 @@ def work_out(session: Session, written: Modify) -> Pending:
     """What the statement changes; nothing is written yet."""
     from pgrepl.commands.dml import local
 
-    modify = with_defaults(session, written)
+    modify, levels = on_tables(session, written)
     arbiters = local.arbiters_of(session, modify)
-    permissions.check(session, written)
+    permissions.check(session, levels)
     check_targets(session, modify)
     if modify.command is Command.INSERT:
         return local.insert(session, modify, arbiters)

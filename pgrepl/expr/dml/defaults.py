@@ -138,18 +138,21 @@ def _default_only(rte: Rte | None) -> frozenset[int]:
 def _with_listed_defaults(
     session: Session, modify: Modify, target: Relation, rte: Rte, numbers: dict[int, int]
 ) -> Modify:
-    """Each DEFAULT in the list becomes the default of the column it is for, or NULL where nobody looks."""
+    """Each DEFAULT in the list becomes the default of the column it is for, or NULL where nobody looks. What a view has
+    no default for is left to the table behind it."""
     if not any(isinstance(value, SetToDefault) for row in rte.values for value in row):
         return modify
-    defaults: list[Expr] = []
+    defaults: list[Expr | None] = []
     for number, first in enumerate(rte.values[0], 1):
         column = target.attribute_by_number(numbers.get(number, 0))
         if column is None:
             defaults.append(Const(first.type, typmod=first.typmod, collation=first.collation))
         else:
-            defaults.append(column_default(session, target, column) or null_of(column))
+            missing = null_of(column) if target.kind != "v" else None
+            defaults.append(column_default(session, target, column) or missing)
     rows = tuple(
-        tuple(d if isinstance(v, SetToDefault) else v for v, d in zip(row, defaults, strict=True)) for row in rte.values
+        tuple(d if d is not None and isinstance(v, SetToDefault) else v for v, d in zip(row, defaults, strict=True))
+        for row in rte.values
     )
     rtable = list(modify.rtable)
     rtable[modify.values - 1] = replace(rte, values=rows)

@@ -51,6 +51,15 @@ class Conflict:
 
 
 @frozen
+class CheckOption:
+    """WITH CHECK OPTION of a view through which rows are written: what must not be false of them."""
+
+    view: str
+    expr: Expr
+    cascaded: bool
+
+
+@frozen
 class Modify:
     """`assigned` are the columns the statement gives values, as written; once rewritten, in the order of their numbers
     and with all defaults that are not NULL."""
@@ -68,6 +77,7 @@ class Modify:
     multi: tuple[SubLink, ...] = ()  # the subqueries that give several columns their values
     ctes: tuple[Cte, ...] = ()
     recursive: bool = False
+    check_options: tuple[CheckOption, ...] = ()
     around: tuple[Cte, ...] = ()  # the WITH queries before it, where it is one itself
 
     @property

@@ -17,7 +17,7 @@ from pgrepl.expr import lookup
 from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
-from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Conflict, Modify
+from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
 from pgrepl.expr.tree import (
     PLACE,
@@ -308,3 +308,27 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
         has_sublinks=True,
     )
     return _within(query, modify)
+
+
+# --- views ----------------------------------------------------------------------------------------------------------
+
+
+def check_query(session: Session, modify: Modify, option: CheckOption, rows: Sequence[tuple[Any, ...]]) -> Query:
+    """Gives a row if a view with CHECK OPTION would show the row that is written: its columns, then tableoid."""
+    target = relation(session, modify.relid)
+    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+
+    def other(var: Var, depth: int) -> Expr | None:
+        if var.attnum > 0:
+            return replace(var, varno=1)
+        if var.attnum == 0:
+            return whole_row(session, target, lambda n: column_of(target, n, depth))
+        return replace(var, varno=1, attnum=len(columns) + 1)
+
+    return Query(
+        (Target(Const(oids.BOOL, value=True), "shown", 1),),
+        (rows_rte(WRITTEN, (*columns, Column("tableoid", oids.OID)), rows),),
+        (RangeRef(1),),
+        map_level(option.expr, other),
+        has_sublinks=True,
+    )
