@@ -86,12 +86,12 @@ def _bounds(query: Query, condition: Expr, context: Context) -> Iterator[tuple[i
         for (one, other), operator in ((condition.args, name), (condition.args[::-1], _TURNED.get(name, ""))):
             var = _column(query, one)
             if var is not None and operator:
-                value = _value(other, context)
+                value = value_of(other, context)
                 if value is not None:
                     yield var.varno, _bound(var.attnum, operator, value)
     elif isinstance(condition, tree.ScalarArrayOpExpr) and condition.use_or and _comparison(condition.op) == "=":
         var = _column(query, condition.args[0])
-        array = _value(condition.args[1], context) if var is not None else None
+        array = value_of(condition.args[1], context) if var is not None else None
         if var is not None and array is not None:
             from pgrepl.lake.bounds import Bound
 
@@ -132,7 +132,7 @@ def _column(query: Query, expr: Expr) -> tree.Var | None:
 _NOT_NOW = (tree.Var, tree.SubLink, tree.Param, tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.NextValueExpr)
 
 
-def _value(expr: Expr, context: Context) -> Any:
+def value_of(expr: Expr, context: Context) -> Any:
     """The value of an expression that needs no row; None: NULL, or not known before the query runs."""
     if isinstance(expr, tree.Const):
         return expr.value

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 def runs_on_spark(session: Session, query: Query, context: Context) -> bool:
     """By `pgrepl.engine`; `auto` keeps a query here as long as it looks at few rows of user tables."""
     wanted = session.settings.get("pgrepl.engine")
-    if wanted == "local" or not any(is_user_table(entry) for level in levels(query) for entry in level.rtable):
+    if wanted == "local" or not has_user_tables(query):
         return False
     if wanted == "spark":
         return True
     return rows_to_look_at(session, query, context) > int(session.settings.value("pgrepl.local_rows"))
+
+
+def has_user_tables(query: Query) -> bool:
+    """Whether rows of the lake are asked for, at any depth."""
+    return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
 
 
 def rows_to_look_at(session: Session, query: Query, context: Context) -> int:

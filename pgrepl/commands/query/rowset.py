@@ -62,29 +62,30 @@ class SparkRows:
         return batches(self.frame, self.columns, few=self.few)
 
 
-def rows_of(session: Session, query: Query) -> LocalRows | SparkRows:
-    """The rows of a query."""
-    expanded, context = expand_views(session, query), Context(session)
-    if runs_on_spark(session, expanded, context):
+def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
+    """The rows of a query; `expanded`: its views have been looked into."""
+    query = query if expanded else expand_views(session, query)
+    context = Context(session)
+    if runs_on_spark(session, query, context):
         from pgrepl.commands.query.spark import compile_frame
 
-        frame = compile_frame(session, expanded, context)
+        frame = compile_frame(session, query, context)
         if frame is not None:
             return SparkRows(query.columns, frame)
-    return LocalRows(query.columns, list(_played(expanded, context)))
+    return LocalRows(query.columns, list(_played(query, context)))
 
 
 def stream(session: Session, query: Query) -> Iterator[Row]:
     """The same, one row after the other, here too."""
-    expanded, context = expand_views(session, query), Context(session)
-    if runs_on_spark(session, expanded, context):
+    query, context = expand_views(session, query), Context(session)
+    if runs_on_spark(session, query, context):
         from pgrepl.commands.query.spark import compile_frame
 
-        frame = compile_frame(session, expanded, context)
+        frame = compile_frame(session, query, context)
         if frame is not None:
             return iter(SparkRows(query.columns, frame))
-    return iter(_played(expanded, context))
+    return _played(query, context)
 
 
-def _played(expanded: Query, context: Context) -> Iterator[Row]:
-    return iter(compile_query(expanded, context)(Env([], None)))
+def _played(query: Query, context: Context) -> Iterator[Row]:
+    return iter(compile_query(query, context)(Env([], None)))

@@ -63,14 +63,22 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
     scanned = members(session, entry.relid, entry.inh)
     attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
+
+    def read() -> Iterator[tuple[Any, ...]]:
+        if entry.sample is None:
+            return table_rows(session, scanned, attnums, bounds)
+        from pgrepl.commands.query.sampling import sampled, sampling
+
+        return sampled(table_rows(session, scanned, attnums), *sampling(entry.sample, evaluator.context))
+
     if evaluator.around is None:
-        return lambda env: table_rows(session, scanned, attnums, bounds)
+        return lambda env: read()
     known: list[Growing[tuple[Any, ...]]] = []
 
     def remembered(env: Env) -> Iterable[tuple[Any, ...]]:
         """A query inside another may be played for each of that one's rows."""
         if not known:
-            known.append(Growing(table_rows(session, scanned, attnums, bounds)))
+            known.append(Growing(read()))
         return known[0]
 
     return remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -40,12 +41,13 @@ class Statement:
         self.functions[function.name] = function
         return f"{function.name}({', '.join(arguments)})"
 
-    def run(self, spark: SparkSession, text: str) -> DataFrame:
-        """The text as a frame, with the parameters and functions that stand in it."""
+    def run(self, spark: SparkSession, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
+        """The text as a frame, with the parameters and functions that stand in it; with `frames` their names stand in
+        braces."""
         known = _registered.setdefault(spark, set())
         for name in sorted(set(_FUNCTION.findall(text)) - known):
             if name in self.functions:
                 self.functions[name].register(spark)
                 known.add(name)
         used = {name: self.arguments[name] for name in _PARAMETER.findall(text) if name in self.arguments}
-        return spark.sql(text, args=used) if used else spark.sql(text)
+        return spark.sql(text, args=used or None, **(frames or {}))

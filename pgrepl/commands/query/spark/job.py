@@ -1,0 +1,101 @@
+"""What a Spark statement needs besides its text, and the way from a query to a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.expr import spark as expressions
+from pgrepl.expr.spark import Sql
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.tree import Query
+
+
+class Unplayable(Exception):
+    """Spark cannot do this as PostgreSQL does; says why."""
+
+
+@frozen
+class Text:
+    """A query in SQL, and the Spark types of its columns c1 … cn."""
+
+    text: str
+    types: tuple[str, ...]
+
+    def columns(self, alias: str) -> dict[int, Sql]:
+        return {number: Sql(f"{alias}.c{number}", kind) for number, kind in enumerate(self.types, 1)}
+
+
+class Job:
+    """One statement on its way to Spark."""
+
+    def __init__(self, session: Session, context: Context) -> None:
+        self.session = session
+        self.context = context
+        self.statement = expressions.Statement(context)
+        self.frames: dict[str, Callable[[], DataFrame]] = {}  # by the name that stands in braces in the text
+        self.correlated = False  # whether subqueries depend on rows around them: Spark knows late what it cannot do
+        self._names = 0
+
+    def name(self, letter: str) -> str:
+        """A name that nothing else in the statement has."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def frame(self, make: Callable[[], DataFrame]) -> str:
+        """A frame as it is named in FROM."""
+        name = self.name("f")
+        self.frames[name] = make
+        return f"{{{name}}}"
+
+    def run(self, text: str) -> DataFrame:
+        from pgrepl.lake import spark
+
+        session = spark.session()
+        return self.statement.run(session, text, {name: make() for name, make in self.frames.items()})
+
+
+def compile_frame(session: Session, query: Query, context: Context) -> DataFrame | None:
+    """The query, its views expanded, as a frame with columns c1 … cn in their lake forms. None: it is to be played
+    here."""
+    try:
+        return _frame(session, query, context)
+    except Unplayable as reason:
+        session.notice("DEBUG1", f"the query is not carried out by Spark: {reason}")
+    except PgError as problem:
+        if problem.sqlstate != "0A000":
+            raise
+        session.notice("DEBUG1", f"the query is not carried out by Spark: {problem.message}")
+    return None
+
+
+def _frame(session: Session, query: Query, context: Context) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    from pgrepl.commands.query.spark.select import compile_query
+
+    job = Job(session, context)
+    text = compile_query(query, job, None, final=True).text
+    try:
+        frame = job.run(text)
+        if job.correlated:
+            _plan(frame)
+        return frame
+    except AnalysisException as problem:
+        raise Unplayable(str(problem).partition("\n")[0]) from problem
+
+
+def _plan(frame: DataFrame) -> None:
+    """Let Spark find out now whether it can carry the query out."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    with redirect_stdout(StringIO()):
+        frame.explain()
