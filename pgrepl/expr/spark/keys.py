@@ -8,8 +8,8 @@ interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, mad
 from __future__ import annotations
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark.compiler import Compiler, Names, numeric_text
-from pgrepl.expr.spark.sql import Sql, decimal_size, let
+from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names, numeric_text
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, let
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, type_by_oid
@@ -78,6 +78,13 @@ def base_type(typoid: int) -> int:
 
 def _made(expr: tree.Expr, compiler: Compiler) -> str:
     from pgrepl.expr.spark.fallback import fall_back
+    from pgrepl.expr.spark.order_bytes import order_bytes
+
+    value = compiler.constant(expr)
+    if value is None:
+        return cast("NULL", "BINARY")
+    if value is not NOT_CONSTANT:
+        return compiler.statement.bind(order_bytes(value, expr.type))
 
     return fall_back(expr, compiler, key=True).text
 

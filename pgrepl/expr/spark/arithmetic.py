@@ -1,0 +1,222 @@
+"""Arithmetic of integers and floats.
+
+Integers overflow, and zero divides, with Spark's own errors: `lake.spark.pg_error` turns them into PostgreSQL's by the
+type they name, so every operation here is done in the type of its result. Floats are checked: Spark lets them become
+infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.spark.functions import Call, native, template, widened
+from pgrepl.expr.spark.sql import Sql, cast, let, raised
+
+_TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
+_PREFIXES = {
+    "int2": 16,
+    "int24": 32,
+    "int42": 32,
+    "int4": 32,
+    "int28": 64,
+    "int82": 64,
+    "int48": 64,
+    "int84": 64,
+    "int8": 64,
+}
+
+
+def _operation(sign: str, result: str) -> Callable[[Call], Sql]:
+    def make(call: Call) -> Sql:
+        a, b = (widened(value, result) for value in call.values())
+        return Sql(f"({a} {sign} {b})", result)
+
+    return make
+
+
+def _quotient(result: str) -> Callable[[Call], Sql]:
+    """Done in bigint: the one quotient that does not fit fails when it is cast back."""
+
+    def make(call: Call) -> Sql:
+        a, b = (widened(value, "BIGINT") for value in call.values())
+        return Sql(f"({a} div {b})" if result == "BIGINT" else cast(f"({a} div {b})", result), result)
+
+    return make
+
+
+for _prefix, _bits in _PREFIXES.items():
+    for _word, _sign in _SIGNS.items():
+        native(_prefix + _word)(_operation(_sign, _TYPES[_bits]))
+    native(_prefix + "div")(_quotient(_TYPES[_bits]))
+
+for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
+    _type = _TYPES[_bits]
+    for _word, _sign in {"mod": "%", "and": "&", "or": "|", "xor": "^"}.items():
+        native(_prefix + _word)(_operation(_sign, _type))
+    template(f"{_prefix}um", _type, lambda a: f"(- {a})")
+    template(f"{_prefix}up", _type, lambda a: a)
+    template(f"{_prefix}abs", _type, lambda a: f"abs({a})")
+    template(f"{_prefix}not", _type, lambda a: f"(~ {a})")
+    if _bits > 16:
+        template(f"{_prefix}shl", _type, lambda a, n: f"shiftleft({a}, {n})")
+        template(f"{_prefix}shr", _type, lambda a, n: f"shiftright({a}, {n})")
+template(
+    "int2shl",
+    "SMALLINT",
+    lambda a, n: f"CAST(shiftright(shiftleft(shiftleft(CAST({a} AS INT), {n}), 16), 16) AS SMALLINT)",
+)
+template("int2shr", "SMALLINT", lambda a, n: f"CAST(shiftright(CAST({a} AS INT), {n}) AS SMALLINT)")
+
+
+# -------------------------------------------------------------------------------------------------------------- floats
+
+_INFINITE = "double('Infinity')"
+
+
+def _finite(text: str) -> str:
+    return f"abs({text}) < {_INFINITE}"
+
+
+def _float(sign: str, result: str) -> Callable[[Call], Sql]:
+    """Computed in double precision, as the evaluator does; an infinite result of finite operands is an error."""
+
+    def make(call: Call) -> Sql:
+        return Sql(let([Sql(widened(value, "DOUBLE"), "DOUBLE") for value in call.values()], body), result)
+
+    def body(a: str, b: str) -> str:
+        exact = f"({a} {sign} {b})"
+        found = exact if result == "DOUBLE" else cast(exact, result)
+        whens = [f"WHEN abs({found}) = {_INFINITE} AND {_finite(a)} AND {_finite(b)} THEN {raised(float_overflow())}"]
+        if sign == "/":
+            whens.insert(0, f"WHEN isnan({a}) THEN {cast(f'({a} + {b})', result)}")
+            whens[1] = f"WHEN abs({found}) = {_INFINITE} AND {_finite(a)} THEN {raised(float_overflow())}"
+            whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {_finite(b)} THEN {raised(float_underflow())}")
+        if sign == "*":
+            whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {b} <> 0D THEN {raised(float_underflow())}")
+        return f"CASE {' '.join(whens)} ELSE {found} END"
+
+    return make
+
+
+for _word, _sign in {**_SIGNS, "div": "/"}.items():
+    for _prefix in ("float8", "float48", "float84"):
+        native(_prefix + _word)(_float(_sign, "DOUBLE"))
+    native("float4" + _word)(_float(_sign, "FLOAT"))
+
+for _prefix, _type in {"float4": "FLOAT", "float8": "DOUBLE"}.items():
+    template(f"{_prefix}um", _type, lambda a: f"(- {a})")
+    template(f"{_prefix}up", _type, lambda a: a)
+    template(f"{_prefix}abs", _type, lambda a: f"abs({a})")
+
+template("dround", "DOUBLE", lambda a: f"rint({a})")
+
+
+@native("dsqrt")
+def dsqrt(call: Call) -> Sql:
+    from pgrepl.errors import PgError
+
+    error = raised(PgError("2201F", "cannot take square root of a negative number"))
+    return Sql(let([call.value(0)], lambda a: f"CASE WHEN {a} < 0D THEN {error} ELSE sqrt({a}) END"), "DOUBLE")
+
+
+@native("dsign")
+def dsign(call: Call) -> Sql | None:
+    def body(a: str) -> str:
+        sign = f"CASE WHEN {a} > 0D THEN 1D WHEN {a} < 0D THEN -1D ELSE 0D END"
+        return f"CASE WHEN isnan({a}) THEN 0D WHEN {a} IS NOT NULL THEN {sign} END"
+
+    return Sql(let([call.value(0)], body), "DOUBLE")
+
+
+def _whole(function: str) -> Callable[[Call], Sql]:
+    """Spark makes whole numbers of type bigint; large floats are whole anyway. A zero keeps the sign of its number."""
+
+    def body(a: str) -> str:
+        whole = f"CAST({function}({a}) AS DOUBLE)"
+        if function == "trunc":
+            whole = f"CASE WHEN {a} < 0D THEN CAST(ceil({a}) AS DOUBLE) ELSE CAST(floor({a}) AS DOUBLE) END"
+        negative = "" if function == "floor" else f" WHEN {a} > -1D AND {a} < 0D THEN -0D"
+        return f"CASE WHEN abs({a}) >= 4503599627370496D OR {a} = 0D THEN {a}{negative} ELSE {whole} END"
+
+    return lambda call: Sql(let([call.value(0)], body), "DOUBLE")
+
+
+native("dceil")(_whole("ceil"))
+native("dfloor")(_whole("floor"))
+native("dtrunc")(_whole("trunc"))
+
+
+# --------------------------------------------------------------------------------------------------- casts of numbers
+
+
+def _to(result: str) -> Callable[[Call], Sql]:
+    """To a type that holds all, or whose overflow is Spark's error."""
+    return lambda call: Sql(widened(call.value(0), result), result)
+
+
+for _source, _type in {
+    "i2toi4": "INT",
+    "int28": "BIGINT",
+    "int48": "BIGINT",
+    "i4toi2": "SMALLINT",
+    "int82": "SMALLINT",
+    "int84": "INT",
+    "oidtoi8": "BIGINT",
+    "i2tod": "DOUBLE",
+    "i4tod": "DOUBLE",
+    "i8tod": "DOUBLE",
+    "ftod": "DOUBLE",
+}.items():
+    native(_source)(_to(_type))
+for _source in ("i2tof", "i4tof", "i8tof"):  # by way of double precision, as the evaluator goes
+    template(_source, "FLOAT", lambda a: f"CAST(CAST({a} AS DOUBLE) AS FLOAT)")
+template("int4_bool", "BOOLEAN", lambda a: f"({a} <> 0)")
+template("bool_int4", "INT", lambda a: f"CAST({a} AS INT)")
+
+
+@native("i8tooid")
+def i8tooid(call: Call) -> Sql:
+    from pgrepl.errors import PgError
+
+    error = raised(PgError("22003", "OID out of range"))
+    return Sql(
+        let([call.value(0)], lambda a: f"CASE WHEN {a} < 0 OR {a} > 4294967295L THEN {error} ELSE {a} END"), "BIGINT"
+    )
+
+
+@native("dtof")
+def dtof(call: Call) -> Sql:
+    def body(a: str) -> str:
+        single = cast(a, "FLOAT")
+        return (
+            f"CASE WHEN abs({single}) = {_INFINITE} AND {_finite(a)} THEN {raised(float_overflow())}"
+            f" WHEN {single} = 0D AND {a} <> 0D THEN {raised(float_underflow())} ELSE {single} END"
+        )
+
+    return Sql(let([call.value(0)], body), "FLOAT")
+
+
+def _rounded(bits: int) -> Callable[[Call], Sql]:
+    """Half to even. Spark refuses NaN and what is too large; 2^63 it would take for the largest bigint."""
+    result = _TYPES[bits]
+
+    def make(call: Call) -> Sql:
+        value = Sql(widened(call.value(0), "DOUBLE"), "DOUBLE")
+        if bits < 64:
+            return Sql(cast(f"rint({value.text})", result), result)
+        error = raised(integer_out_of_range(bits))
+        return Sql(
+            let(
+                [value],
+                lambda a: f"CASE WHEN {a} = 9223372036854775808D THEN {error} ELSE CAST(rint({a}) AS BIGINT) END",
+            ),
+            result,
+        )
+
+    return make
+
+
+for _bits, _number in {16: 2, 32: 4, 64: 8}.items():
+    native(f"dtoi{_number}", f"ftoi{_number}")(_rounded(_bits))

@@ -1,0 +1,100 @@
+"""Functions and operators in Spark's own terms, by pg_proc.prosrc as the evaluator's are.
+
+    @native("textlen")
+    def textlen(call: Call) -> Sql | None: …
+
+What is given back has the value the evaluator would give, NULL and errors included; None leaves the call to the
+fall-back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.compiler import arguments
+from pgrepl.expr.functions import source_of
+from pgrepl.expr.spark.compiler import Compiler
+from pgrepl.expr.spark.compiler import native as native_node
+from pgrepl.expr.spark.sql import Sql, cast, form_type, null_of
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+
+
+class Call:
+    """One call: its argument expressions, and their SQL when it is wanted."""
+
+    def __init__(self, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> None:
+        self.node = node
+        self.args = args
+        self.compiler = compiler
+        self._values: dict[int, Sql] = {}
+
+    def value(self, position: int) -> Sql:
+        if position not in self._values:
+            self._values[position] = self.compiler.value(self.args[position])
+        return self._values[position]
+
+    def text(self, position: int) -> str:
+        return self.value(position).text
+
+    def values(self) -> list[Sql]:
+        return [self.value(position) for position in range(len(self.args))]
+
+    def constant(self, position: int) -> Any:
+        return self.compiler.constant(self.args[position])
+
+    @property
+    def result(self) -> str:
+        """The Spark type of the result's lake form."""
+        return form_type(self.node.type, self.node.typmod)
+
+
+Native = Callable[[Call], "Sql | None"]
+_NATIVE: dict[str, Native] = {}
+
+
+def native(*sources: str) -> Callable[[Native], Native]:
+    def register(function: Native) -> Native:
+        for source in sources:
+            _NATIVE[source] = function
+        return function
+
+    return register
+
+
+def template(source: str, result: str, write: Callable[..., str]) -> None:
+    """A function whose SQL is its arguments' texts put together."""
+    _NATIVE[source] = lambda call: Sql(write(*[value.text for value in call.values()]), result)
+
+
+def is_native(source: str) -> bool:
+    return source in _NATIVE
+
+
+def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> Sql | None:
+    proc = proc_by_oid(oid)
+    make = None if proc is None else _NATIVE.get(source_of(proc))
+    if make is None or proc is None:
+        return None
+    call = Call(node, args, compiler)
+    if proc.strict and any(call.constant(position) is None for position in range(len(args))):
+        return null_of(call.result)
+    return make(call)
+
+
+@native_node.register
+def _(node: tree.FuncExpr, compiler: Compiler) -> Sql | None:
+    if node.retset or node.variadic:
+        return None
+    return called(node.func, node, tuple(arguments(node)), compiler)
+
+
+@native_node.register
+def _(node: tree.OpExpr, compiler: Compiler) -> Sql | None:
+    operator = operator_by_oid(node.op)
+    return None if operator is None else called(operator.code, node, node.args, compiler)
+
+
+def widened(value: Sql, spark_type: str) -> str:
+    return value.text if value.type == spark_type else cast(value.text, spark_type)

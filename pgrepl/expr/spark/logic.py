@@ -1,0 +1,160 @@
+"""AND, OR, NOT, IS NULL, IS TRUE, CASE, COALESCE, NULLIF, GREATEST, and the nodes that only change a type's name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgrepl.expr import tree
+from pgrepl.expr.spark.comparisons import equal_pair
+from pgrepl.expr.spark.compiler import Compiler, native, numeric_text
+from pgrepl.expr.spark.keys import NATURAL, base_type
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type
+from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
+from pgrepl.types import oids
+
+MAX_DECIMAL = 38
+
+
+@native.register
+def _(node: tree.BoolExpr, compiler: Compiler) -> Sql:
+    texts = [compiler.text(arg) for arg in node.args]
+    if node.op is BoolOp.NOT:
+        return Sql(f"(NOT {texts[0]})", "BOOLEAN")
+    word = " AND " if node.op is BoolOp.AND else " OR "
+    return Sql("(" + word.join(texts) + ")", "BOOLEAN")
+
+
+@native.register
+def _(node: tree.NullTest, compiler: Compiler) -> Sql | None:
+    assert node.arg is not None
+    word = "IS NULL" if node.kind is NullTestType.IS_NULL else "IS NOT NULL"
+    if not node.argisrow:
+        return Sql(f"({compiler.value(node.arg).text} {word})", "BOOLEAN")
+    if not isinstance(node.arg, tree.RowExpr) or not node.arg.args:
+        return None
+    return Sql("(" + " AND ".join(f"{compiler.value(arg).text} {word}" for arg in node.arg.args) + ")", "BOOLEAN")
+
+
+_TESTS = {
+    BoolTestType.IS_TRUE: "IS TRUE",
+    BoolTestType.IS_NOT_TRUE: "IS NOT TRUE",
+    BoolTestType.IS_FALSE: "IS FALSE",
+    BoolTestType.IS_NOT_FALSE: "IS NOT FALSE",
+    BoolTestType.IS_UNKNOWN: "IS NULL",
+    BoolTestType.IS_NOT_UNKNOWN: "IS NOT NULL",
+}
+
+
+@native.register
+def _(node: tree.BooleanTest, compiler: Compiler) -> Sql:
+    assert node.arg is not None
+    return Sql(f"({compiler.text(node.arg)} {_TESTS[node.kind]})", "BOOLEAN")
+
+
+@native.register
+def _(node: tree.CaseExpr, compiler: Compiler) -> Sql | None:
+    outer = compiler.tested
+    if node.arg is not None:
+        tested = compiler.value(node.arg)
+        if len(tested.text) * len(node.whens) > _TOO_LONG:
+            return None
+        compiler.tested = tested
+    conditions = [compiler.text(condition) for condition, _ in node.whens]
+    compiler.tested = outer
+    results = [compiler.value(result) for _, result in node.whens]
+    default = compiler.value(node.default) if node.default is not None else None
+    every = [*results, default] if default is not None else results
+    texts, spark_type = together(every, node.type, node.typmod)
+    whens = " ".join(f"WHEN {c} THEN {r}" for c, r in zip(conditions, texts, strict=False))
+    otherwise = f" ELSE {texts[-1]}" if default is not None else ""
+    return Sql(f"CASE {whens}{otherwise} END", spark_type)
+
+
+_TOO_LONG = 20_000
+
+
+def together(values: Sequence[Sql], typoid: int, typmod: int) -> tuple[list[str], str]:
+    """Several values of one PostgreSQL type as one Spark type: decimals of one scale stay decimals."""
+    if base_type(typoid) == oids.NUMERIC:
+        found = _common_decimal([value for value in values if not value.null])
+        wanted = form_type(typoid, typmod)
+        if found is not None and wanted == "STRING":
+            return [value.text if value.type == found else cast(value.text, found) for value in values], found
+        if wanted == "STRING":
+            return [cast("NULL", "STRING") if value.null else numeric_text(value) for value in values], wanted
+        return [value.text if value.type == wanted else cast(value.text, wanted) for value in values], wanted
+    wanted = form_type(typoid, typmod)
+    return [value.text if value.type == wanted else cast(value.text, wanted) for value in values], wanted
+
+
+def _common_decimal(values: Sequence[Sql]) -> str | None:
+    sizes = [decimal_size(value.type) for value in values]
+    if not sizes or any(size is None for size in sizes):
+        return None
+    known = [size for size in sizes if size is not None]
+    return decimal_type(max(p for p, _ in known), known[0][1]) if len({scale for _, scale in known}) == 1 else None
+
+
+@native.register
+def _(node: tree.CoalesceExpr, compiler: Compiler) -> Sql:
+    texts, spark_type = together([compiler.value(arg) for arg in node.args], node.type, node.typmod)
+    return Sql(f"coalesce({', '.join(texts)})", spark_type)
+
+
+@native.register
+def _(node: tree.MinMaxExpr, compiler: Compiler) -> Sql | None:
+    typoid = base_type(node.type)
+    values = [compiler.value(arg) for arg in node.args]
+    texts, spark_type = together(values, node.type, node.typmod)
+    if typoid not in NATURAL and (typoid != oids.NUMERIC or decimal_size(spark_type) is None):
+        return None
+    if typoid == oids.NUMERIC and _common_decimal([v for v in values if not v.null]) != spark_type:
+        return None
+    if len(texts) == 1:
+        return Sql(texts[0], spark_type)
+    return Sql(f"{'greatest' if node.greatest else 'least'}({', '.join(texts)})", spark_type)
+
+
+@native.register
+def _(node: tree.NullIfExpr, compiler: Compiler) -> Sql | None:
+    pair = equal_pair(node.op, node.args, compiler)
+    if pair is None:
+        return None
+    value = compiler.value(node.args[0])
+    return Sql(f"CASE WHEN {pair[0]} = {pair[1]} THEN NULL ELSE {value.text} END", value.type)
+
+
+@native.register
+def _(node: tree.DistinctExpr, compiler: Compiler) -> Sql | None:
+    pair = equal_pair(node.op, node.args, compiler)
+    return None if pair is None else Sql(f"(NOT ({pair[0]} <=> {pair[1]}))", "BOOLEAN")
+
+
+@native.register
+def _(node: tree.CaseTestExpr, compiler: Compiler) -> Sql | None:
+    return compiler.tested
+
+
+@native.register(tree.CollateExpr)
+@native.register(tree.CoerceToDomain)
+def _(node: tree.CollateExpr | tree.CoerceToDomain, compiler: Compiler) -> Sql:
+    assert node.arg is not None
+    return compiler.value(node.arg)
+
+
+@native.register
+def _(node: tree.NamedArg, compiler: Compiler) -> Sql:
+    assert node.arg is not None
+    return compiler.value(node.arg)
+
+
+@native.register
+def _(node: tree.RelabelType, compiler: Compiler) -> Sql | None:
+    """The same bits; only between signed and unsigned numbers they mean something else."""
+    assert node.arg is not None
+    value = compiler.value(node.arg)
+    if base_type(node.type) == oids.NUMERIC or form_type(node.type, node.typmod) == value.type:
+        return value
+    if value.type == "INT" and form_type(node.type) == "BIGINT":
+        return Sql(f"(CAST({value.text} AS BIGINT) & 4294967295L)", "BIGINT")
+    return None

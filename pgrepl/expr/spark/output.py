@@ -1,0 +1,84 @@
+"""The text of a value, as the type's output function writes it in the session's style, and back from text."""
+
+from __future__ import annotations
+
+from pgrepl.expr import tree
+from pgrepl.expr.spark.compiler import Compiler, native, numeric_text
+from pgrepl.expr.spark.keys import base_type
+from pgrepl.expr.spark.sql import Sql, form_type, let
+from pgrepl.types import oids
+
+_STRINGS = frozenset({oids.TEXT, oids.VARCHAR, oids.NAME, oids.JSON, oids.JSONB, oids.UNKNOWN, oids.BIT, oids.VARBIT})
+_WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID})
+
+
+def output_text(expr: tree.Expr, compiler: Compiler, *, as_cast: bool = False) -> str | None:
+    """None where only the fall-back can. `as_cast`: as ::text does it, which differs for booleans and char(n)."""
+    typoid = base_type(expr.type)
+    value = compiler.value(expr)
+    if typoid in _STRINGS:
+        return value.text
+    if typoid == oids.BPCHAR:
+        return f"rtrim({value.text})" if as_cast else value.text
+    if typoid in _WHOLE:
+        return f"CAST({value.text} AS STRING)"
+    if typoid == oids.BOOL:
+        if as_cast:
+            return f"CAST({value.text} AS STRING)"
+        return let([value], lambda a: f"CASE {a} WHEN true THEN 't' WHEN false THEN 'f' END")
+    if typoid == oids.NUMERIC:
+        return numeric_text(value)
+    style = compiler.statement.context.style
+    if typoid == oids.DATE and style.date_format == "ISO":
+        return let([value], date_text)
+    if typoid == oids.TIMESTAMP and style.date_format == "ISO":
+        return let([value], timestamp_text)
+    if typoid == oids.UUID:
+        return let([value], uuid_text)
+    if typoid == oids.BYTEA and style.bytea_output == "hex":
+        return f"concat('\\\\x', lower(hex({value.text})))"
+    return None
+
+
+def _years(a: str) -> str:
+    """At least four digits; before Christ the count goes down."""
+    year = f"abs(CASE WHEN year({a}) > 0 THEN year({a}) ELSE 1 - year({a}) END)"
+    return f"CASE WHEN {year} < 10000 THEN lpad(CAST({year} AS STRING), 4, '0') ELSE CAST({year} AS STRING) END"
+
+
+def _written(a: str, usual: str, rest: str, number: str, most: int) -> str:
+    """`usual` is true of what Spark writes as PostgreSQL does."""
+    era = f"CASE WHEN year({a}) > 0 THEN '' ELSE ' BC' END"
+    return (
+        f"CASE WHEN {usual} THEN CAST({a} AS STRING) WHEN {number} = {most}L THEN 'infinity'"
+        f" WHEN {number} = -{most}L THEN '-infinity' ELSE concat({_years(a)}, {rest}, {era}) END"
+    )
+
+
+def date_text(a: str) -> str:
+    usual = f"{a} BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
+    return _written(a, usual, f"date_format({a}, '-MM-dd')", f"unix_date({a})", 2**31 - 1)
+
+
+def timestamp_text(a: str) -> str:
+    usual = f"{a} BETWEEN TIMESTAMP_NTZ'0001-01-01 00:00:00' AND TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"
+    clock = f"date_format({a}, '-MM-dd HH:mm:ss.SSSSSS')"
+    return _written(a, usual, f"rtrim('.', rtrim('0', {clock}))", f"unix_micros(CAST({a} AS TIMESTAMP))", 2**63 - 1)
+
+
+def uuid_text(a: str) -> str:
+    digits = f"lower(hex({a}))"
+    parts = [f"substring({digits}, {start}, {size})" for start, size in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))]
+    return f"CASE WHEN {a} IS NOT NULL THEN concat_ws('-', {', '.join(parts)}) END"
+
+
+_TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.UNKNOWN, oids.CSTRING})
+
+
+@native.register
+def _(node: tree.CoerceViaIO, compiler: Compiler) -> Sql | None:
+    assert node.arg is not None
+    if base_type(node.type) not in _TEXT or form_type(node.type) != "STRING":
+        return None
+    written = output_text(node.arg, compiler)
+    return None if written is None else Sql(written, "STRING")

@@ -1,0 +1,247 @@
+"""Strings: joining, cutting, padding, searching, and the casts that fit text to varchar(n) and char(n).
+
+Positions count characters (code points), in Spark as in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from pgrepl.errors import PgError
+from pgrepl.expr.functions import text as evaluator
+from pgrepl.expr.spark.compiler import NOT_CONSTANT
+from pgrepl.expr.spark.functions import Call, native, template
+from pgrepl.expr.spark.output import output_text
+from pgrepl.expr.spark.sql import Sql, let, raised
+from pgrepl.types import oids
+
+_LONGEST = 1_000_000  # what is padded or repeated further may be too large for PostgreSQL
+
+template("textcat", "STRING", lambda a, b: f"concat({a}, {b})")
+template("textlen", "INT", lambda a: f"char_length({a})")
+template("bpcharlen", "INT", lambda a: f"char_length(rtrim({a}))")
+template("textoctetlen", "INT", lambda a: f"octet_length({a})")
+template("bpcharoctetlen", "INT", lambda a: f"octet_length({a})")
+template("byteaoctetlen", "INT", lambda a: f"octet_length({a})")
+template("bit_length(text)", "INT", lambda a: f"bit_length({a})")
+template("ltrim", "STRING", lambda a, chars: f"ltrim({chars}, {a})")
+template("rtrim", "STRING", lambda a, chars: f"rtrim({chars}, {a})")
+template("btrim", "STRING", lambda a, chars: f"btrim({a}, {chars})")
+template("ltrim1", "STRING", lambda a: f"ltrim({a})")
+template("rtrim1", "STRING", lambda a: f"rtrim({a})")  # also the cast of char(n) to text
+template("btrim1", "STRING", lambda a: f"trim({a})")
+template("textpos", "INT", lambda a, part: f"instr({a}, {part})")
+template("replace_text", "STRING", lambda a, old, new: f"replace({a}, {old}, {new})")
+template("translate", "STRING", lambda a, old, new: f"translate({a}, {old}, {new})")
+template("ascii", "INT", lambda a: f"ascii({a})")
+template("text_reverse", "STRING", lambda a: f"reverse({a})")
+template("text_starts_with", "BOOLEAN", lambda a, start: f"startswith({a}, {start})")
+template("md5_text", "STRING", lambda a: f"md5(CAST({a} AS BINARY))")
+template("md5_bytea", "STRING", lambda a: f"md5({a})")
+template("name_text", "STRING", lambda a: a)
+template("name_bpchar", "STRING", lambda a: a)
+template("booltext", "STRING", lambda a: f"CAST({a} AS STRING)")
+
+
+# ---------------------------------------------------------------------------------------------------------------- case
+
+
+@cache
+def _changed(upper: bool) -> tuple[str, str]:
+    """All characters that a change of case changes, beyond ASCII, and what they become."""
+    change = evaluator.upper if upper else evaluator.lower
+    pairs = [(chr(n), change(chr(n))) for n in range(0x80, 0x20000) if not 0xD800 <= n < 0xE000]
+    pairs = [(old, new) for old, new in pairs if old != new]
+    return "".join(old for old, _ in pairs), "".join(new for _, new in pairs)
+
+
+def _case(function: str) -> Callable[[Call], Sql]:
+    """Spark changes whole words (`ß` to `SS`, a final sigma), PostgreSQL character by character."""
+
+    def make(call: Call) -> Sql:
+        bind = call.compiler.statement.bind
+        old, new = (bind(text) for text in _changed(function == "upper"))
+
+        def body(a: str) -> str:
+            plain = f"char_length({a}) = octet_length({a})"
+            return f"CASE WHEN {plain} THEN {function}({a}) ELSE translate({_ascii(a)}, {old}, {new}) END"
+
+        def _ascii(a: str) -> str:
+            small, large = "'abcdefghijklmnopqrstuvwxyz'", "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
+            pair = (small, large) if function == "upper" else (large, small)
+            return f"translate({a}, {pair[0]}, {pair[1]})"
+
+        return Sql(let([call.value(0)], body), "STRING")
+
+    return make
+
+
+native("lower")(_case("lower"))
+native("upper")(_case("upper"))
+
+
+# ------------------------------------------------------------------------------------------------------------- cutting
+
+
+@native("text_substr_no_len")
+def text_substr_no_len(call: Call) -> Sql | None:
+    start = call.constant(1)
+    if start is NOT_CONSTANT:
+        first = call.text(1)
+        return Sql(f"substring({call.text(0)}, CASE WHEN {first} < 1 THEN 1 ELSE {first} END)", "STRING")
+    return Sql(f"substring({call.text(0)}, {max(start, 1)})", "STRING")
+
+
+@native("text_substr")
+def text_substr(call: Call) -> Sql | None:
+    start, length = call.constant(1), call.constant(2)
+    if start is not NOT_CONSTANT and length is not NOT_CONSTANT:
+        if length < 0:
+            return None
+        taken = min(max(start + length - max(start, 1), 0), 2**31 - 1)
+        return Sql(f"substring({call.text(0)}, {max(start, 1)}, {taken})", "STRING")
+    error = raised(PgError("22011", "negative substring length not allowed"))
+
+    def body(a: str, first: str, size: str) -> str:
+        begin = f"CASE WHEN {first} < 1 THEN 1 ELSE {first} END"
+        rest = f"CAST({first} AS BIGINT) + {size} - {begin}"
+        taken = f"CAST(CASE WHEN {rest} < 0 THEN 0 WHEN {rest} > 2147483647 THEN 2147483647 ELSE {rest} END AS INT)"
+        known = f"{a} IS NOT NULL AND {first} IS NOT NULL"
+        return f"CASE WHEN {size} < 0 AND {known} THEN {error} ELSE substring({a}, {begin}, {taken}) END"
+
+    return Sql(let(call.values(), body), "STRING")
+
+
+@native("text_left")
+def text_left(call: Call) -> Sql | None:
+    count = call.constant(1)
+    if count is NOT_CONSTANT:
+        return None
+    if count >= 0:
+        return Sql(f"substring({call.text(0)}, 1, {count})", "STRING")
+    return Sql(let([call.value(0)], lambda a: f"substring({a}, 1, greatest(char_length({a}) - {-count}, 0))"), "STRING")
+
+
+@native("text_right")
+def text_right(call: Call) -> Sql | None:
+    count = call.constant(1)
+    if count is NOT_CONSTANT:
+        return None
+    if count < 0:
+        return Sql(f"substring({call.text(0)}, {min(1 - count, 2**31 - 1)})", "STRING")
+    return Sql(f"right({call.text(0)}, {count})", "STRING")
+
+
+@native("split_part", "split_text")
+def split_part(call: Call) -> Sql | None:
+    separator, number = call.constant(1), call.constant(2)
+    if not isinstance(separator, str) or not separator or number is NOT_CONSTANT or number == 0:
+        return None
+    return Sql(f"split_part({call.text(0)}, {call.text(1)}, {number})", "STRING")
+
+
+def _padding(function: str) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        length = call.constant(1)
+        fill = call.constant(2) if len(call.args) > 2 else " "
+        if length is NOT_CONSTANT or not isinstance(fill, str) or length > _LONGEST:
+            return None
+        if length <= 0 or not fill:
+            return Sql(f"substring({call.text(0)}, 1, {max(length, 0)})", "STRING")
+        return Sql(f"{function}({call.text(0)}, {length}, {call.compiler.statement.bind(fill)})", "STRING")
+
+    return make
+
+
+native("lpad", "lpad(text,integer)")(_padding("lpad"))
+native("rpad", "rpad(text,integer)")(_padding("rpad"))
+
+
+@native("repeat")
+def repeat(call: Call) -> Sql | None:
+    count = call.constant(1)
+    if count is NOT_CONSTANT or count > 1000:
+        return None
+    return Sql(f"repeat({call.text(0)}, {max(count, 0)})", "STRING")
+
+
+# ------------------------------------------------------------------------------------------------------------- joining
+
+
+@native("anytextcat(anynonarray,text)")
+def anytextcat(call: Call) -> Sql | None:
+    return _joined(call, 0)
+
+
+@native("textanycat(text,anynonarray)")
+def textanycat(call: Call) -> Sql | None:
+    return _joined(call, 1)
+
+
+def _joined(call: Call, other: int) -> Sql | None:
+    """Text and a value of another type as its cast to text writes it."""
+    written = output_text(call.args[other], call.compiler, as_cast=True)
+    if written is None:
+        return None
+    parts = [call.text(1 - other)]
+    parts.insert(other, written)
+    return Sql(f"concat({', '.join(parts)})", "STRING")
+
+
+@native("text_concat")
+def text_concat(call: Call) -> Sql | None:
+    return _concatenated(call, "''", 0)
+
+
+@native("text_concat_ws")
+def text_concat_ws(call: Call) -> Sql | None:
+    return _concatenated(call, call.text(0), 1)
+
+
+def _concatenated(call: Call, separator: str, first: int) -> Sql | None:
+    """NULLs are left out."""
+    written = [output_text(arg, call.compiler) for arg in call.args[first:]]
+    if any(text is None for text in written):
+        return None
+    return Sql(f"concat_ws({', '.join([separator, *[text for text in written if text is not None]])})", "STRING")
+
+
+# ------------------------------------------------------------------------------------------------------------- lengths
+
+
+def _fitted(typename: str, padded: bool) -> Callable[[Call], Sql | None]:
+    """varchar(n) and char(n): what is too long may be only blanks, unless the cast was written out."""
+
+    def make(call: Call) -> Sql | None:
+        typmod, explicit = call.constant(1), call.constant(2)
+        if typmod is NOT_CONSTANT or explicit is NOT_CONSTANT:
+            return None
+        if typmod < 4:
+            return Sql(call.text(0), "STRING")
+        length = typmod - 4
+        error = raised(PgError("22001", f"value too long for type {typename}({length})"))
+
+        def body(a: str) -> str:
+            short = f"rpad({a}, {length}, ' ')" if padded else a
+            cut = f"substring({a}, 1, {length})"
+            whens = [f"WHEN char_length({a}) <= {length} THEN {short}"]
+            if not explicit:
+                whens.append(f"WHEN rtrim(substring({a}, {length + 1})) <> '' THEN {error}")
+            return f"CASE {' '.join(whens)} ELSE {cut} END"
+
+        return Sql(let([call.value(0)], body), "STRING")
+
+    return make
+
+
+native("varchar")(_fitted("character varying", padded=False))
+native("bpchar")(_fitted("character", padded=True))
+
+
+@native("to_hex32", "to_hex64")
+def to_hex(call: Call) -> Sql:
+    value = call.value(0)
+    if call.args[0].type == oids.INT4:
+        return Sql(f"lower(hex(CAST({value.text} AS BIGINT) & 4294967295L))", "STRING")
+    return Sql(f"lower(hex({value.text}))", "STRING")
