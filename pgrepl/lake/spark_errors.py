@@ -52,7 +52,7 @@ def pg_error(problem: BaseException) -> PgError | None:
     if not texts:
         return None
     text = "\n".join(texts)
-    return unmarked(text) or _known(text) or PgError("XX000", f"Spark failed: {_first_line(text)}")
+    return unmarked(text) or _arithmetic(text) or _known(text) or PgError("XX000", f"Spark failed: {_first_line(text)}")
 
 
 def _texts(problem: BaseException) -> list[str]:
@@ -79,6 +79,30 @@ def _text(problem: BaseException) -> str:
         if isinstance(trace, str):
             parts.append(trace)
     return "\n".join(parts)
+
+
+# Arithmetic is Spark's own wherever it can be; it names the type it was done in, and here that is the result's type.
+_OVERFLOW = re.compile(
+    r"\[ARITHMETIC_OVERFLOW\] (?P<one>integer|long|short) overflow|\[ARITHMETIC_OVERFLOW\] Overflow in (?P<two>integral)"
+    r" divide|\[BINARY_ARITHMETIC_OVERFLOW\] -?\d+(?P<three>S) "
+    r"|\[CAST_OVERFLOW\] [^\n]*? cannot be cast to \"(?P<four>SMALLINT|INT|BIGINT)\""
+    r"|\[NUMERIC_VALUE_OUT_OF_RANGE[^\]]*\][^\n]*? as (?P<five>SMALLINT|INT|BIGINT)\b"
+)
+_INTEGERS = {
+    "integer": "integer", "long": "bigint", "short": "smallint", "integral": "bigint", "S": "smallint",
+    "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint",
+}  # fmt: skip
+_BY_ZERO = re.compile(r"\[(DIVIDE|REMAINDER)_BY_ZERO\]")
+
+
+def _arithmetic(text: str) -> PgError | None:
+    if _BY_ZERO.search(text):
+        return PgError("22012", "division by zero")
+    found = _OVERFLOW.search(text)
+    if found is None:
+        return None
+    word = next(word for word in found.groups() if word is not None)
+    return PgError("22003", f"{_INTEGERS[word]} out of range")
 
 
 def _known(text: str) -> PgError | None:
