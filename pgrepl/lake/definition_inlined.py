@@ -17,6 +17,7 @@ from pgrepl.lake.table import InlinedTable, inlined_tables
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.store import Row
+    from pgrepl.lake.table import LakeTable
 
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boolean")
 
@@ -33,6 +34,11 @@ def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
     if newest and newest[0].columns == layout:
         return newest[0]
     return _make(session, table_id, columns)
+
+
+def can_inline(session: Session, table: LakeTable) -> bool:
+    """Would `inlined_table` give one?"""
+    return session.catalog.is_sqlite and not any(lower(column.name) in RESERVED_COLUMNS for column in table.columns)
 
 
 def keep_inlining(session: Session, table_id: int) -> None:

@@ -7,7 +7,7 @@ version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.lake.table import InlinedTable, inlined_tables
@@ -228,7 +228,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
     return ended > 0
 
 
-def insert_deletes(session: Session, table: LakeTable, positions: Iterator[tuple[int, int]]) -> None:
+def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple[int, int]]) -> None:
     """Positions (file, position) in data files are deleted at the running statement's snapshot."""
     link = session.link
     name = deletes_table(table.table_id)

@@ -86,6 +86,8 @@ def of_values(form: Form, values: Iterable[Any]) -> ColumnStatistics:
     has_nan = len(comparable) < len(there) if floating else None
     if not comparable or form.element is not None:
         return ColumnStatistics(len(there), nulls, None, None, has_nan)
+    low: str | None
+    high: str | None
     if is_text(form):
         texts = [form.to_arrow(v) for v in comparable]
         low, high = cut_low(min(texts)), cut_high(max(texts))

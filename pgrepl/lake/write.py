@@ -1,10 +1,12 @@
 """What one statement does to one table: collected, then staged as files, then committed (lake.commit).
 
-write = Write(session, table, snapshot)
-write.insert([(1, 'a'), (2, 'b')])
-write.delete([place])
-write.stage()                   # writes files: nothing refers to them yet
-commit.apply(session, [write])  # in the write transaction
+    write = Write(session, table, snapshot)
+    write.insert([(1, 'a'), (2, 'b')])
+    write.delete([place])
+    write.stage()                   # writes files: nothing refers to them yet
+    commit.apply(session, [write])  # in the write transaction
+
+Few rows, and few deletes, need no file: they are inlined in the catalog.
 """
 
 from __future__ import annotations
@@ -13,39 +15,35 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.definition_inlined import can_inline
+from pgrepl.lake.file_writer import NameMapping, NewDeletes, NewFile
+from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.options import inlining_limit
+from pgrepl.lake.statistics import ColumnStatistics
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.file_writer import DataFileWriter
     from pgrepl.lake.place import Place
     from pgrepl.lake.table import LakeTable
 
+__all__ = ["ColumnStatistics", "NameMapping", "NewFile", "Write"]
 
-@frozen
-class ColumnStatistics:
-    """Of one column in one file; `low` and `high` in DuckLake's text form, None: not known."""
-
-    size: int
-    values: int  # not counting NULLs
-    nulls: int
-    low: str | None
-    high: str | None
-    has_nan: bool | None = None  # of floats
+_PORTION = 65_536  # rows kept in memory before a file takes them
 
 
 @frozen
-class NewFile:
-    """A data file that has been written into the table's folder and that nothing refers to yet."""
+class StagedDeletes:
+    """`file` None: no row of the data file is left, it ends."""
 
-    name: str  # in the table's folder
-    record_count: int
-    file_size_bytes: int
-    footer_size: int | None
-    statistics: dict[int, ColumnStatistics]  # by column id
-    has_row_ids: bool = False  # it has _ducklake_internal_row_id: its rows replace others
-    mapping: dict[Any, Any] | None = None  # Spark's nested columns have no field ids: found by name (map_by_name)
+    positions: Any
+    file: NewDeletes | None
+    data_file_id: int
+    replaces: int | None  # the delete file that the data file had
 
 
 class Write:
@@ -56,37 +54,168 @@ class Write:
         self.session = session
         self.table = table
         self.snapshot = snapshot
+        self.truncates = False
+        self.rows: list[Sequence[Any]] = []  # new ones that are in no file
+        self.updates: dict[int, Sequence[Any]] = {}  # new versions by row id, that are in no file
+        self.files: list[NewFile] = []
+        self.deletes: dict[int, Any] = {}  # positions by data file, that are in no file
+        self.inlined_deletes: dict[int, None] = {}  # row ids of inlined rows, in order
+        self.staged_deletes: list[StagedDeletes] = []
+        self.is_staged = False
+        self._arrays: dict[int, list[Any]] = {}
+        self._writer: DataFileWriter | None = None
+        self._made: list[str] = []  # paths
+
+    # --- what happens ---------------------------------------------------------------------------------------------
 
     def insert(self, rows: Iterable[Sequence[Any]]) -> None:
         """New rows: Python values in the order of table.columns."""
-        raise NotImplementedError
+        self.is_staged = False
+        for row in rows:
+            self.rows.append(row)
+            if len(self.rows) >= _PORTION:
+                self._spill()
 
     def insert_files(self, files: Iterable[NewFile]) -> None:
         """Files with new rows, or, where has_row_ids, with new versions of rows that are deleted by their places."""
-        raise NotImplementedError
+        for file in files:
+            self.files.append(file)
+            self._remember(self.table.location + file.name)
 
     def delete(self, places: Iterable[Place]) -> None:
-        raise NotImplementedError
+        self.is_staged = False
+        for place in places:
+            if place.file is None:
+                self.inlined_deletes[place.row] = None
+            else:
+                assert place.pos is not None
+                self.deletes.setdefault(place.file, []).append(place.pos)
 
     def delete_positions(self, file_id: int, positions: npt.NDArray[np.int64]) -> None:
-        raise NotImplementedError
+        self.is_staged = False
+        if len(positions):
+            self._arrays.setdefault(file_id, []).append(positions)
 
     def delete_inlined(self, row_ids: Iterable[int]) -> None:
-        raise NotImplementedError
+        self.is_staged = False
+        self.inlined_deletes.update(dict.fromkeys(int(row_id) for row_id in row_ids))
 
     def update(self, place: Place, row: Sequence[Any]) -> None:
         """The row becomes this one and keeps its row id."""
-        raise NotImplementedError
+        self.delete([place])
+        self.updates[place.row] = row
 
     def truncate(self) -> None:
         """All rows go."""
-        raise NotImplementedError
+        self.truncates = True
+
+    # --- files ----------------------------------------------------------------------------------------------------
 
     def stage(self) -> None:
         """Write the files that this takes; before or after the write lock is held. Small changes take none."""
-        raise NotImplementedError
+        if self.is_staged:
+            return
+        limit = inlining_limit(self.session, self.table)
+        if self._writer is not None or len(self.rows) + len(self.updates) > self._limit_of_rows(limit):
+            self._stage_rows()
+        if self._arrays or sum(map(len, self.deletes.values())) > limit:
+            self._stage_deletes(limit)
+        self.is_staged = True
 
     def discard(self) -> None:
-        """The statement failed: remove what stage() has written. (Staged files are also removed by themselves when the
-        transaction rolls back while the process lives; a killed process leaves them to VACUUM.)"""
-        raise NotImplementedError
+        """The statement failed, or must begin anew: remove what has been written. (When the transaction rolls back
+        that happens by itself, as long as the process lives; a killed process leaves files to VACUUM.)"""
+        if self._writer is not None:
+            self._writer.discard()
+        for path in self._made:
+            storage.remove(path)
+
+    def _limit_of_rows(self, limit: int) -> int:
+        return limit if can_inline(self.session, self.table) else 0
+
+    def _remember(self, path: str) -> None:
+        self._made.append(path)
+        self.session.transaction.undo.append(lambda: storage.remove(path))
+
+    def _spill(self) -> None:
+        from pgrepl.lake.file_writer import DataFileWriter
+
+        if self._writer is None:
+            self._writer = DataFileWriter(self.table)
+            self._remember(self._writer.path)
+        self._writer.write(self.rows)
+        self.rows = []
+
+    def _stage_rows(self) -> None:
+        from pgrepl.lake.file_writer import DataFileWriter
+
+        if self.rows:
+            self._spill()
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            self.files.append(writer.close())
+        if self.updates:
+            writer = DataFileWriter(self.table, row_ids=True)
+            self._remember(writer.path)
+            row_ids, rows = list(self.updates), list(self.updates.values())
+            for start in range(0, len(rows), _PORTION):
+                writer.write(rows[start : start + _PORTION], row_ids[start : start + _PORTION])
+            self.files.append(writer.close())
+            self.updates = {}
+
+    def _stage_deletes(self, limit: int) -> None:
+        import numpy as np
+
+        for file_id, listed in self.deletes.items():
+            self._arrays.setdefault(file_id, []).append(np.array(listed, np.int64))
+        joined = {file_id: np.unique(np.concatenate(arrays)) for file_id, arrays in self._arrays.items()}
+        self._arrays = {}
+        self.deletes = {}
+        if sum(map(len, joined.values())) <= limit:
+            self.deletes = {file_id: positions.tolist() for file_id, positions in joined.items()}
+            return
+        for file_id, positions in joined.items():
+            self._stage_deletes_of(file_id, positions)
+
+    def _stage_deletes_of(self, file_id: int, positions: npt.NDArray[np.int64]) -> None:
+        """A data file has one delete file: an older one's positions go into the new one, with their snapshots."""
+        import numpy as np
+
+        from pgrepl.lake import dead
+        from pgrepl.lake.file_writer import write_deletes
+        from pgrepl.lake.files import data_file
+
+        file = data_file(self.session, self.table, file_id, self.snapshot)
+        assert file is not None, "a place is in a file of the table"
+        gone = dead.dead(self.session, self.table, file, self.snapshot)
+        old = file.delete_file
+        replaces = None if old is None else old.delete_file_id
+        if len(np.union1d(gone, positions)) == file.record_count:
+            self.staged_deletes.append(StagedDeletes(positions, None, file_id, replaces))
+            return
+        if old is None:
+            made = write_deletes(self.table, file, positions, None)
+        else:
+            listed, when = dead.read_delete_file(old)
+            fresh = np.setdiff1d(positions, listed, assume_unique=True)
+            merged = np.concatenate([listed, fresh])
+            snapshot = self._likely_snapshot()
+            snapshots = np.concatenate([when, np.full(len(fresh), snapshot, np.int64)])
+            order = np.argsort(merged, kind="stable")
+            made = write_deletes(self.table, file, merged[order], snapshots[order], old.begin_snapshot, snapshot)
+        self._remember(self.table.location + made.name)
+        self.staged_deletes.append(StagedDeletes(positions, made, file_id, replaces))
+
+    def _likely_snapshot(self) -> int:
+        """The snapshot of this statement; without the write lock the one it will most likely be."""
+        if self.session.transaction.is_writing:
+            return self.session.snapshot()
+        return last_snapshot(self.session) + 1
+
+    def stage_deletes_again(self, staged: StagedDeletes) -> None:
+        """Holding the write lock: somebody else's snapshot, or a delete of this statement itself, came between."""
+        self.staged_deletes.remove(staged)
+        if staged.file is not None:
+            storage.remove(self.table.location + staged.file.name)
+        self.snapshot = None
+        self._stage_deletes_of(staged.data_file_id, staged.positions)

@@ -1,0 +1,209 @@
+"""Data and delete files, written by pyarrow: new names, field ids, small row groups, on the disk before anything refers
+to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import footers, storage
+from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
+from pgrepl.lake.steps import step
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.table import LakeTable
+
+ROWS_IN_GROUP = 122_880  # as DuckDB has it: a look-up reads a row group
+
+
+@frozen
+class NewFile:
+    """A data file that has been written into the table's folder and that nothing refers to yet."""
+
+    name: str  # in the table's folder
+    record_count: int
+    file_size_bytes: int
+    footer_size: int | None
+    statistics: dict[int, ColumnStatistics]  # by column id
+    has_row_ids: bool = False  # it has _ducklake_internal_row_id: its rows replace others
+    mapping: tuple[NameMapping, ...] = ()  # columns without field ids are found by name (map_by_name)
+
+
+@frozen
+class NameMapping:
+    """The name in a file of a column, or of what is nested in it."""
+
+    source_name: str
+    column_id: int
+    fields: tuple[NameMapping, ...] = ()
+
+
+@frozen
+class NewDeletes:
+    """A delete file that has been written: all positions of a data file that its deletes have, old and new."""
+
+    name: str
+    begin_snapshot: int | None  # of the delete file whose positions are in this one, too
+    snapshot: int | None  # what it says of the new positions, if it has snapshots
+    delete_count: int
+    file_size_bytes: int
+    footer_size: int
+
+
+def _field_id(number: int) -> dict[bytes, bytes]:
+    return {b"PARQUET:field_id": str(number).encode()}
+
+
+def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
+    import pyarrow as pa
+
+    fields = []
+    for column in table.columns:
+        kind = column.form.arrow()
+        if column.form.element is not None:
+            inner = pa.field("element", column.form.element.arrow(), metadata=_field_id(column.fields[0].column_id))
+            kind = pa.list_(inner)
+        fields.append(pa.field(column.name, kind, metadata=_field_id(column.column_id)))
+    if row_ids:
+        fields.append(pa.field(footers.ROW_ID_NAME, pa.int64(), metadata=_field_id(footers.ROW_ID)))
+    return pa.schema(fields)
+
+
+class DataFileWriter:
+    """Takes rows in portions."""
+
+    def __init__(self, table: LakeTable, *, row_ids: bool = False) -> None:
+        import pyarrow.parquet as pq
+
+        self.table = table
+        self.name = storage.new_name()
+        self.path = table.location + self.name
+        self._has_row_ids = row_ids
+        self._schema = schema_of(table, row_ids=row_ids)
+        self._statistics: dict[int, ColumnStatistics] = {}
+        self._leaves = leaves(table)
+        self._footers: list[Any] = []
+        self._count = 0
+        storage.make_folder(table.location)
+        step("stage.open")
+        with storage.writing(self.path):
+            self._sink = storage.open_output(self.path)
+            self._writer = pq.ParquetWriter(
+                self._sink, self._schema, compression="snappy", store_schema=False, metadata_collector=self._footers
+            )
+
+    def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
+        """Values in the order of the table's columns; with `row_ids` new versions of rows."""
+        import pyarrow as pa
+
+        if not rows:
+            return
+        try:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            arrays = [c.form.to_array(values) for c, values in zip(self.table.columns, columns, strict=True)]
+            self._count_in(arrays)
+            if row_ids is not None:
+                arrays.append(pa.array(row_ids, pa.int64()))
+            arrays = [a.cast(f.type) if a.type != f.type else a for a, f in zip(arrays, self._schema, strict=True)]
+        except BaseException:
+            self.discard()
+            raise
+        with storage.writing(self.path):
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
+        self._count += len(rows)
+        step("stage.write")
+
+    def _count_in(self, arrays: Sequence[Any]) -> None:
+        position = {column.column_id: i for i, column in enumerate(self.table.columns)}
+        for column, leaf in self._leaves:
+            array = arrays[position[column.column_id]]
+            found = of_array(leaf.form, array if column.form.element is None else array.flatten())
+            known = self._statistics.get(leaf.column_id)
+            self._statistics[leaf.column_id] = found if known is None else together(leaf.form, known, found)
+
+    def close(self) -> NewFile:
+        """The file is whole and on the disk."""
+        with storage.writing(self.path):
+            self._writer.close()
+            self._sink.close()
+            step("stage.closed")
+            storage.make_durable(self.path)
+        metadata = self._footers[0]
+        sizes = _sizes(metadata)
+        statistics = {
+            leaf.column_id: replace(self._statistics[leaf.column_id], size=sizes.get(i))
+            for i, leaf in self._numbered_leaves()
+            if leaf.column_id in self._statistics
+        }
+        size = storage.size_of(self.path)
+        return NewFile(self.name, self._count, size, metadata.serialized_size, statistics, self._has_row_ids)
+
+    def _numbered_leaves(self) -> list[tuple[int, Any]]:
+        """Each leaf with its number in the file; every column that can be written has one."""
+        number = {column.column_id: i for i, column in enumerate(self.table.columns)}
+        return [(number[column.column_id], leaf) for column, leaf in self._leaves]
+
+    def discard(self) -> None:
+        self._sink.close()
+        storage.remove(self.path)
+
+
+def _sizes(metadata: Any) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for i in range(row_group.num_columns):
+            found[i] = found.get(i, 0) + row_group.column(i).total_compressed_size
+    return found
+
+
+def write_deletes(
+    table: LakeTable,
+    file: DataFile,
+    positions: npt.NDArray[np.int64],
+    snapshots: npt.NDArray[np.int64] | None,
+    begin_snapshot: int | None = None,
+    snapshot: int | None = None,
+) -> NewDeletes:
+    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = storage.new_name("-delete.parquet")
+    path = table.location + name
+    storage.make_folder(table.location)
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
+    arrays = [same.cast(pa.string()), pa.array(positions)]
+    fields = [
+        pa.field("file_path", pa.string(), metadata=_field_id(footers.FILE_PATH)),
+        pa.field("pos", pa.int64(), metadata=_field_id(footers.POSITION)),
+    ]
+    if snapshots is not None:
+        arrays.append(pa.array(snapshots))
+        fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=_field_id(footers.SNAPSHOT_ID)))
+    step("stage.deletes")
+    collected: list[Any] = []
+    with storage.writing(path):
+        sink = storage.open_output(path)
+        with sink:
+            pq.write_table(
+                pa.Table.from_arrays(arrays, schema=pa.schema(fields)),
+                sink,
+                compression="snappy",
+                store_schema=False,
+                use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
+                column_encoding={"pos": "DELTA_BINARY_PACKED"},
+                metadata_collector=collected,
+            )
+        step("stage.deletes.closed")
+        storage.make_durable(path)
+    footer_size = collected[0].serialized_size
+    size = storage.size_of(path)
+    return NewDeletes(name, begin_snapshot, snapshot, len(positions), size, footer_size)
