@@ -141,8 +141,8 @@ class DataFileWriter:
             for i, leaf in self._numbered_leaves()
             if leaf.column_id in self._statistics
         }
-        size = storage.size_of(self.path)
-        return NewFile(self.name, self._count, size, metadata.serialized_size, statistics, self._has_row_ids)
+        size, footer_size = storage.size_and_footer(self.path)
+        return NewFile(self.name, self._count, size, footer_size, statistics, self._has_row_ids)
 
     def _numbered_leaves(self) -> list[tuple[int, Any]]:
         """Each leaf with its number in the file; every column that can be written has one."""
@@ -189,7 +189,6 @@ def write_deletes(
         arrays.append(pa.array(snapshots))
         fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=_field_id(footers.SNAPSHOT_ID)))
     step("stage.deletes")
-    collected: list[Any] = []
     with storage.writing(path):
         sink = storage.open_output(path)
         with sink:
@@ -200,10 +199,8 @@ def write_deletes(
                 store_schema=False,
                 use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
                 column_encoding={"pos": "DELTA_BINARY_PACKED"},
-                metadata_collector=collected,
             )
         step("stage.deletes.closed")
         storage.make_durable(path)
-    footer_size = collected[0].serialized_size
-    size = storage.size_of(path)
+    size, footer_size = storage.size_and_footer(path)
     return NewDeletes(name, begin_snapshot, snapshot, len(positions), size, footer_size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NoReturn
@@ -177,6 +177,14 @@ def size_of(path: str) -> int:
     return int(system.get_file_info(inside).size or 0)
 
 
+def size_and_footer(path: str) -> tuple[int, int]:
+    """Of a Parquet file: its bytes, and those of its footer."""
+    with reading(path), open_input(path) as file:
+        size = int(file.size())
+        file.seek(size - 8)
+        return size, int.from_bytes(file.read(4), "little")
+
+
 def new_name(suffix: str = ".parquet") -> str:
     """A file's name that no other has: as DuckDB names them, by time and chance (UUID 7)."""
     return f"ducklake-{uuid7()}{suffix}"
@@ -195,6 +203,3 @@ def uuid7() -> str:
 def _first_line(problem: BaseException) -> str:
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else type(problem).__name__
-
-
-Remover = Callable[[], None]
