@@ -41,18 +41,4 @@ def _constant(stored_expression: Any) -> Any:
         return None
 
 
-def define_relation(session: Session, oid: int) -> None:
-    """A table as the running statement has left it so far: its rows are written next."""
-    from pgrepl.lake.definition import define_relation
-
-    define_relation(session, oid, _constant)
-
-
-def replace_column(session: Session, oid: int, attnum: int) -> None:
-    """A column's values are converted: existing files will not do for it."""
-    from pgrepl.lake.definition_columns import replace_column
-
-    replace_column(session, oid, attnum)
-
-
 lake.register(_Keeper())

@@ -18,7 +18,9 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import slots
-from pgrepl.replication.publisher import RemoteTable, refused
+from pgrepl.replication.publisher import PublisherError, RemoteTable, TableCopy, refused, server_text
+from pgrepl.replication.sending.wire import WireTransaction
+from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -96,6 +98,42 @@ class LakePublisher:
     def drop_slot(self, name: str) -> None:
         with self._asked() as session:
             slots.drop_slot(session, name)
+
+    def current_lsn(self) -> int:
+        with self._asked() as session:
+            return slots.current_lsn(session)
+
+    def start(self, slot: str, lsn: int) -> int:
+        with self._asked() as session:
+            row = slots.acquire(session, slot)
+            slots.check_usable(row)
+            return max(int(row.confirmed_flush_lsn), lsn)
+
+    def transactions(
+        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool
+    ) -> Iterator[WireTransaction]:
+        from pgrepl.replication.sending.stream import ChangeError, Stream
+
+        with self._asked() as session:
+            try:
+                yield from Stream(session, publications, local_only=local_only).transactions(start, end)
+            except ChangeError as failure:
+                context = (
+                    f'slot "{slot}", output plugin "pgoutput", in the change callback, '
+                    f"associated LSN {lsn_text(failure.lsn)}"
+                )
+                text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
+                raise PublisherError(failure.error.sqlstate, text) from failure.error
+
+    def confirm(self, slot: str, lsn: int) -> None:
+        with self._asked() as session:
+            slots.confirm(session, slot, lsn)
+
+    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+        from pgrepl.replication.sending.copy import published_copy
+
+        with self._asked() as session:
+            return published_copy(session, schema, name, publications)
 
     def close(self) -> None:
         if not self._own_instance:

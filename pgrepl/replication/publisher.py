@@ -1,16 +1,18 @@
 """What a subscription asks of its publisher, whoever that is.
 
-This is the part that CREATE, ALTER and DROP SUBSCRIPTION need: the publisher's catalog as it is now, and its slots. An
-operation that the publisher refuses raises PublisherError with the text that libpq would have for it.
+CREATE, ALTER and DROP SUBSCRIPTION need the publisher's catalog as it is now, and its slots; workers copy tables and
+receive transactions. An operation that the publisher refuses raises PublisherError with the text that libpq would have
+for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pgrepl.errors import PgError
+from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
 
 
 class PublisherError(Exception):
@@ -45,6 +47,15 @@ class RemoteTable:
     attrs: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """The published rows of a table at one moment: everything that finishes before `lsn`."""
+
+    relation: SentRelation
+    lsn: int
+    rows: Iterator[Row]
+
+
 class Publisher(Protocol):
     """An open connection to a database that publishes."""
 
@@ -73,5 +84,27 @@ class Publisher(Protocol):
     def alter_slot(self, name: str, *, failover: bool) -> None: ...
 
     def drop_slot(self, name: str) -> None: ...
+
+    def current_lsn(self) -> int:
+        """The end of what has been written there."""
+        ...
+
+    def start(self, slot: str, lsn: int) -> int:
+        """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use."""
+        ...
+
+    def transactions(
+        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool
+    ) -> Iterator[WireTransaction]:
+        """The transactions that finish at `start` or later and before `end`, each with what is sent of it."""
+        ...
+
+    def confirm(self, slot: str, lsn: int) -> None:
+        """Everything before `lsn` is safe with the subscriber."""
+        ...
+
+    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+        """The rows of a table as they are now, as far as the publications publish them."""
+        ...
 
     def close(self) -> None: ...

@@ -192,3 +192,22 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
         raise PgError("55000", f"cannot advance replication slot to {lsn_text(target)}, minimum is {minimum}")
     update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=target, confirmed_flush_lsn=target)
     return target
+
+
+def check_usable(row: Row) -> None:
+    """As CreateDecodingContext: what a slot needs may be gone."""
+    if row.invalidation_reason:
+        raise PgError(
+            "55000",
+            f'can no longer get changes from replication slot "{row.slot_name}"',
+            detail="This slot has been invalidated because it exceeded the maximum reserved size."
+            if row.invalidation_reason == "wal_removed"
+            else "This slot has been invalidated because it was conflicting with recovery.",
+        )
+
+
+def confirm(session: Session, name: str, lsn: int) -> None:
+    """A subscriber has what comes before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
+    row = slot_or_none(session, name)
+    if row is not None and row.confirmed_flush_lsn < lsn:
+        update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)

@@ -8,10 +8,10 @@ import pytest
 
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.definitions import constraint_definition
 from pgrepl.commands.query.rowset import LocalRows, SparkRows
 from pgrepl.commands.table import rows
 from pgrepl.errors import PgError
+from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.partition import bound_text
 from pgrepl.sql.nodes import RangeVar

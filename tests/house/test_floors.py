@@ -10,11 +10,12 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
 FLOORS = {
-    "cli": 7,
-    "__main__": 8,
-    "shell": 6,
-    "commands": 5,
-    "replication": 4,
+    "cli": 8,
+    "__main__": 9,
+    "shell": 7,
+    "commands": 6,
+    "replication": 5,
+    "rows": 4,
     "lake": 3,
     "expr": 3,
     "catalog": 2,

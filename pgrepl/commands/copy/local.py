@@ -18,11 +18,11 @@ from pgrepl.commands.copy.reader import Reader
 from pgrepl.commands.copy.target import Target, default_values, one_by_one
 from pgrepl.commands.dml.changes import Change, Kind
 from pgrepl.commands.dml.checks import prepare
-from pgrepl.commands.dml.checks_table import own
 from pgrepl.commands.dml.keeper_write import write_changes
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
+from pgrepl.rows.checks_table import own
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -24,10 +24,10 @@ from dataclasses import replace
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
-from pgrepl.commands.dml.checks_table import TableChecks
-from pgrepl.commands.dml.routing import Router, converter
-from pgrepl.commands.dml.unique import UniqueChecks
 from pgrepl.errors import PgError
+from pgrepl.rows.checks_table import TableChecks
+from pgrepl.rows.routing import Router, converter
+from pgrepl.rows.unique import UniqueChecks
 
 
 class RowChecks:

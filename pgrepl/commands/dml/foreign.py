@@ -29,10 +29,10 @@ from pgrepl.commands.dml.foreign_key import (
     not_present,
     still_referenced,
 )
-from pgrepl.commands.dml.routing import converter
-from pgrepl.commands.dml.unique import UniqueIndex, is_deferred, recheck
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.rows.routing import converter
+from pgrepl.rows.unique import UniqueIndex, is_deferred, recheck
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -292,7 +292,7 @@ class Queue:
 
 
 def _parents(session: Session, oid: int) -> set[int]:
-    from pgrepl.commands.table.constraints import constraint_row
+    from pgrepl.catalog.constraint import constraint_row
 
     found = set()
     while oid:

@@ -13,10 +13,10 @@ from pgrepl.commands.dml import foreign_lookup as lookup
 from pgrepl.commands.dml.changes import Change, Kind, Row
 from pgrepl.commands.dml.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.commands.dml.keeper_write import next_snapshot, write_changes
-from pgrepl.commands.table.defaults import default_of
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
 from pgrepl.expr.evaluate import compile
 from pgrepl.sql.quote import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid

@@ -9,9 +9,9 @@ from pgrepl.catalog import store
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.tables import pg_constraint
-from pgrepl.commands.dml.checks_text import foreign_key_values
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.rows.checks_text import foreign_key_values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.constraint import constraint_row
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey
 from pgrepl.commands.dml.keeper_write import own_row
-from pgrepl.commands.index.info import index_info
 from pgrepl.commands.query.tables import Member, members
-from pgrepl.commands.table.constraints import constraint_row
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
+from pgrepl.expr.index_info import index_info
 from pgrepl.expr.opclasses import EQUAL, family_member
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Var

@@ -10,7 +10,6 @@ from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml import keeper_queries as ask
-from pgrepl.commands.dml.checks_table import own
 from pgrepl.commands.dml.foreign_key import ForeignKey, foreign_key, mixed_nulls, not_present
 from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.commands.table.rows import (
@@ -30,6 +29,7 @@ from pgrepl.expr.partition import PartitionBound, partition_key
 from pgrepl.expr.partition_constraint import bound_constraint, partition_constraint
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
+from pgrepl.rows.checks_table import own
 from pgrepl.sql.quote import quote_always
 from pgrepl.types.text import write_text
 
@@ -111,8 +111,8 @@ def _check(session: Session, rel: Relation, requirement: CheckHolds) -> None:
 
 def _unique(session: Session, rel: Relation, requirement: Unique) -> None:
     """As the sort that builds a unique index complains (comparetup_index_btree)."""
-    from pgrepl.commands.dml.checks_text import index_key
-    from pgrepl.commands.index.info import index_info
+    from pgrepl.expr.index_info import index_info
+    from pgrepl.rows.checks_text import index_key
 
     info = index_info(session, requirement.index)
     exprs = iter(info.exprs)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.tables import pg_attribute, pg_class
-from pgrepl.commands.dml.checks_table import own
 from pgrepl.commands.dml.keeper import define_now
 from pgrepl.commands.dml.keeper_write import lake_row, own_row
 from pgrepl.commands.table.rows import NewValue
@@ -26,6 +25,7 @@ from pgrepl.lake.definition_types import default_text, keeps_files
 from pgrepl.lake.files import estimate
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write import Write
+from pgrepl.rows.checks_table import own
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import DEFAULT_STYLE

@@ -12,13 +12,13 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.arbiters import arbiter_indexes
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
 from pgrepl.commands.dml.checks import RowChecks, prepare
-from pgrepl.commands.dml.routing import converter
 from pgrepl.commands.dml.run import Pending
 from pgrepl.commands.dml.targets import changed_tables
 from pgrepl.commands.query.rowset import rows_of, stream
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Conflict, Modify
 from pgrepl.expr.dml.queries import Found, check_query, conflict_query, found_query, insert_query, returning_query
+from pgrepl.rows.routing import converter
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -159,7 +159,7 @@ def _finished(
 
 def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change]) -> None:
     """WITH CHECK OPTION: no row may be written through a view that the view would not show (ExecWithCheckOptions)."""
-    from pgrepl.commands.dml.checks_text import failing_row
+    from pgrepl.rows.checks_text import failing_row
 
     target = relation(session, modify.relid)
     now: list[Row] = []

@@ -11,11 +11,11 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.sequences import sequences_of
-from pgrepl.catalog.tables import pg_constraint, pg_sequence
+from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.dml.foreign import pending
-from pgrepl.commands.table.constraints import constraint_row
 from pgrepl.errors import PgError
+from pgrepl.rows.references import referencing_tables, refuse_referenced
 from pgrepl.sql.nodes import TruncateStmt
 
 if TYPE_CHECKING:
@@ -86,36 +86,6 @@ def _check_unused(session: Session, rel: Relation) -> None:
 
 
 # --- foreign keys -----------------------------------------------------------------------------------------------------
-
-
-def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
-    """The tables with foreign keys to any of these, by OID, these themselves left out. A key to a partition is a key to
-    the whole (heap_truncate_find_FKs)."""
-    reached = list(tables)
-    found: set[int] = set()
-    for table in reached:
-        for row in store.rows(session, pg_constraint, confrelid=table, contype="f"):
-            if row.conrelid not in tables:
-                found.add(row.conrelid)
-            while row.conparentid:
-                row = constraint_row(session, row.conparentid)
-            if row.confrelid not in reached:
-                reached.append(row.confrelid)
-    return sorted(found)
-
-
-def refuse_referenced(session: Session, tables: Sequence[int]) -> None:
-    """As heap_truncate_check_FKs does: who references a truncated table is to be truncated with it."""
-    for table in tables:
-        for other in referencing_tables(session, [table]):
-            if other not in tables:
-                name, others = relation(session, table).name, relation(session, other).name
-                raise PgError(
-                    "0A000",
-                    "cannot truncate a table referenced in a foreign key constraint",
-                    detail=f'Table "{others}" references "{name}".',
-                    hint=f'Truncate table "{others}" at the same time, or use TRUNCATE ... CASCADE.',
-                )
 
 
 def _add_referencing(session: Session, tables: dict[int, Relation]) -> None:

@@ -24,16 +24,16 @@ from pgrepl.catalog.tables import (
     pg_namespace,
     pg_rewrite,
 )
-from pgrepl.commands.definitions import (
+from pgrepl.commands.dump import naming
+from pgrepl.commands.dump.sequence import create_sequence, identity, is_owned, sequence_owner
+from pgrepl.commands.dump.table import column_settings, create_table
+from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
     options_text,
     partition_bound_text,
     view_definition,
 )
-from pgrepl.commands.dump import naming
-from pgrepl.commands.dump.sequence import create_sequence, identity, is_owned, sequence_owner
-from pgrepl.commands.dump.table import column_settings, create_table
 from pgrepl.sql.quote import quote_identifier
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "S": "SEQUENCE"}

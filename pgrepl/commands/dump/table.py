@@ -8,12 +8,12 @@ from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_attrdef, pg_constraint, pg_inherits
-from pgrepl.commands.definitions import (
+from pgrepl.commands.dump import naming
+from pgrepl.expr.definitions import (
     constraint_definition,
     options_text,
     partition_key_definition,
 )
-from pgrepl.commands.dump import naming
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.builtin import collation_by_oid, type_by_oid

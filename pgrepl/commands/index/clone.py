@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.index.info import IndexInfo, index_info
 from pgrepl.commands.index.spec import IndexKey, IndexSpec
 from pgrepl.commands.table.attmap import mapped
-from pgrepl.commands.table.constraints import constraint_of_index, constraint_row
+from pgrepl.expr.index_info import IndexInfo, index_info
 from pgrepl.expr.tree import Expr
 from pgrepl.sql.nodes import DefElem, NullsOrder, SortDir
 from pgrepl.types.builtin import access_methods

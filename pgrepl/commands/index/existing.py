@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.index.info import IndexInfo, index_info
 from pgrepl.commands.index.opclass import default_opclass_oid
-from pgrepl.commands.table.constraints import constraint_of_index
 from pgrepl.errors import PgError
+from pgrepl.expr.index_info import IndexInfo, index_info
 from pgrepl.expr.opclasses import BTREE
 from pgrepl.sql.nodes import Constraint
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.depend import Dependency, forget_dependencies
 from pgrepl.catalog.indexes import index_row
 from pgrepl.catalog.inheritance import children
@@ -13,10 +14,10 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_index, pg_inherits
 from pgrepl.commands.index.clone import cloned_spec
-from pgrepl.commands.index.info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.commands.table.attmap import attnum_map
-from pgrepl.commands.table.constraints import constraint_of_index, constraint_row, set_parent_constraint
+from pgrepl.commands.table.constraints import set_parent_constraint
 from pgrepl.commands.table.inherit import has_parent, partition_parent, set_has_subclass
+from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.expr.partition_order import partition_desc
 
 if TYPE_CHECKING:

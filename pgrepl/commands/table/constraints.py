@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.constraint import constraint_named, constraint_row
 from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
@@ -119,31 +120,6 @@ def store_constraint(
 
 
 # --- finding ------------------------------------------------------------------------------------------------------
-
-
-def constraints_of(session: Session, relid: int, kind: str | None = None) -> list[Row]:
-    """The constraints of a relation by name, which is the order PostgreSQL finds them in."""
-    rows = store.rows(session, pg_constraint, conrelid=relid)
-    return sorted((row for row in rows if kind is None or row.contype == kind), key=lambda row: row.conname.encode())
-
-
-def constraint_named(session: Session, relid: int, name: str) -> Row | None:
-    return store.one(session, pg_constraint, conrelid=relid, conname=name)
-
-
-def constraint_row(session: Session, oid: int) -> Row:
-    row = store.one(session, pg_constraint, oid=oid)
-    if row is None:
-        raise PgError("XX000", f"cache lookup failed for constraint {oid}")
-    return row
-
-
-def constraint_of_index(session: Session, index: int) -> int:
-    """The PRIMARY KEY or UNIQUE constraint an index belongs to, 0 if none (get_index_constraint)."""
-    for row in store.rows(session, pg_constraint, conindid=index):
-        if row.contype in ("p", "u", "x"):
-            return int(row.oid)
-    return 0
 
 
 def update_constraint(session: Session, oid: int, **values: object) -> None:

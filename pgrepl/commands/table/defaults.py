@@ -96,17 +96,6 @@ def store_default(session: Session, relid: int, attnum: int, expr: Expr, generat
     record_default_needs(session, values["oid"], relid, attnum, expr, generated)
 
 
-def default_of(session: Session, relid: int, attnum: int) -> Expr | None:
-    row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
-    return None if row is None else stored.from_json(row.adbin)
-
-
-def defaults_of(session: Session, relid: int) -> dict[int, Expr]:
-    """The defaults and generation expressions of a relation by column number."""
-    rows = store.rows(session, pg_attrdef, adrelid=relid)
-    return {row.adnum: stored.from_json(row.adbin) for row in rows}
-
-
 def remove_default(session: Session, relid: int, attnum: int) -> None:
     """As RemoveAttrDefault does; nothing happens when there is none."""
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)

@@ -15,7 +15,6 @@ from pgrepl.catalog.depend import Dependency, record_dependency
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.session import Session
-from pgrepl.commands.index.info import IndexInfo, index_infos
 from pgrepl.commands.index.partition import partition_index
 from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS
@@ -26,6 +25,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import can_coerce
+from pgrepl.expr.index_info import IndexInfo, index_infos
 from pgrepl.expr.opclasses import EQUAL, family_member
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.sql.nodes import Constraint

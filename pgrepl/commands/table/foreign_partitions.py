@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.constraint import constraint_row, constraints_of
 from pgrepl.catalog.depend import Dependency, forget_dependencies
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
@@ -14,7 +15,7 @@ from pgrepl.catalog.tables import pg_constraint
 from pgrepl.commands.base import drop_objects
 from pgrepl.commands.index.partition import partition_index
 from pgrepl.commands.table.attmap import attnum_map
-from pgrepl.commands.table.constraints import constraint_row, constraints_of, set_parent_constraint
+from pgrepl.commands.table.constraints import set_parent_constraint
 from pgrepl.commands.table.foreign import (
     KeyColumns,
     KeySpec,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_table_privilege
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.constraint import constraint_named, constraints_of
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_description
-from pgrepl.commands.index.info import index_infos
 from pgrepl.commands.table.attmap import attnum_map, mapped
 from pgrepl.commands.table.clauses import Clauses, ColumnComment, Like, add_sequence
 from pgrepl.commands.table.columns import column_of_type
-from pgrepl.commands.table.constraints import Check, add_checks, constraint_named, constraints_of
-from pgrepl.commands.table.defaults import defaults_of, remove_default, store_default
+from pgrepl.commands.table.constraints import Check, add_checks
+from pgrepl.commands.table.defaults import remove_default, store_default
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
+from pgrepl.expr.defaults import defaults_of
+from pgrepl.expr.index_info import index_infos
 from pgrepl.sql.nodes import TableLikeClause
 
 

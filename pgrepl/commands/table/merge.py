@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgrepl.catalog.acl import check_relation_owner
+from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.table.attmap import mapped
@@ -18,10 +19,10 @@ from pgrepl.commands.table.columns import (
     storage_name,
     too_many_columns,
 )
-from pgrepl.commands.table.constraints import Check, constraints_of
-from pgrepl.commands.table.defaults import defaults_of
+from pgrepl.commands.table.constraints import Check
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
+from pgrepl.expr.defaults import defaults_of
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.typenames import collation_name
 

@@ -181,8 +181,8 @@ def clone_from_parent(session: Session, table: int, parent: int) -> None:
     """A new partition gets an index for each of its parent's, and its foreign keys."""
     from pgrepl.commands.index.clone import cloned_spec
     from pgrepl.commands.index.define import define_index
-    from pgrepl.commands.index.info import index_oids
     from pgrepl.commands.table.foreign_partitions import clone_foreign_keys
+    from pgrepl.expr.index_info import index_oids
 
     for index in index_oids(session, parent):
         numbers = attnum_map(relation(session, table), relation(session, parent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE
+from pgrepl.catalog.constraint import constraint_named, constraint_of_index, constraint_row
 from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.inheritance import children
@@ -18,13 +19,7 @@ from pgrepl.commands.base import Result, acts
 from pgrepl.commands.table.alter.add import name_is_free
 from pgrepl.commands.table.alter.run import check_alterable
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS
-from pgrepl.commands.table.constraints import (
-    already_exists,
-    constraint_named,
-    constraint_of_index,
-    constraint_row,
-    update_constraint,
-)
+from pgrepl.commands.table.constraints import already_exists, update_constraint
 from pgrepl.commands.table.creation import creation_schema
 from pgrepl.commands.table.inherit import inheritors_with_parents
 from pgrepl.commands.table.permissions import refuse_catalog

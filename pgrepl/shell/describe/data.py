@@ -20,13 +20,13 @@ from pgrepl.catalog.tables import (
     pg_subscription,
     pg_subscription_rel,
 )
-from pgrepl.commands.definitions import (
+from pgrepl.errors import PgError
+from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
     partition_bound_text,
     partition_key_definition,
 )
-from pgrepl.errors import PgError
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.shell.describe.patterns import Pattern

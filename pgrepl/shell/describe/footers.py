@@ -15,7 +15,7 @@ from pgrepl.catalog.tables import (
     pg_publication_namespace,
     pg_publication_rel,
 )
-from pgrepl.commands.definitions import (
+from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
     partition_bound_text,

@@ -8,7 +8,7 @@ from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_attrdef, pg_depend, pg_index, pg_sequence
-from pgrepl.commands.definitions import index_definition
+from pgrepl.expr.definitions import index_definition
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.footers import footers_of
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of

@@ -11,8 +11,8 @@ from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_description, pg_shdescription
-from pgrepl.commands import definitions
 from pgrepl.commands.system.names import system_table
+from pgrepl.expr import definitions
 from pgrepl.expr.context import Call
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.expr.functions import implements

@@ -13,7 +13,6 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.commands.index.define import check_primary_key, define_index, index_constraint
-from pgrepl.commands.index.info import index_info
 from pgrepl.commands.index.spec import IndexSpec
 from pgrepl.commands.needs import record_type_needs
 from pgrepl.commands.table.alter.attributes import prepare_set_not_null
@@ -31,11 +30,13 @@ from pgrepl.commands.table.columns import (
     too_many_columns,
 )
 from pgrepl.commands.table.constraints import Check, add_checks, cook_check
-from pgrepl.commands.table.defaults import cook_default, default_of, store_default
+from pgrepl.commands.table.defaults import cook_default, store_default
 from pgrepl.commands.table.foreign import add_foreign_key
 from pgrepl.commands.table.position import unplaced
 from pgrepl.commands.table.rows import CheckHolds, NewValue
 from pgrepl.errors import PgError
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.index_info import index_info
 from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType

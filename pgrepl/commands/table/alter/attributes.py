@@ -22,11 +22,12 @@ from pgrepl.commands.table.alter.targets import (
     missing_column,
 )
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
-from pgrepl.commands.table.defaults import cook_default, default_of, remove_default, store_default
+from pgrepl.commands.table.defaults import cook_default, remove_default, store_default
 from pgrepl.commands.table.inherit import partition_parent
 from pgrepl.commands.table.position import unplaced
 from pgrepl.commands.table.rows import NewValue
 from pgrepl.errors import PgError
+from pgrepl.expr.defaults import default_of
 from pgrepl.sql.nodes import AlterTableCmd, Expr
 
 

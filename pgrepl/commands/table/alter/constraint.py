@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pgrepl.catalog import store
+from pgrepl.catalog.constraint import constraint_named, constraint_row
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
@@ -12,12 +13,7 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.commands.table.alter.targets import FOREIGN, TABLE, check_target
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
-from pgrepl.commands.table.constraints import (
-    constraint_named,
-    constraint_row,
-    does_not_exist,
-    update_constraint,
-)
+from pgrepl.commands.table.constraints import does_not_exist, update_constraint
 from pgrepl.commands.table.rows import CheckHolds, KeysExist
 from pgrepl.errors import PgError
 from pgrepl.expr import stored

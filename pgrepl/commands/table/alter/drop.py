@@ -6,6 +6,7 @@ from functools import partial
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.constraint import constraint_named
 from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.tables import pg_attribute
@@ -13,7 +14,7 @@ from pgrepl.commands.base import drop_objects
 from pgrepl.commands.table.alter.attributes import only_partitioned
 from pgrepl.commands.table.alter.targets import FOREIGN, TABLE, check_target, column_of
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
-from pgrepl.commands.table.constraints import constraint_named, does_not_exist, update_constraint
+from pgrepl.commands.table.constraints import does_not_exist, update_constraint
 from pgrepl.commands.table.partition import key_columns
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd

@@ -6,6 +6,7 @@ from functools import partial
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.relkind import open_table
@@ -14,7 +15,7 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_attribute, pg_depend, pg_inherits
 from pgrepl.commands.table.alter.targets import FOREIGN, TABLE, check_target
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
-from pgrepl.commands.table.constraints import constraints_of, update_constraint
+from pgrepl.commands.table.constraints import update_constraint
 from pgrepl.commands.table.inherit import child_dependency, store_inheritance
 from pgrepl.commands.table.position import unplaced_name
 from pgrepl.errors import PgError

@@ -11,7 +11,6 @@ from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class
-from pgrepl.commands.index.info import index_info
 from pgrepl.commands.table import storage
 from pgrepl.commands.table.alter.attributes import set_attribute
 from pgrepl.commands.table.alter.targets import (
@@ -30,6 +29,7 @@ from pgrepl.commands.table.columns import compression_of, storage_of
 from pgrepl.commands.table.create import refuse_partitioned_options
 from pgrepl.commands.table.owner import change_relation_owner
 from pgrepl.errors import PgError
+from pgrepl.expr.index_info import index_info
 from pgrepl.sql.nodes import AlterTableCmd, DefElem
 from pgrepl.types.builtin import access_methods
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from pgrepl.catalog import store
+from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.inheritance import children, inheritors, parents
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_inherits, pg_partitioned_table
-from pgrepl.commands.index.info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.commands.index.partition import (
     attach_index,
     ensure_indexes,
@@ -24,7 +24,7 @@ from pgrepl.commands.table.alter.targets import FOREIGN, PARTITIONED_INDEX, TABL
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.commands.table.bounds import check_bound, store_bound, transform_bound
-from pgrepl.commands.table.constraints import constraint_of_index, set_parent_constraint
+from pgrepl.commands.table.constraints import set_parent_constraint
 from pgrepl.commands.table.foreign_partitions import (
     check_not_referenced,
     clone_foreign_keys,
@@ -34,6 +34,7 @@ from pgrepl.commands.table.inherit import has_parent, partition_parent
 from pgrepl.commands.table.position import unplaced_name
 from pgrepl.commands.table.rows import DefaultPartition, InPartition
 from pgrepl.errors import PgError
+from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.tree import BoolExpr

@@ -15,32 +15,28 @@ from pgrepl.catalog.classes import (
     PG_REWRITE,
     ObjectAddress,
 )
+from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.depend import dependents_of
 from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef
 from pgrepl.commands.base import drop_objects
-from pgrepl.commands.definitions import constraint_definition, index_definition
 from pgrepl.commands.index.create import index_spec
 from pgrepl.commands.index.define import define_index
-from pgrepl.commands.index.info import index_info
 from pgrepl.commands.index.spec import IndexSpec
 from pgrepl.commands.table.alter.add import add_check_and_recurse
 from pgrepl.commands.table.alter.cluster import mark_clustered
 from pgrepl.commands.table.alter.replica import mark_replica_identity
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.commands.table.clauses import Clauses, add_constraint, make_indexes
-from pgrepl.commands.table.constraints import (
-    Check,
-    constraint_of_index,
-    constraint_row,
-    cook_check,
-)
+from pgrepl.commands.table.constraints import Check, cook_check
 from pgrepl.commands.table.foreign import add_foreign_key
 from pgrepl.commands.table.like import comment_on, put_comment
 from pgrepl.commands.table.position import unplaced
 from pgrepl.errors import PgError
+from pgrepl.expr.definitions import constraint_definition, index_definition
+from pgrepl.expr.index_info import index_info
 from pgrepl.sql.nodes import AlterTableStmt, Constraint, ConstrType, IndexStmt, Statement
 from pgrepl.sql.parser import parse
 from pgrepl.sql.quote import quote_qualified
@@ -218,7 +214,7 @@ def _remake_foreign_key(work: Work, altered: Altered, *, constraint: Constraint,
 
 
 def _remake_comment(work: Work, altered: Altered, *, name: str, text: str) -> None:
-    from pgrepl.commands.table.constraints import constraint_named
+    from pgrepl.catalog.constraint import constraint_named
 
     row = constraint_named(work.session, altered.oid, name)
     if row is not None:

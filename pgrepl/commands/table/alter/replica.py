@@ -9,10 +9,10 @@ from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_index
-from pgrepl.commands.index.info import IndexInfo, index_info
 from pgrepl.commands.table.alter.targets import MATVIEW, TABLE, check_target
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.errors import PgError
+from pgrepl.expr.index_info import IndexInfo, index_info
 from pgrepl.sql.nodes import AlterTableCmd
 
 

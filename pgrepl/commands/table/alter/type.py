@@ -26,7 +26,7 @@ from pgrepl.commands.table.alter.targets import (
 from pgrepl.commands.table.alter.work import Altered, Pass, Work
 from pgrepl.commands.table.attmap import attnum_map, mapped
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
-from pgrepl.commands.table.defaults import default_of, remove_default, store_default
+from pgrepl.commands.table.defaults import remove_default, store_default
 from pgrepl.commands.table.inherit import inheritors_with_parents
 from pgrepl.commands.table.partition import key_columns
 from pgrepl.commands.table.rows import NewValue
@@ -36,6 +36,7 @@ from pgrepl.expr.analyze import transform
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.defaults import default_of
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr, Var

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import Relation
-from pgrepl.commands.dml.checks_table import own
-from pgrepl.commands.dml.checks_text import index_key, index_types
-from pgrepl.commands.index.info import IndexInfo, index_infos
-from pgrepl.commands.table.constraints import constraint_of_index, constraint_row
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile
+from pgrepl.expr.index_info import IndexInfo, index_infos
 from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.rows.checks_table import own
+from pgrepl.rows.checks_text import index_key, index_types
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:

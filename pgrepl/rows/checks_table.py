@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.commands.dml.checks_text import failing_row
-from pgrepl.commands.dml.routing import converter
-from pgrepl.commands.table.constraints import constraints_of
-from pgrepl.commands.table.defaults import default_of
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
 from pgrepl.expr.evaluate import Compiled, compile
 from pgrepl.expr.partition_constraint import partition_constraint
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.rows.checks_text import failing_row
+from pgrepl.rows.routing import converter
 from pgrepl.types import oids
 
 if TYPE_CHECKING:

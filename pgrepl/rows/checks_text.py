@@ -13,7 +13,7 @@ from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.commands.index.info import IndexInfo
+    from pgrepl.expr.index_info import IndexInfo
     from pgrepl.expr.partition import PartitionKey
 
 _LONGEST = 64  # bytes of one value
@@ -59,7 +59,7 @@ def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: f
 
 def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, values: Sequence[Any]) -> str | None:
     """`Partition key of the failing row contains (a) = (5).`, as ExecBuildSlotPartitionKeyDescription does."""
-    from pgrepl.commands.definitions import partition_key_columns
+    from pgrepl.expr.definitions import partition_key_columns
 
     if not _may_read(session, rel, [column.attnum for column in key.columns]):
         return None
@@ -72,7 +72,7 @@ def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, va
 
 def index_key(session: Session, info: IndexInfo, values: Sequence[Any]) -> str | None:
     """`Key (id)=(1)`, as BuildIndexValueDescription does."""
-    from pgrepl.commands.definitions import index_definition
+    from pgrepl.expr.definitions import index_definition
 
     if not _may_read(session, relation(session, info.table), info.columns[: info.key_count]):
         return None

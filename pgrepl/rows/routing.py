@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.commands.dml.checks_text import failing_partition_key
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, operator_function
@@ -15,6 +14,7 @@ from pgrepl.expr.opclasses import EQUAL, opclass_operator
 from pgrepl.expr.partition import MINVALUE, PartitionBound, PartitionKey, RangeDatum
 from pgrepl.expr.partition_hash import hash_function, row_hash
 from pgrepl.expr.partition_order import PartitionDesc, comparisons, partition_desc
+from pgrepl.rows.checks_text import failing_partition_key
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

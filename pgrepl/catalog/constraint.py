@@ -1,0 +1,38 @@
+"""Constraints as they stand in the catalog (pg_constraint)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import store
+from pgrepl.catalog.store import Row
+from pgrepl.catalog.tables import pg_constraint
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def constraints_of(session: Session, relid: int, kind: str | None = None) -> list[Row]:
+    """The constraints of a relation by name, which is the order PostgreSQL finds them in."""
+    rows = store.rows(session, pg_constraint, conrelid=relid)
+    return sorted((row for row in rows if kind is None or row.contype == kind), key=lambda row: row.conname.encode())
+
+
+def constraint_named(session: Session, relid: int, name: str) -> Row | None:
+    return store.one(session, pg_constraint, conrelid=relid, conname=name)
+
+
+def constraint_row(session: Session, oid: int) -> Row:
+    row = store.one(session, pg_constraint, oid=oid)
+    if row is None:
+        raise PgError("XX000", f"cache lookup failed for constraint {oid}")
+    return row
+
+
+def constraint_of_index(session: Session, index: int) -> int:
+    """The PRIMARY KEY or UNIQUE constraint an index belongs to, 0 if none (get_index_constraint)."""
+    for row in store.rows(session, pg_constraint, conindid=index):
+        if row.contype in ("p", "u", "x"):
+            return int(row.oid)
+    return 0

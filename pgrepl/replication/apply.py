@@ -1,0 +1,164 @@
+"""Applying: the transactions of a publisher, played here in order, each exactly once.
+
+A batch reads messages first, without any lock. Then, in one transaction of the catalog: the messages are played on the
+rows they concern, what they come to is written, and the origin moves behind the last of them. Who dies before the
+commit has changed nothing; who dies after it finds the origin moved.
+
+The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
+subscription's: it is logged and counted, and with disable_on_error the subscription stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication import subscription_state as state
+from pgrepl.replication.applying.play import Player
+from pgrepl.replication.applying.progress import Progress
+from pgrepl.replication.applying.writing import may_fold, write
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@frozen
+class Applied:
+    """What became of a batch."""
+
+    transactions: int
+    changes: int
+    error: PgError | None = None  # of the transaction that comes next
+
+
+class SubscriptionChanged(Exception):
+    """Somebody has altered, disabled or dropped the subscription since its messages were read."""
+
+
+def apply_transactions(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
+) -> Applied:
+    """Apply what was read. Runs in a write transaction of its own, in the name of the subscription's owner."""
+    _check_same(session, subscription)
+    error: PgError | None = None
+    done = transactions
+    skipped = bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn
+    played = transactions[1:] if skipped else transactions
+    origin = catalog.origin_name(subscription.oid)
+    if not may_fold(session):
+        for transaction in played:
+            _step_by_step(session, subscription, transaction)
+    elif played:
+        player, failed = _played(session, subscription, played)
+        if failed is not None:
+            clean, error = failed
+            done = transactions[: clean + skipped]
+            if clean:
+                player, _ = _played(session, subscription, played[:clean])
+        if failed is None or clean:
+            write(session, player, origin)
+    if done:
+        _clear_skip(session, subscription, done[0].finish_lsn, log)
+        state.move(session, subscription.oid, done[-1].end_lsn)
+    return Applied(len(done), sum(len(t.messages) for t in done), error)
+
+
+def _check_same(session: Session, subscription: Row) -> None:
+    now = one(session, tables.pg_subscription, oid=subscription.oid)
+    if now is None or now != subscription:
+        raise SubscriptionChanged
+
+
+def _played(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction]
+) -> tuple[Player, tuple[int, PgError] | None]:
+    """The player that holds what the transactions come to, and the first that cannot be played with its error."""
+    player = _player(session, subscription)
+    player.prefetch(transactions)
+    for number, transaction in enumerate(transactions):
+        try:
+            player.play(transaction)
+        except PgError as error:
+            return player, (number, error)
+    return player, None
+
+
+def _step_by_step(session: Session, subscription: Row, transaction: WireTransaction) -> None:
+    """A transaction whose steps others will want to see, each as a snapshot."""
+    for run in _runs(transaction.messages):
+        player = _player(session, subscription)
+        part = replace(transaction, messages=tuple(run))
+        player.prefetch([part])
+        player.play(part)
+        write(session, player, catalog.origin_name(subscription.oid))
+
+
+def _runs(messages: Sequence[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
+    """Messages that may have come from one statement: one operation on one table, no row twice."""
+    run: list[Message | TruncateMessage] = []
+    seen: set[object] = set()
+    for message in messages:
+        last = run[-1] if run else None
+        key = _row_named(message)
+        if last is not None and (not _alike(last, message) or key in seen):
+            yield run
+            run, seen = [], set()
+        run.append(message)
+        seen.add(key)
+    if run:
+        yield run
+
+
+def _alike(one_message: Message | TruncateMessage, other: Message | TruncateMessage) -> bool:
+    if isinstance(one_message, TruncateMessage) or isinstance(other, TruncateMessage):
+        return False
+    return (one_message.operation, one_message.relation) == (other.operation, other.relation)
+
+
+def _row_named(message: Message | TruncateMessage) -> object:
+    if isinstance(message, TruncateMessage):
+        return message
+    row = message.new if message.new is not None else message.old
+    assert row is not None
+    return tuple([repr(v) for v, column in zip(row, message.relation.columns, strict=True) if column.is_key]) or message
+
+
+def _player(session: Session, subscription: Row) -> Player:
+    states = state.table_states(session, subscription.oid)
+
+    def applies(relid: int, finish_lsn: int) -> bool:
+        """As should_apply_changes_for_rel."""
+        current, since = states.get(relid, ("", 0))
+        copied = current in (catalog.SYNC_DONE, catalog.FINISHED_COPY)
+        return current == catalog.READY or (copied and since <= finish_lsn)
+
+    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies)
+
+
+def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog) -> None:
+    """As clear_subscription_skip_lsn: the first transaction with changes ends the waiting, whether it was the one."""
+    skip = subscription.subskiplsn
+    if not skip:
+        return
+    if first == skip:
+        log.log(f"logical replication starts skipping transaction at LSN {lsn_text(skip)}")
+        log.log(f"logical replication completed skipping transaction at LSN {lsn_text(skip)}")
+    else:
+        log.warning(
+            f'skip-LSN of subscription "{subscription.subname}" cleared',
+            detail=f"Remote transaction's finish WAL location (LSN) {lsn_text(first)} did not match skip-LSN "
+            f"{lsn_text(skip)}.",
+        )
+    state.clear_skip(session, subscription.oid)
+
+
+__all__ = ["Applied", "SubscriptionChanged", "apply_transactions"]

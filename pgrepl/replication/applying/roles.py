@@ -1,0 +1,44 @@
+"""In whose name changes are made: the table's owner's, or with run_as_owner the subscription's owner's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.acl import check_table_privilege
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.roles import member_can_set_role, role_name
+from pgrepl.catalog.row_security import is_active
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+
+@contextmanager
+def acting_for(session: Session, subscription: Row, table: Relation) -> Iterator[None]:
+    """As SwitchToUntrustedUser: the subscription's owner must be able to become the table's."""
+    if subscription.subrunasowner or session.role == table.owner:
+        yield
+        return
+    if not member_can_set_role(session, session.role, table.owner):
+        ours, theirs = role_name(session, session.role), role_name(session, table.owner)
+        raise PgError("42501", f'role "{ours}" cannot SET ROLE to "{theirs}"')
+    before = session.act_as(table.owner)
+    try:
+        yield
+    finally:
+        session.act_as(before)
+
+
+def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:
+    """As TargetPrivilegesCheck."""
+    check_table_privilege(session, table, privilege)
+    if is_active(session, table):
+        raise PgError(
+            "0A000",
+            f'user "{role_name(session, session.role)}" cannot replicate into relation with row-level security '
+            f'enabled: "{table.name}"',
+        )

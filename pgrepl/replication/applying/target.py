@@ -1,0 +1,168 @@
+"""A published table as it stands here: found by name, its columns matched by name, its rows by their identity.
+
+Values travel through their text form: what the publisher's type prints, the column's type here reads. Where both are
+the same type, that changes nothing and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.indexes import primary_key, replica_identity_index
+from pgrepl.catalog.relation import Attribute, Relation, find_relation
+from pgrepl.catalog.relkind import not_supported
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.evaluate import Compiled, compile
+from pgrepl.frozen import frozen
+from pgrepl.replication.applying.progress import Progress
+from pgrepl.replication.sending.wire import UNCHANGED, Row, SentColumn, SentRelation
+from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import reader, writer
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+# how values are written on the wire, whatever the session says (set_config_option calls of walsender and apply worker)
+WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
+
+Convert = Callable[[Any], Any]
+
+
+@frozen
+class Identity:
+    """How a row is found: by the columns of an index, or by all of them."""
+
+    attnums: tuple[int, ...]
+    by_index: bool
+
+
+class Target:
+    """The local table for a relation of the publisher (logicalrep_rel_open)."""
+
+    def __init__(self, session: Session, sent: SentRelation, progress: Progress) -> None:
+        self.sent = sent
+        self.relation = find_target(session, sent)
+        self._progress = progress
+        self._session = session
+        self.places = match_columns(self.relation, sent)
+        self._converts = [
+            _converter(sent.columns[place], self.relation.attributes[n]) if place >= 0 else None
+            for n, place in enumerate(self.places)
+        ]
+        self._defaults: list[tuple[int, Compiled]] | None = None
+
+    def store(self, row: Row) -> list[Any]:
+        """A sent row in the layout of the table; columns that are not sent are NULL (slot_store_data)."""
+        stored: list[Any] = []
+        for place, convert in zip(self.places, self._converts, strict=True):
+            value = None if place < 0 else row[place]
+            stored.append(None if value is None or value is UNCHANGED else self._converted(convert, value, place))
+        return stored
+
+    def modify(self, local: Sequence[Any], new: Row) -> Row:
+        """The local row with the values that were sent (slot_modify_data)."""
+        changed = list(local)
+        for n, (place, convert) in enumerate(zip(self.places, self._converts, strict=True)):
+            if place < 0 or new[place] is UNCHANGED:
+                continue
+            value = new[place]
+            changed[n] = None if value is None else self._converted(convert, value, place)
+        return tuple(changed)
+
+    def complete(self, stored: list[Any]) -> Row:
+        """A new row: columns that the publisher does not send get their defaults (slot_fill_defaults)."""
+        if self._defaults is None:
+            self._defaults = self._missing_defaults()
+        for n, default in self._defaults:
+            stored[n] = default(())
+        return tuple(stored)
+
+    def _missing_defaults(self) -> list[tuple[int, Compiled]]:
+        context = Context(self._session)
+        found = []
+        for n, attribute in enumerate(self.relation.attributes):
+            if self.places[n] >= 0 or attribute.dropped or attribute.generated:
+                continue
+            expr = default_of(self._session, self.relation.oid, attribute.num)
+            if expr is not None:
+                found.append((n, compile(expr, context)))
+        return found
+
+    def _converted(self, convert: Convert | None, value: Any, place: int) -> Any:
+        if convert is None:
+            return value
+        try:
+            return convert(value)
+        except PgError:
+            self._progress.column = self.sent.columns[place].name
+            raise
+
+
+def find_target(session: Session, sent: SentRelation) -> Relation:
+    """The table of that name; nothing else can be written to (CheckSubscriptionRelkind)."""
+    found = find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
+    if found is None:
+        raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
+    if found.kind not in "rp":
+        raise PgError(
+            "42809",
+            f'cannot use relation "{sent.qualified_name}" as logical replication target',
+            detail=not_supported(found.kind),
+        )
+    return found
+
+
+def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
+    """For each local column by number the place among those sent, -1: not sent."""
+    numbers = {column.name: n for n, column in enumerate(sent.columns)}
+    missing = dict(numbers)
+    places = []
+    for attribute in local.attributes:
+        place = -1 if attribute.dropped or attribute.generated else numbers.get(attribute.name, -1)
+        places.append(place)
+        missing.pop(attribute.name if place >= 0 else "", None)
+    if missing:
+        named = ", ".join(f'"{name}"' for name in missing)
+        columns = "column" if len(missing) == 1 else "columns"
+        raise PgError(
+            "55000",
+            f'logical replication target relation "{sent.qualified_name}" is missing replicated {columns}: {named}',
+        )
+    return tuple(places)
+
+
+def _converter(sent: SentColumn, local: Attribute) -> Convert | None:
+    if (sent.type, sent.typmod) == (local.type, local.typmod):
+        return None
+    write, read, typmod = writer(sent.type), reader(local.type), local.typmod
+
+    def convert(value: Any) -> Any:
+        text = write(value, WIRE_STYLE)
+        return read(text, typmod, WIRE_STYLE)
+
+    return convert
+
+
+def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> Identity:
+    """How an old row is found in a table; an error if what is sent does not tell (check_relation_updatable)."""
+    index = replica_identity_index(session, table) or primary_key(session, table)
+    if index is None:
+        if sent.replident != "f":
+            raise PgError(
+                "55000",
+                f'logical replication target relation "{sent.qualified_name}" has neither REPLICA IDENTITY index nor '
+                "PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL",
+            )
+        return Identity(tuple([a.num for a in table.columns if not a.generated]), by_index=False)
+    attnums = tuple(index.indkey[: index.indnkeyatts])
+    if not all(places[n - 1] >= 0 and sent.columns[places[n - 1]].is_key for n in attnums):
+        raise PgError(
+            "55000",
+            "publisher did not send replica identity column expected by the logical replication target relation "
+            f'"{sent.qualified_name}"',
+        )
+    return Identity(attnums, by_index=True)

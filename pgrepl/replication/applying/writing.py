@@ -1,0 +1,73 @@
+"""From what was played to the lake: one write for each table, one snapshot for the batch.
+
+A table that is itself published with less than insert, update and delete must not be told of a batch as a whole: what
+its subscribers see depends on the steps in between (`may_fold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog.publication import publications
+from pgrepl.catalog.sequences import sequences_of
+from pgrepl.replication.applying.play import Player
+from pgrepl.replication.sending.plan import published_operations
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+ROW_OPERATIONS = {"insert", "update", "delete"}
+
+
+def may_fold(session: Session) -> bool:
+    """Whether several changes of a row may become one: every publication here publishes whatever happens to rows."""
+    return all(published_operations(row) >= ROW_OPERATIONS for row in publications(session))
+
+
+def write(session: Session, player: Player, origin: str) -> None:
+    """Write what was played at the running statement's snapshot, and begin another."""
+    from pgrepl.lake import commit
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write import Write
+
+    writes = []
+    for overlay in player.overlays.values():
+        change = Write(session, lake_table(session, overlay.relation.oid))
+        order = [column.attnum - 1 for column in change.table.columns]
+        touched = overlay.truncated
+        if touched:
+            change.truncate()
+        for step in overlay.steps():
+            touched = True
+            row = None if step.row is None else tuple([step.row[n] for n in order])
+            if row is None:
+                assert step.place is not None
+                change.delete([step.place])
+            elif step.place is None:
+                change.insert([row])
+            else:
+                change.update(step.place, row)
+        if touched:
+            writes.append(change)
+    extra: dict[str, Any] = {"origin": origin}
+    if player.truncated:
+        extra["truncate"] = {"tables": player.truncated, "cascade": False, "restart_identity": bool(player.restarted)}
+    if writes:
+        commit.apply(session, writes, extra)
+    elif player.truncated:
+        for key, value in extra.items():
+            session.transaction.numbering.note(key, value)
+        session.snapshot()
+    restart_sequences(session, player.restarted)
+    session.transaction.numbering.store_snapshot()
+
+
+def restart_sequences(session: Session, relids: Iterable[int]) -> None:
+    """As TRUNCATE … RESTART IDENTITY does."""
+    for relid in relids:
+        for oid, _, _ in sequences_of(session, relid):
+            row = store.one(session, tables.pg_sequence, seqrelid=oid)
+            if row is not None:
+                store.update(session, tables.pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)

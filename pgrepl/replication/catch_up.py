@@ -1,0 +1,60 @@
+"""A database catches up with what its enabled subscriptions have missed, before somebody looks at it.
+
+The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
+What goes wrong is for the log. A subscription that failed is tried again when something has changed, or after a while.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.transaction import Block, reading
+from pgrepl.replication.log import ServerLog, log_beside
+from pgrepl.replication.subscription_state import enabled_subscriptions
+from pgrepl.replication.worker import Worker
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+RETRY_SECONDS = 5.0  # wal_retrieve_retry_interval
+
+
+class CatchUp:
+    """Catches up the database of a session whenever it is told to."""
+
+    def __init__(self, session: Session, log: ServerLog | None = None) -> None:
+        self._session = session
+        self._log = log or log_beside(session)
+        self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: at which snapshot, when
+
+    def now(self) -> None:
+        session = self._session
+        if session.transaction.block is not Block.NONE:
+            return
+        with reading(session):
+            waiting = [row.oid for row in enabled_subscriptions(session)]
+        for subid in waiting:
+            if self._may_try(subid):
+                self._round(subid)
+
+    def _may_try(self, subid: int) -> bool:
+        failed = self._quiet.get(subid)
+        if failed is None:
+            return True
+        snapshot, when = failed
+        return snapshot != self._version() or time.monotonic() - when >= RETRY_SECONDS
+
+    def _version(self) -> int:
+        with reading(self._session):
+            return self._session.link.version()
+
+    def _round(self, subid: int) -> None:
+        worker = Worker(self._session, subid, self._log)
+        try:
+            done = worker.round()
+        finally:
+            worker.close()
+        self._quiet.pop(subid, None)
+        if done.error is not None:
+            self._quiet[subid] = (self._version(), time.monotonic())

@@ -1,0 +1,71 @@
+"""The server log: what workers have to say, as a PostgreSQL server writes it with its usual log_line_prefix.
+
+2026-05-04 12:00:01.123 UTC [4242] ERROR:  duplicate key value violates unique constraint "t_pkey"
+2026-05-04 12:00:01.123 UTC [4242] DETAIL:  Key (a)=(1) already exists.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from pgrepl.errors import PgError, Report
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class ServerLog:
+    """A log file, or standard error."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def log(self, message: str, *, detail: str | None = None) -> None:
+        self.report(Report("LOG", "00000", message, detail))
+
+    def warning(self, message: str, *, detail: str | None = None) -> None:
+        self.report(Report("WARNING", "01000", message, detail))
+
+    def error(self, error: PgError) -> None:
+        self.report(error.report)
+
+    def report(self, report: Report) -> None:
+        """Write one report; several processes may write the same file, a report stays in one piece."""
+        text = "".join(line + "\n" for line in _lines(report))
+        if self.path is None:
+            _write(sys.stderr, text)
+            return
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+
+def log_beside(session: Session) -> ServerLog:
+    """The log of an instance: `catalog.db.log`; standard error where the catalog is not a file."""
+    path = session.catalog.path
+    return ServerLog(None if path is None else path.with_name(path.name + ".log"))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()
+
+
+def _lines(report: Report) -> list[str]:
+    now = datetime.now(timezone.utc)
+    prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{os.getpid()}] "
+    lines = [f"{prefix}{report.severity}:  {_continued(report.message)}"]
+    for name, text in (("DETAIL", report.detail), ("HINT", report.hint), ("CONTEXT", report.context)):
+        if text:
+            lines.append(f"{prefix}{name}:  {_continued(text)}")
+    return lines
+
+
+def _continued(text: str) -> str:
+    return text.replace("\n", "\n\t")

@@ -1,0 +1,112 @@
+"""The rows of a published table at one snapshot: what an initial copy takes.
+
+Filters are ORed whatever the publications publish, and void when one of them has none; only published columns are
+sent; of a partitioned table the rows of all leaves (fetch_remote_table_info, copy_table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_tables
+from pgrepl.catalog.relation import Relation, find_relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr import evaluate
+from pgrepl.expr.context import Context
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import var_attnums
+from pgrepl.frozen import frozen
+from pgrepl.lake import local
+from pgrepl.lake.table import lake_table
+from pgrepl.replication.publisher import TableCopy
+from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
+from pgrepl.replication.slots import current_lsn
+from pgrepl.sql.nodes.expr import RangeVar
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@frozen
+class CopyPlan:
+    """What of a table is copied."""
+
+    table: Relation
+    columns: tuple[int, ...]  # numbers of the table's columns
+    filters: tuple[Expr, ...]  # any of them; none: all rows
+
+
+def copy_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
+    """By the catalog as it is now, with the rights of the connection's role."""
+    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    if found is None:
+        raise PgError("42P01", f'table "{schema}.{name}" not found on publisher')
+    published: list[PublishedTable] = []
+    for publication in publications:
+        if publication_or_none(session, publication) is not None:
+            published += [t for t in published_tables(session, [publication]) if t.relid == found.oid]
+    lists = {frozenset(table.attrs) for table in published}
+    if len(lists) > 1:
+        raise PgError(
+            "0A000", f'cannot use different column lists for table "{schema}.{name}" in different publications'
+        )
+    attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
+    quals = [table.qual for table in published]
+    filters = () if None in quals else tuple([from_json(qual) for qual in quals])
+    plan = CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
+    _check_readable(session, plan)
+    return plan
+
+
+def _check_readable(session: Session, plan: CopyPlan) -> None:
+    if has_table_privilege(session, plan.table, "SELECT"):
+        return
+    needed = set(plan.columns).union(*(var_attnums(expr) for expr in plan.filters))
+    if not all(has_column_privilege(session, plan.table, attnum, "SELECT") for attnum in needed if attnum > 0):
+        raise permission_denied(plan.table)
+
+
+def published_copy(session: Session, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+    plan = copy_plan(session, schema, name, publications)
+    columns = tuple(
+        [SentColumn(a.name, a.type, a.typmod, False) for a in plan.table.columns if a.num in set(plan.columns)]
+    )
+    sent = SentRelation(plan.table.oid, schema, name, plan.table.replident, columns)
+    return TableCopy(sent, current_lsn(session), _rows(session, plan))
+
+
+def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
+    passes = _any_true(plan.filters)
+    places = [number - 1 for number in plan.columns]
+    for row in table_rows(session, plan.table):
+        if passes(row):
+            yield tuple([row[place] for place in places])
+
+
+def table_rows(session: Session, table: Relation) -> Iterator[Row]:
+    """All rows of a table or of the leaves of a partitioned one, by the table's attribute numbers."""
+    width = len(table.attributes)
+    for oid in inheritors(session, table.oid) if table.kind == "p" else [table.oid]:
+        leaf = relation(session, oid)
+        if leaf.kind != "r":
+            continue
+        numbers = {column.name: column.num for column in leaf.columns}
+        named = [column for column in table.columns if column.name in numbers]
+        attnums = [numbers[column.name] for column in named]
+        for values in local.rows(session, lake_table(session, leaf.oid), attnums):
+            row: list[Any] = [None] * width
+            for column, value in zip(named, values, strict=True):
+                row[column.num - 1] = value
+            yield tuple(row)
+
+
+def _any_true(exprs: Sequence[Expr]) -> Callable[[Row], bool]:
+    if not exprs:
+        return lambda row: True
+    context = Context()
+    tests = [evaluate.compile(expr, context) for expr in exprs]
+    return lambda row: any(test(row) is True for test in tests)

@@ -1,0 +1,164 @@
+"""The wire stream of a lake: the transactions between two LSNs as a subscription receives them.
+
+What changed comes from the lake, snapshot by snapshot; what is sent of it is decided by the catalog as it was at that
+snapshot. The definitions change only at snapshots of their own, so tables are read in stretches between those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import one
+from pgrepl.errors import PgError
+from pgrepl.lake.changes import Change, Snapshot, changes, snapshots
+from pgrepl.replication.sending.plan import SendPlan, send_plan
+from pgrepl.replication.sending.wire import Message, Sender, TruncateMessage, WireTransaction, truncated
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class ChangeError(Exception):
+    """A change could not be sent: a publication is gone, a filter fails."""
+
+    def __init__(self, error: PgError, lsn: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.lsn = lsn
+
+
+class Stream:
+    """The transactions of one publishing database for the publications of one subscription."""
+
+    def __init__(self, session: Session, names: Sequence[str], *, local_only: bool) -> None:
+        """`local_only`: origin = none, what the publisher itself has from elsewhere is left out."""
+        self._session = session
+        self._names = tuple(names)
+        self._local_only = local_only
+        self._senders: dict[tuple[int, int], Sender | PgError | None] = {}  # by stretch and table
+
+    def transactions(self, start: int, end: int, limit: int | None = None) -> Iterator[WireTransaction]:
+        """Those that finish at `start` or later and before `end`, empty ones left out. They are read in portions of
+        about `limit` snapshots."""
+        while start < end:
+            portion = self._portion(start, end, limit)
+            if not portion:
+                return
+            yield from self._sent(portion)
+            start = portion[-1].id + 1
+
+    def _portion(self, start: int, end: int, limit: int | None) -> list[Snapshot]:
+        """Whole transactions."""
+        last = end - 1 if limit is None else min(end - 1, start + limit - 1)
+        while True:
+            found = snapshots(self._session, start - 1, last)
+            if found and found[0].first < start:  # the beginning of a transaction that finishes here
+                found = snapshots(self._session, found[0].first - 1, last)
+            if not found or found[-1].is_last or last >= end - 1:
+                return found
+            last = min(end - 1, last + (limit or 1))
+
+    def _sent(self, portion: list[Snapshot]) -> Iterator[WireTransaction]:
+        wanted = [s for s in portion if not (self._local_only and s.origin)]
+        changed = self._changed(wanted)
+        group: list[Snapshot] = []
+        for snapshot in portion:
+            group.append(snapshot)
+            if not snapshot.is_last:
+                continue
+            messages = [
+                message
+                for member in group
+                if not (self._local_only and member.origin)
+                for message in self._explained(member, changed)
+            ]
+            if messages:
+                yield WireTransaction(
+                    snapshot.id, snapshot.id, snapshot.id + 1, snapshot.time, tuple(messages), snapshot.origin
+                )
+            group = []
+
+    def _changed(self, portion: Sequence[Snapshot]) -> dict[tuple[int, int], list[Change]]:
+        """The changes by snapshot and table: every table is read once for each stretch without new definitions."""
+        found: dict[tuple[int, int], list[Change]] = {}
+        for stretch in _stretches(portion):
+            first, last = stretch[0].id, stretch[-1].id
+            tables_there = {table for s in stretch for table in s.tables if table not in s.truncated}
+            for table in sorted(tables_there):
+                if self._known_sender(first, table) is None:
+                    continue
+                for change in changes(self._session, table, first - 1, last):
+                    found.setdefault((change.snapshot, table), []).append(change)
+        return found
+
+    def _explained(
+        self, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]]
+    ) -> Iterator[Message | TruncateMessage]:
+        try:
+            yield from self._messages(snapshot, changed)
+        except PgError as error:
+            raise ChangeError(error, snapshot.id) from error
+
+    def _messages(
+        self, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]]
+    ) -> Iterator[Message | TruncateMessage]:
+        if snapshot.truncated:
+            plans = [self._plan(snapshot.stretch, table) for table in snapshot.truncated]
+            message = truncated(plans, cascade=snapshot.cascade, restart_identity=snapshot.restart_identity)
+            if message is not None:
+                yield message
+        for table in snapshot.tables:
+            sender = self._sender(snapshot.stretch, table) if (snapshot.id, table) in changed else None
+            if sender is not None:
+                yield from _of_table(sender, changed[snapshot.id, table])
+
+    def _sender(self, stretch: int, table: int) -> Sender | None:
+        found = self._known_sender(stretch, table)
+        if isinstance(found, PgError):
+            raise found
+        return found
+
+    def _known_sender(self, stretch: int, table: int) -> Sender | PgError | None:
+        """An error waits until a change is to be sent: what comes before it has to get through."""
+        key = (stretch, table)
+        if key not in self._senders:
+            try:
+                plan = self._plan(stretch, table)
+                self._senders[key] = None if plan is None else Sender(plan)
+            except PgError as error:
+                self._senders[key] = error
+        return self._senders[key]
+
+    def _plan(self, stretch: int, table: int) -> SendPlan | None:
+        past = self._session.at(stretch)
+        row = one(past, tables.pg_class, oid=table)
+        if row is None or row.datid != self._session.database.oid:
+            return None
+        return send_plan(past, self._names, table)
+
+
+def _stretches(portion: Sequence[Snapshot]) -> Iterator[list[Snapshot]]:
+    """Snapshots that see the same definitions."""
+    stretch: list[Snapshot] = []
+    for snapshot in portion:
+        if stretch and stretch[0].stretch != snapshot.stretch:
+            yield stretch
+            stretch = []
+        stretch.append(snapshot)
+    if stretch:
+        yield stretch
+
+
+def _of_table(sender: Sender, found: Iterable[Change]) -> Iterator[Message]:
+    for change in found:
+        if change.old is None:
+            assert change.new is not None
+            message = sender.insert(change.new)
+        elif change.new is None:
+            message = sender.delete(change.old)
+        else:
+            message = sender.update(change.old, change.new)
+        if message is not None:
+            yield message

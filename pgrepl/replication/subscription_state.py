@@ -1,0 +1,61 @@
+"""A subscription as its workers see it, and the few things they change about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, one, rows, update
+from pgrepl.replication.origins import advance_origin, origin_progress
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def enabled_subscriptions(session: Session) -> list[Row]:
+    """Those of the session's database that have something to do, in the order in which they were made."""
+    found = rows(session, tables.pg_subscription, subdbid=session.database.oid)
+    return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
+
+
+def position(session: Session, subid: int) -> int:
+    """Where the main stream goes on; 0: it has not begun."""
+    return origin_progress(session, catalog.origin_name(subid)) or 0
+
+
+def move(session: Session, subid: int, lsn: int) -> None:
+    advance_origin(session, catalog.origin_name(subid), lsn)
+
+
+def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
+    """Of each table its state and the LSN that belongs to it."""
+    listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
+    return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
+
+
+def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: int | None) -> None:
+    update(session, tables.pg_subscription_rel, {"srsubid": subid, "srrelid": relid}, srsubstate=state, srsublsn=lsn)
+
+
+def settle_tables(session: Session, subid: int, lsn: int) -> None:
+    """Copied tables that the main stream has caught up with are ready."""
+    for relid, (state, since) in table_states(session, subid).items():
+        if state in (catalog.FINISHED_COPY, catalog.SYNC_DONE) and since <= lsn:
+            set_table_state(session, subid, relid, catalog.READY, since)
+
+
+def clear_skip(session: Session, subid: int) -> None:
+    update(session, tables.pg_subscription, {"oid": subid}, subskiplsn=0)
+
+
+def disable(session: Session, subid: int) -> None:
+    update(session, tables.pg_subscription, {"oid": subid}, subenabled=False)
+
+
+def count_error(session: Session, subid: int, *, apply: bool) -> None:
+    row = one(session, tables.pg_stat_subscription_stats, subid=subid)
+    if row is None:
+        return
+    column = "apply_error_count" if apply else "sync_error_count"
+    update(session, tables.pg_stat_subscription_stats, {"subid": subid}, **{column: getattr(row, column) + 1})
