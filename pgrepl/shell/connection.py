@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,12 +31,14 @@ class ConnectFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to connect and as whom. `catalog` is a file or an SQLAlchemy URL."""
+    """Where to connect and as whom. `catalog` is a file or an SQLAlchemy URL; `data_path` is where a new one is to have
+    the files of its tables, if not beside it."""
 
     catalog: str
     database: str = DEFAULT_DATABASE
     user: str = DEFAULT_USER
     settings: Mapping[str, str] = field(default_factory=dict)
+    data_path: str | None = None
 
 
 def is_conninfo(text: str) -> bool:
@@ -53,14 +56,14 @@ def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
     except ConnectionFailure as failure:
         raise ConnectFailure(str(failure)) from failure
     if endpoint.is_local:
-        return replace(target, catalog=own.catalog)
+        return replace(target, catalog=own.catalog, data_path=own.data_path)
     if not endpoint.is_folder:
         raise ConnectFailure(
             f"{endpoint.name}pgrepl opens a catalog, it is no client for servers\n"
             "\tGive a folder with a catalog.db as host, or the catalog with --catalog."
         )
     path = Path(endpoint.host)
-    return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE))
+    return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE), data_path=None)
 
 
 def from_conninfo(target: Target, own: Target, conninfo: str) -> Target:
@@ -116,7 +119,7 @@ class Connection:
 
         self.target = target
         try:
-            self.catalog: Catalog = open_catalog(target.catalog)
+            self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path)
             self.session: Session = Session(
                 self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
             )
@@ -178,7 +181,7 @@ class Connection:
         except PgError:
             raise
         except Exception as problem:
-            raise internal_error(problem) from problem
+            raise _of_spark(problem) or internal_error(problem) from problem
         except GeneratorExit:
             # The rest of the string is not wanted: what it has done so far must not wait in a transaction.
             if self.session.transaction.block.name == "IMPLICIT":
@@ -205,6 +208,13 @@ def _without_password(catalog: str) -> str:
     if not separator or not at or ":" not in credentials:
         return catalog
     return f"{scheme}://{credentials.partition(':')[0]}:***@{place}"
+
+
+def _of_spark(problem: Exception) -> PgError | None:
+    """What Spark complained of while a statement ran."""
+    spark = sys.modules.get("pgrepl.lake.spark")
+    error: PgError | None = None if spark is None else spark.pg_error(problem)
+    return error
 
 
 def internal_error(problem: Exception) -> PgError:

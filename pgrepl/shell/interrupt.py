@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Literal
 
@@ -21,6 +22,9 @@ def watch_for_interrupts(shell: Shell) -> None:
         shell.cancelled = True
         if _doing == "query":
             shell.stderr.write("Cancel request sent\n")
+            spark = sys.modules.get("pgrepl.lake.spark")
+            if spark is not None and spark.cancel():
+                return  # the statement fails when Spark's answer has come
             raise PgError("57014", "canceling statement due to user request")
 
     signal.signal(signal.SIGINT, interrupted)

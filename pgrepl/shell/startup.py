@@ -62,6 +62,10 @@ class Invocation:
     single_transaction: bool = False
     list_databases: bool = False
     ask_password: bool = False
+    data_path: str | None = None
+    master: str | None = None  # where Spark runs
+    remote: str | None = None
+    conf: list[str] = field(default_factory=list)
     actions: list[tuple[str, str | None]] = field(default_factory=list)  # ("command" or "file", its text or name)
 
 
@@ -106,6 +110,8 @@ def _run(shell: Shell, options: Sequence[tuple[str, str | None]], arguments: Seq
         invocation.actions.append(("file", None))
     if invocation.single_transaction and not invocation.actions:
         raise _fatal(shell, "-1 can only be used in non-interactive mode")
+    if invocation.master is not None or invocation.remote is not None or invocation.conf:
+        _configure_spark(shell, invocation)
     _connect(shell, invocation)
     interrupt.watch_for_interrupts(shell)
     if invocation.list_databases:
@@ -123,6 +129,17 @@ def _run(shell: Shell, options: Sequence[tuple[str, str | None]], arguments: Seq
     if invocation.actions:
         return _run_actions(shell, invocation)
     return _run_prompt(shell, invocation)
+
+
+def _configure_spark(shell: Shell, invocation: Invocation) -> None:
+    from pgrepl.errors import PgError
+    from pgrepl.lake import spark
+
+    try:
+        given = spark.read_options(os.environ, invocation.master, invocation.remote, tuple(invocation.conf))
+    except PgError as error:
+        raise _fatal(shell, error.message) from error
+    spark.configure(given)
 
 
 def _fatal(shell: Shell, message: str, code: int = FAILURE) -> Exit:
@@ -152,10 +169,13 @@ _VARIABLES = {
 }
 _REMEMBERED = {
     "catalog": "catalog",
+    "data-path": "data_path",
     "dbname": "database",
     "host": "host",
     "log-file": "log_file",
+    "master": "master",
     "port": "port",
+    "remote": "remote",
     "username": "user",
 }
 _SWITCHES = {
@@ -182,6 +202,8 @@ def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -
         invocation.ask_password = False
     elif name in ("command", "file"):
         invocation.actions.append((name, value))
+    elif name == "conf":
+        invocation.conf.append(value or "")
     elif name == "field-separator":
         shell.set_options(fieldsep=value, fieldsep_zero=False)
     elif name == "record-separator":
@@ -245,6 +267,7 @@ def _connect(shell: Shell, invocation: Invocation) -> None:
             database=DEFAULT_DATABASE,
             user=environment.get("PGUSER") or DEFAULT_USER,
             settings=_settings(environment),
+            data_path=invocation.data_path or environment.get("PGREPL_DATA_PATH") or None,
         )
         shell.defaults = own
         target = replace(own, database=environment.get("PGDATABASE") or DEFAULT_DATABASE)
@@ -343,12 +366,21 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
     if not shell.quiet:
         shell.say(f"{PROGRAM} {__version__} (PostgreSQL {SPOKEN_VERSION})")
         shell.say('Type "help" for help.\n')
+    _start_spark(shell)
     if invocation.no_line_editing:
         return MainLoop(shell, person=PlainPerson(shell)).run()
     from pgrepl.shell.interactive import Terminal
 
     with Terminal(shell) as terminal:
         return MainLoop(shell, person=terminal).run()
+
+
+def _start_spark(shell: Shell) -> None:
+    """It takes its time, and the person needs some to type."""
+    if shell.connection is not None and shell.connection.setting("pgrepl.engine") != "local":
+        from pgrepl.lake import spark
+
+        spark.start_in_background()
 
 
 def usage_error(message: str) -> int:

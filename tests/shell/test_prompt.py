@@ -102,6 +102,7 @@ class Terminal:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         variables = {**environment(folder), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", "PAGER": ""}
+        variables["PGOPTIONS"] = "-c pgrepl.engine=local"  # no Spark in the background
         command = ["-m", "pgrepl", "-X", *arguments]
         self.child = pexpect.spawn(sys.executable, command, cwd=folder, env=variables, dimensions=(30, 100))
         self.screen = Screen()
