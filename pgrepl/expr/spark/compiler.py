@@ -41,7 +41,6 @@ class Compiler:
     def __init__(self, names: Names, statement: Statement) -> None:
         self.names = names
         self.statement = statement
-        self.tested: Sql | None = None  # what CaseTestExpr stands for
 
     def named(self, expr: tree.Expr) -> Sql | None:
         """The column that holds a node."""

@@ -53,8 +53,6 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
         found = compiler.named(node)
-        if found is None and isinstance(node, tree.CaseTestExpr) and compiler.tested is not None and not inside[-1]:
-            found = compiler.tested
         if found is None:
             return _folded(node, compiler)
         for number, (other, _) in enumerate(columns, 1):
@@ -63,8 +61,7 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
         columns.append((node, found))
         return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=len(columns))
 
-    inside = [False]
-    body = _with_tests(expr, replaced, inside)
+    body = rewrite(expr, replaced)
     _check(body)
     arguments = [argument_form(node, sql) for node, sql in columns]
     volatile = any(is_volatile(node) for node in walk(body))
@@ -78,23 +75,6 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
     if key:
         return call(compiler, {**program, "key": True}, texts, "BINARY", volatile)
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)
-
-
-def _with_tests(expr: tree.Expr, replaced: Any, inside: list[bool]) -> tree.Expr:
-    """CaseTestExpr inside a CASE or an array coercion of this subtree is that one's own."""
-    from pgrepl.expr.walk import map_children
-
-    def visit(node: tree.Expr) -> tree.Expr:
-        other = replaced(node)
-        if other is not None:
-            return other  # type: ignore[no-any-return]
-        own = isinstance(node, tree.ArrayCoerceExpr) or (isinstance(node, tree.CaseExpr) and node.arg is not None)
-        inside.append(inside[-1] or own)
-        result = map_children(node, visit)
-        inside.pop()
-        return result
-
-    return visit(expr)
 
 
 def _folded(node: tree.Expr, compiler: Compiler) -> tree.Expr | None:
@@ -163,6 +143,3 @@ def call(compiler: Compiler, program: dict[str, Any], texts: list[str], result: 
 
 def _opened(answer: str) -> str:
     return f"CASE WHEN {answer}.e IS NULL THEN {answer}.v ELSE raise_error({answer}.e) END"
-
-
-__all__ = ["FallBack", "argument_form", "call", "fall_back", "rewrite", "style_fields"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.comparisons import equal_pair
 from pgrepl.expr.spark.compiler import Compiler, native, numeric_text
 from pgrepl.expr.spark.keys import NATURAL, base_type
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type
+from pgrepl.expr.walk import map_children
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 
@@ -53,21 +55,35 @@ def _(node: tree.BooleanTest, compiler: Compiler) -> Sql:
 
 @native.register
 def _(node: tree.CaseExpr, compiler: Compiler) -> Sql | None:
-    outer = compiler.tested
+    conditions = [condition for condition, _ in node.whens]
     if node.arg is not None:
-        tested = compiler.value(node.arg)
-        if len(tested.text) * len(node.whens) > _TOO_LONG:
+        if len(compiler.value(node.arg).text) * len(conditions) > _TOO_LONG:
             return None
-        compiler.tested = tested
-    conditions = [compiler.text(condition) for condition, _ in node.whens]
-    compiler.tested = outer
+        conditions = [_with_tested(condition, node.arg) for condition in conditions]
+    tests = [compiler.text(condition) for condition in conditions]
     results = [compiler.value(result) for _, result in node.whens]
     default = compiler.value(node.default) if node.default is not None else None
     every = [*results, default] if default is not None else results
     texts, spark_type = together(every, node.type, node.typmod)
-    whens = " ".join(f"WHEN {c} THEN {r}" for c, r in zip(conditions, texts, strict=False))
+    whens = " ".join(f"WHEN {c} THEN {r}" for c, r in zip(tests, texts, strict=False))
     otherwise = f" ELSE {texts[-1]}" if default is not None else ""
     return Sql(f"CASE {whens}{otherwise} END", spark_type)
+
+
+def _with_tested(expr: tree.Expr, tested: tree.Expr) -> tree.Expr:
+    """A condition with the value under test in the place of CaseTestExpr; that of a CASE inside is another."""
+    if isinstance(expr, tree.CaseTestExpr):
+        return tested
+
+    def visit(node: tree.Expr) -> tree.Expr:
+        return _with_tested(node, tested)
+
+    if isinstance(expr, tree.CaseExpr) and expr.arg is not None:
+        whens = tuple((condition, visit(result)) for condition, result in expr.whens)
+        return replace(expr, arg=visit(expr.arg), whens=whens, default=expr.default and visit(expr.default))
+    if isinstance(expr, tree.ArrayCoerceExpr) and expr.arg is not None:
+        return replace(expr, arg=visit(expr.arg))
+    return map_children(expr, visit)
 
 
 _TOO_LONG = 20_000
@@ -128,11 +144,6 @@ def _(node: tree.NullIfExpr, compiler: Compiler) -> Sql | None:
 def _(node: tree.DistinctExpr, compiler: Compiler) -> Sql | None:
     pair = equal_pair(node.op, node.args, compiler)
     return None if pair is None else Sql(f"(NOT ({pair[0]} <=> {pair[1]}))", "BOOLEAN")
-
-
-@native.register
-def _(node: tree.CaseTestExpr, compiler: Compiler) -> Sql | None:
-    return compiler.tested
 
 
 @native.register(tree.CollateExpr)
