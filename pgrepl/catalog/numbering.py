@@ -243,6 +243,35 @@ class Numbering:
                 (_json(extra), snapshot),
             )
 
+    # --- what others have defined in the lake ---------------------------------------------------------------------
+
+    def is_behind(self) -> bool:
+        """Do the system tables agree with an older version of DuckLake's definitions than there is?"""
+        found = self._session.link.execute(
+            "SELECT lake_schema_version,"
+            " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) FROM pgrepl_instance"
+        )
+        return bool(found[0][0] != found[0][1])
+
+    def adopt(self) -> None:
+        """Bring the system tables in line."""
+        link = self._session.link
+        lake.keeper().adopt(self._session)
+        link.execute(
+            "UPDATE pgrepl_instance SET lake_schema_version ="
+            " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1)"
+        )
+
+    @contextmanager
+    def adopting(self, snapshot: int) -> Iterator[None]:
+        """What somebody did at a snapshot is written down as of then."""
+        self._made = snapshot
+        try:
+            yield
+        finally:
+            self._made = None
+            self._here = _Statement()
+
     # --- the end of it --------------------------------------------------------------------------------------------
 
     def committed(self) -> None:

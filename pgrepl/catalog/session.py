@@ -124,7 +124,7 @@ class Session:
     @property
     def user(self) -> int:
         """The session user: SET SESSION AUTHORIZATION changes it."""
-        return int(self.settings.extra("session_authorization"))
+        return int(self.settings.extra("session_authorization") or self.authenticated_user)
 
     @property
     def role(self) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
+_ADOPTION_PATIENCE = 0.2  # seconds a reader waits for the write lock
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -113,6 +114,33 @@ class Transaction:
         if version != self._version:
             self._version = version
             self._session.forget_all()
+            if self.numbering.is_behind():
+                self._adopt()
+
+    def _adopt(self) -> None:
+        """Somebody else has defined something in the lake. Who only reads needs the write lock for a moment; if it is
+        not to be had, the next statement tries again."""
+        link = self._session.link
+        if self.sql is Sql.WRITE:
+            self.numbering.adopt()
+            self._session.forget_all()
+            return
+        link.commit()
+        self.sql = Sql.NONE
+        try:
+            link.begin(write=True, lock_timeout=_ADOPTION_PATIENCE)
+        except PgError as problem:
+            if problem.sqlstate != "55P03":
+                raise
+        else:
+            self.sql = Sql.WRITE
+            if self.numbering.is_behind():
+                self.numbering.adopt()
+            self._commit_sql()
+        link.begin(write=False)
+        self.sql = Sql.READ
+        self._session.forget_all()
+        self._version = None if self.numbering.is_behind() else link.version()
 
     def _commit_sql(self) -> None:
         if self.sql is Sql.NONE:
@@ -134,6 +162,7 @@ class Transaction:
         self._session.link.rollback()
         if wrote:
             self._session.forget_all()
+            self._version = None  # what was adopted is to be adopted again
 
     # --- statements -----------------------------------------------------------------------------------------------
 

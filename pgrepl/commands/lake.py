@@ -20,7 +20,9 @@ class _Keeper:
         define(session, _constant)
 
     def adopt(self, session: Session) -> None:
-        pass
+        from pgrepl.commands.adoption import adopt_all
+
+        adopt_all(session, _constant)
 
 
 def _constant(stored_expression: Any) -> Any:

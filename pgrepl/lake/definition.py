@@ -2,8 +2,7 @@
 
 Commands know nothing of it. What they change in pg_class and its like is remembered (catalog/lake.py), and when the
 statement is done `define` compares what DuckLake says with what it should say, and writes the difference at the
-statement's snapshot. A command that goes on to write rows of a table it has just defined asks for it sooner
-(`define_relation`).
+statement's snapshot. A command that goes on to write rows of a table it has just defined asks for it sooner.
 """
 
 from __future__ import annotations
@@ -62,13 +61,6 @@ def define(session: Session, constant: Constant) -> None:
                 define_view(session, row, partial(_view_name, session, row.relname))
     finally:
         touched.clear()
-
-
-def define_relation(session: Session, oid: int, constant: Constant) -> None:
-    """One table, before the statement goes on to write its rows."""
-    row = store.one(session, tables.pg_class, oid=oid)
-    if row is not None and row.relkind == "r":
-        define_table(session, row, constant)
 
 
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
@@ -169,14 +161,14 @@ def moved_path(session: Session, path: str, before: Row, after: Row) -> tuple[st
 
 def _is_free(session: Session, now: Row, name: str) -> bool:
     """Could a table that had to take another name have its own by now?"""
-    return bool(now.table_name != name and lower(name) not in _taken(session, now.schema_id, name, now.table_id))
+    return bool(now.table_name != name and lower(name) not in taken_names(session, now.schema_id, name, now.table_id))
 
 
 def free_name(session: Session, schema_id: int, name: str, itself: int = -1) -> str:
-    return free(name, _taken(session, schema_id, name, itself))
+    return free(name, taken_names(session, schema_id, name, itself))
 
 
-def _taken(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
+def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
     """The names of tables and views that begin as this one does, in lower case."""
     link = session.link
     mark = link.mark

@@ -7,7 +7,7 @@ converted, by making `column_id` negative in pg_attribute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store, tables
@@ -16,7 +16,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake.definition_inlined import keep_inlining
-from pgrepl.lake.definition_types import ColumnType, column_type, default_text, reads_as
+from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -88,26 +88,29 @@ def _wanted(session: Session, oid: int, now: dict[int, Row], constant: Callable[
     if not attributes:
         there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
         return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, True, NO_DEFAULT)]
+    given = column_names(attributes, {id_: row.column_name for id_, row in now.items()})
+    return [_column(session, a, given[a.attnum], now.get(a.column_id), constant) for a in attributes]
+
+
+def column_names(attributes: Sequence[Row], now: Mapping[int, str]) -> dict[int, str]:
+    """What each column is called in DuckLake, by its number."""
     taken: set[str] = set()
-    found = []
-    for attribute in attributes:
-        row = now.get(attribute.column_id) if attribute.column_id is not None else None
+    found: dict[int, str] = {}
+    for attribute in sorted(attributes, key=lambda a: a.attnum):
         name = attribute.attname
-        if row is None or row.column_name != name:  # one of those that others may give
+        if now.get(attribute.column_id) != name:  # others may call theirs what we keep for inlined rows
             name = names.free(name, taken | names.RESERVED_COLUMNS)
         name = names.free(name, taken)
         taken.add(names.lower(name))
-        found.append(_column(session, attribute, name, row, constant))
+        found[attribute.attnum] = name
     return found
 
 
 def _column(session: Session, attribute: Row, name: str, row: Row | None, constant: Callable[[Any], Any]) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     kind = column_type(attribute.atttypid, typmod)
-    changes = (
-        row is not None and row.column_type != kind.name and not reads_as(row.column_type, attribute.atttypid, typmod)
-    )
-    default = _default(session, attribute, typmod, constant)
+    changes = row is not None and row.column_type != kind.name and not fits(row.column_type, attribute.atttypid, typmod)
+    default = default_of(session, attribute, typmod, constant)
     if row is not None and not attribute.atthasdef and row.default_value_type == "expression":
         default = row.default_value
     initial = None
@@ -118,13 +121,14 @@ def _column(session: Session, attribute: Row, name: str, row: Row | None, consta
     )
 
 
-def _default(session: Session, attribute: Row, typmod: int, constant: Callable[[Any], Any]) -> str:
+def default_of(session: Session, attribute: Row, typmod: int, constant: Callable[[Any], Any]) -> str:
     """A default that every reader understands: a constant."""
     if not attribute.atthasdef or attribute.attgenerated:
         return NO_DEFAULT
     row = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     value = None if row is None else constant(row.adbin)
-    return NO_DEFAULT if value is None else default_text(value, attribute.atttypid, typmod) or NO_DEFAULT
+    text = None if value is None else default_text(value, attribute.atttypid, typmod)
+    return NO_DEFAULT if text is None else text
 
 
 def _missing(attribute: Row, typmod: int) -> str | None:

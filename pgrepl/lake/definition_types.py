@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import Form, form
@@ -43,14 +44,24 @@ def _of_form(found: Form) -> ColumnType:
     return ColumnType(found.lake, tuple([(name, _of_form(child)) for name, child in found.children]))
 
 
-def reads_as(lake: str, typoid: int, typmod: int) -> bool:
-    """Is this what a column of a DuckLake type that somebody else has made is taken for?"""
-    if lake in ("list", "struct", "map", "variant"):
+def fits(lake: str, typoid: int, typmod: int) -> bool:
+    """Can a column of a DuckLake type stand for one of the PostgreSQL type: is it what we make of it, or what we take
+    it for where somebody else has made it? What is nested does not change its type."""
+    if form(typoid, typmod).lake == lake or lake in ("list", "struct", "map"):
         return True
+    return foreign_type(lake, ()) == (typoid, typmod)
+
+
+def foreign_type(lake: str, fields: tuple[Any, ...]) -> tuple[int, int]:
+    """The PostgreSQL type (OID, typmod) that a column of a DuckLake type is taken for. One that nobody can read is text
+    until somebody tries."""
     from pgrepl.types.lake_read import read_form
 
-    found = read_form(lake)
-    return (found.typoid, found.typmod) == (typoid, typmod)
+    try:
+        found = read_form(lake, fields)
+    except PgError:
+        return oids.TEXT, -1
+    return found.typoid, found.typmod
 
 
 def default_text(value: Any, typoid: int, typmod: int) -> str | None:

@@ -1,0 +1,269 @@
+"""What others have defined in the lake, found by comparing DuckLake's definitions with the system tables.
+
+DuckDB and others make, alter and drop schemas and tables in the catalog without a word to us. Whoever looks at the
+catalog next finds a schema version that is not the one the system tables agree with, and asks `differences` what they
+lack. Each difference has the snapshot at which it came about; the commands make up for it as of that snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.frozen import frozen
+from pgrepl.lake import definition_names as names
+from pgrepl.lake.definition import taken_names
+from pgrepl.lake.definition_columns import NO_COLUMNS, NO_DEFAULT, column_names, default_of
+from pgrepl.lake.definition_types import fits
+from pgrepl.lake.table import LakeField
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+
+@frozen
+class ForeignColumn:
+    """A column that somebody else has made or changed."""
+
+    column_id: int
+    name: str
+    type: str
+    fields: tuple[LakeField, ...]
+    nulls_allowed: bool
+    default: str | None  # the text of a literal
+    initial_default: str | None
+
+
+@frozen
+class SchemaMade:
+    snapshot: int
+    schema_id: int
+    database: str
+    name: str
+
+
+@frozen
+class SchemaGone:
+    snapshot: int
+    database: int
+    oid: int
+
+
+@frozen
+class TableMade:
+    snapshot: int
+    table_id: int
+    schema_id: int
+    name: str
+    columns: tuple[ForeignColumn, ...]
+
+
+@frozen
+class TableGone:
+    snapshot: int
+    oid: int
+
+
+@frozen
+class TableMoved:
+    """It has another name, or stands in another schema."""
+
+    snapshot: int
+    oid: int
+    schema_id: int
+    name: str
+
+
+@frozen
+class ColumnMade:
+    snapshot: int
+    oid: int
+    column: ForeignColumn
+
+
+@frozen
+class ColumnGone:
+    snapshot: int
+    oid: int
+    attnum: int
+
+
+@frozen
+class ColumnChanged:
+    """Some of its name, type, default and whether it allows NULL."""
+
+    snapshot: int
+    oid: int
+    attnum: int
+    column: ForeignColumn
+    renamed: bool
+    retyped: bool
+    other_default: bool
+
+
+Difference = SchemaMade | TableGone | ColumnGone | TableMoved | TableMade | ColumnChanged | ColumnMade | SchemaGone
+# what happened in one snapshot is made up for in this order, so that names are free when they are needed
+_ORDER = (SchemaMade, TableGone, ColumnGone, TableMoved, TableMade, ColumnChanged, ColumnMade, SchemaGone)
+
+
+class _Lake:
+    """DuckLake's definitions as they are now, and when those ended that are no more."""
+
+    def __init__(self, session: Session) -> None:
+        link = session.link
+        self.schemas = {
+            row[0]: row[1:]
+            for row in link.execute(
+                "SELECT schema_id, schema_name, begin_snapshot FROM ducklake_schema WHERE end_snapshot IS NULL"
+            )
+        }
+        self.tables = {
+            row[0]: row[1:]
+            for row in link.execute(
+                "SELECT table_id, table_name, schema_id, begin_snapshot FROM ducklake_table WHERE end_snapshot IS NULL"
+            )
+        }
+        self.columns: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for row in link.execute(
+            "SELECT table_id, column_id, column_name, column_type, nulls_allowed, default_value, default_value_type,"
+            " initial_default, parent_column, begin_snapshot FROM ducklake_column WHERE end_snapshot IS NULL"
+            " ORDER BY table_id, column_order"
+        ):
+            self.columns[row[0]].append(row[1:])
+        self._session = session
+
+    def ended(self, table: str, **key: int) -> int:
+        """When what is not there any more has gone. The newest snapshot, if even that is not remembered."""
+        link = self._session.link
+        condition = " AND ".join(f"{name} = {link.mark}" for name in key)
+        sql = f"SELECT max(end_snapshot) FROM {table} WHERE {condition}"
+        found = link.execute(sql, tuple(key.values()))[0][0]
+        return int(found) if found is not None else self._session.transaction.numbering.last_snapshot()
+
+    def foreign_columns(self, table_id: int) -> list[tuple[int, ForeignColumn]]:
+        """The columns in their order, each with the snapshot its present version began at."""
+        rows = self.columns[table_id]
+        return [(row[8], _foreign(row, rows)) for row in rows if row[7] is None]
+
+
+def _foreign(row: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> ForeignColumn:
+    column_id, name, kind, nulls_allowed, default, default_type, initial, _parent, _begin = row
+    literal = default if default_type == "literal" and default != NO_DEFAULT else None
+    return ForeignColumn(column_id, name, kind, _fields(rows, column_id), bool(nulls_allowed), literal, initial)
+
+
+def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
+    return tuple([LakeField(row[0], row[1], row[2], _fields(rows, row[0])) for row in rows if row[7] == parent])
+
+
+def differences(session: Session, constant: Callable[[Any], Any]) -> list[Difference]:
+    """What the system tables lack, in the order in which it came about."""
+    lake = _Lake(session)
+    relations = {
+        row.table_id: row for row in store.rows(session, tables.pg_class, table_id=store.NOT_NULL) if row.relkind == "r"
+    }
+    found = [
+        *_schemas(session, lake),
+        *_tables(session, lake, relations),
+        *_columns(session, lake, relations, constant),
+    ]
+    found.sort(key=lambda each: (each.snapshot, _ORDER.index(type(each))))
+    return found
+
+
+def _schemas(session: Session, lake: _Lake) -> list[Difference]:
+    known = {row.schema_id: row for row in store.rows(session, tables.pg_namespace, schema_id=store.NOT_NULL)}
+    used = {schema_id for _name, schema_id, _begin in lake.tables.values()}
+    databases = {row.datname for row in store.rows(session, tables.pg_database)}
+    found: list[Difference] = []
+    for schema_id, (name, begin) in lake.schemas.items():
+        if schema_id not in known and (name != names.MAIN or schema_id in used):
+            found.append(SchemaMade(begin, schema_id, *names.place_of(name, databases)))
+    for schema_id, row in known.items():
+        if schema_id not in lake.schemas:
+            found.append(SchemaGone(lake.ended("ducklake_schema", schema_id=schema_id), row.datid, row.oid))
+    return found
+
+
+def _tables(session: Session, lake: _Lake, relations: dict[int, Row]) -> list[Difference]:
+    found: list[Difference] = []
+    places = {
+        row.schema_id: (row.datid, row.oid)
+        for row in store.rows(session, tables.pg_namespace, schema_id=store.NOT_NULL)
+    }
+    for table_id, (name, schema_id, begin) in lake.tables.items():
+        row = relations.get(table_id)
+        if row is None:
+            columns = [column for _begin, column in lake.foreign_columns(table_id)]
+            found.append(TableMade(begin, table_id, schema_id, name, tuple(columns)))
+        elif begin > row.begin_snapshot and (
+            places.get(schema_id) != (row.datid, row.relnamespace)
+            or (name != row.relname and not _is_stand_in(session, name, row, schema_id))
+        ):
+            found.append(TableMoved(begin, row.oid, schema_id, name))
+    for table_id, row in relations.items():
+        if table_id not in lake.tables:
+            found.append(TableGone(lake.ended("ducklake_table", table_id=table_id), row.oid))
+    return found
+
+
+def _is_stand_in(session: Session, name: str, row: Row, schema_id: int) -> bool:
+    """Does the table go by this name because its own is taken?"""
+    if not names.is_variant(name, row.relname):
+        return False
+    return names.lower(row.relname) in taken_names(session, schema_id, row.relname, row.table_id)
+
+
+def _columns(
+    session: Session, lake: _Lake, relations: dict[int, Row], constant: Callable[[Any], Any]
+) -> list[Difference]:
+    attributes: dict[int, list[Row]] = defaultdict(list)
+    for attribute in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
+        if not attribute.attisdropped:
+            attributes[attribute.attrelid].append(attribute)
+    found: list[Difference] = []
+    for table_id, row in relations.items():
+        if table_id not in lake.tables:
+            continue
+        known = {a.column_id: a for a in attributes[row.oid]}
+        there = lake.foreign_columns(table_id)
+        expected = column_names(attributes[row.oid], {c.column_id: c.name for _begin, c in there})
+        for begin, column in there:
+            attribute = known.get(column.column_id)
+            if attribute is None:
+                if column.name != NO_COLUMNS or known:
+                    found.append(ColumnMade(begin, row.oid, column))
+                continue
+            if begin <= attribute.begin_snapshot:
+                continue
+            changed = _changed(session, attribute, expected[attribute.attnum], begin, column, constant)
+            if changed is not None:
+                found.append(changed)
+        ids = {column.column_id for _begin, column in there}
+        for column_id, attribute in known.items():
+            if column_id not in ids:
+                ended = lake.ended("ducklake_column", table_id=table_id, column_id=column_id)
+                found.append(ColumnGone(ended, row.oid, attribute.attnum))
+    return found
+
+
+def _changed(
+    session: Session,
+    attribute: Row,
+    expected: str,
+    begin: int,
+    column: ForeignColumn,
+    constant: Callable[[Any], Any],
+) -> ColumnChanged | None:
+    typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
+    renamed = column.name != expected
+    retyped = not fits(column.type, attribute.atttypid, typmod)
+    nullable = column.nulls_allowed == bool(attribute.attnotnull)
+    other_default = (column.default or NO_DEFAULT) != default_of(session, attribute, typmod, constant)
+    if not (renamed or retyped or nullable or other_default):
+        return None
+    return ColumnChanged(begin, attribute.attrelid, attribute.attnum, column, renamed, retyped, other_default)
