@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.engine import Catalog
     from pgrepl.catalog.session import Session
     from pgrepl.commands.base import Result
+    from pgrepl.replication.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"
 DEFAULT_DATABASE = "postgres"
@@ -118,6 +119,7 @@ class Connection:
         from pgrepl.catalog.session import Session
 
         self.target = target
+        self._catch_up: CatchUp | None = None
         try:
             self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path)
             self.session: Session = Session(
@@ -171,6 +173,24 @@ class Connection:
         return self.session.settings.get(name)
 
     # --- running -----------------------------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Let the subscriptions of the database have what their publishers have by now."""
+        if self._catch_up is None:
+            if self.session.transaction.block.name != "NONE" or not self._has_subscriptions():
+                return
+            from pgrepl.replication.catch_up import CatchUp
+
+            self._catch_up = CatchUp(self.session)
+        self._catch_up.now()
+
+    def _has_subscriptions(self) -> bool:
+        from pgrepl.catalog import tables
+        from pgrepl.catalog.store import one
+        from pgrepl.catalog.transaction import reading
+
+        with reading(self.session):
+            return one(self.session, tables.pg_subscription, subdbid=self.session.database.oid) is not None
 
     def run(self, text: str) -> Iterator[Result]:
         """A simple query: the results of its statements, one after the other; PgError where one fails."""

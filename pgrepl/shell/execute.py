@@ -57,6 +57,8 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
         shell.log_file.write(f"/******** QUERY *********/\n{query}\n/************************/\n\n")
         shell.log_file.flush()
 
+    if connection.status == "idle" and variables.on("AUTOAPPLY"):
+        connection.catch_up()
     if connection.status == "idle" and not variables.on("AUTOCOMMIT") and not runs_outside_block(query):
         if not _quietly(shell, "BEGIN"):
             return False

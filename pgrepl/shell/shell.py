@@ -82,6 +82,7 @@ class Shell:
             "VERSION_NUM": SPOKEN_VERSION_NUM,
             "LAST_ERROR_MESSAGE": "",
             "LAST_ERROR_SQLSTATE": "00000",
+            "AUTOAPPLY": "on",
             "AUTOCOMMIT": "on",
             "SHOW_ALL_RESULTS": "on",
             **DEFAULT_PROMPTS,

@@ -104,6 +104,7 @@ def _eof_count(value: str) -> str:
 
 
 RULES: dict[str, Rule] = {
+    "AUTOAPPLY": _bool_rule("AUTOAPPLY"),
     "AUTOCOMMIT": _bool_rule("AUTOCOMMIT"),
     "COMP_KEYWORD_CASE": _enum_rule(
         "COMP_KEYWORD_CASE", "preserve-upper", "lower, upper, preserve-lower, preserve-upper"

@@ -15,7 +15,6 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.opclasses import sort_operators
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.expr.values import hash_form
 from pgrepl.frozen import frozen
 from pgrepl.lake import local
 from pgrepl.lake.bounds import Bound
@@ -26,6 +25,7 @@ from pgrepl.replication.applying.target import Identity
 from pgrepl.replication.sending.wire import Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.types.names import format_type
+from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
