@@ -9,12 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.copy.encoding import decoded
 from pgrepl.commands.copy.options import CopyOptions
-from pgrepl.commands.copy.reader import Reader
+from pgrepl.commands.copy.reader import Reader, is_placed, placed
 from pgrepl.commands.copy.target import Target, default_values, one_by_one
 from pgrepl.commands.dml.changes import Change, Kind
 from pgrepl.commands.dml.checks import prepare
@@ -141,7 +140,7 @@ class Rows:
     def placed(self, error: PgError, failed: int | None) -> PgError:
         """The error with its CONTEXT: one of a row that has just been read shows its line, one of an index may come
         when others have been read since."""
-        if error.report.context is not None or failed is None:
+        if is_placed(error) or failed is None:
             return error
         if not self._finished and failed == len(self._numbers) - 1:
             return self._reader.with_context(error)
@@ -150,8 +149,7 @@ class Rows:
             context = f"COPY {self._target.relation.name}, line {number}"
         else:
             context = self._context_of(number)
-        error.report = replace(error.report, context=context)
-        return error
+        return placed(error, context)
 
     def _context_of(self, number: int) -> str:
         """Read on to a line once more, to show it."""

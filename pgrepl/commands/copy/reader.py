@@ -7,6 +7,7 @@ for row in reader.rows():
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,18 @@ def shown(text: str) -> str:
     """What a message shows of a text (CopyLimitPrintoutLength)."""
     raw = text.encode("utf-8", "surrogateescape")
     return text if len(raw) <= _MOST_SHOWN else raw[:_MOST_SHOWN].decode("utf-8", "ignore") + "..."
+
+
+def placed(error: PgError, context: str) -> PgError:
+    """The error with this behind the CONTEXT it has, unless it has a place already."""
+    before = error.report.context
+    if not is_placed(error):
+        error.report = replace(error.report, context=context if before is None else f"{before}\n{context}")
+    return error
+
+
+def is_placed(error: PgError) -> bool:
+    return re.search(r"^COPY .*, line [0-9]", error.report.context or "", re.MULTILINE) is not None
 
 
 class Reader:
@@ -203,9 +216,7 @@ class Reader:
 
     def with_context(self, error: PgError) -> PgError:
         """The error with the place in the file (CopyFromErrorCallback)."""
-        if error.report.context is None:
-            error.report = replace(error.report, context=self.context())
-        return error
+        return placed(error, self.context())
 
     def context(self) -> str:
         lines = self._lines

@@ -73,4 +73,5 @@ def _is_new(session: Session, found: Relation) -> bool:
     if begun is None or int(begun) >= first:
         return True
     made = f"SELECT commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id >= {link.mark}"
-    return any(found.oid in json.loads(extra or "{}").get("truncate", ()) for (extra,) in link.execute(made, (first,)))
+    noted = [json.loads(extra or "{}") for (extra,) in link.execute(made, (first,))]
+    return any(found.oid in extra.get("truncate", {}).get("tables", ()) for extra in noted)
