@@ -11,8 +11,8 @@ from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SubLink, TableSample, Window
-from pgrepl.expr.walk import map_children
+from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SubLink
+from pgrepl.expr.walk import map_children, map_parts
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -44,14 +44,6 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
             return replace(expr, query=expand_views(session, expr.query, who))
         return expr
 
-    def optional(expr: Expr | None) -> Expr | None:
-        return expression(expr) if expr is not None else None
-
-    def join(item: RangeRef | Join) -> RangeRef | Join:
-        if isinstance(item, RangeRef):
-            return item
-        return replace(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
-
     def entry(rte: Rte) -> Rte:
         if rte.kind is RteKind.RELATION and rte.relid >= oids.FIRST_USER_OID:
             found = relation(session, rte.relid)
@@ -60,35 +52,7 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
                 return replace(rte, kind=RteKind.SUBQUERY, subquery=inner)
             if found.row_security and hides_rows(session, found, who):
                 return replace(rte, kind=RteKind.VALUES, values=())
-        return replace(
-            rte,
-            subquery=expand_views(session, rte.subquery, who) if rte.subquery is not None else None,
-            functions=tuple(expression(f) for f in rte.functions),
-            values=tuple(tuple(expression(v) for v in row) for row in rte.values),
-            join_vars=tuple(optional(v) for v in rte.join_vars),
-            sample=sample(rte.sample) if rte.sample is not None else None,
-        )
+        return rte
 
-    def sample(method: TableSample) -> TableSample:
-        return replace(
-            method, args=tuple(expression(arg) for arg in method.args), repeatable=optional(method.repeatable)
-        )
-
-    def window(frame: Window) -> Window:
-        return replace(frame, start_offset=optional(frame.start_offset), end_offset=optional(frame.end_offset))
-
-    def common(cte: Cte) -> Cte:
-        return replace(cte, query=expand_views(session, cte.query, who))
-
-    return replace(
-        query,
-        targets=tuple(replace(t, expr=expression(t.expr)) for t in query.targets),
-        rtable=tuple(entry(rte) for rte in query.rtable),
-        from_=tuple(join(item) for item in query.from_),
-        where=optional(query.where),
-        having=optional(query.having),
-        limit=optional(query.limit),
-        offset=optional(query.offset),
-        windows=tuple(window(frame) for frame in query.windows),
-        ctes=tuple(common(cte) for cte in query.ctes),
-    )
+    query = map_parts(query, expression, lambda nested: expand_views(session, nested, who))
+    return replace(query, rtable=tuple(entry(rte) for rte in query.rtable))

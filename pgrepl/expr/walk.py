@@ -198,6 +198,49 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
         yield from walk_deep(root.query, level + 1)
 
 
+def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:
+    """The same query over other expressions, and over other queries one level down in its WITH list and range table.
+    The functions are given whole expressions; what is inside them is theirs to look at."""
+
+    def optional(expr: Expr | None) -> Expr | None:
+        return expression(expr) if expr is not None else None
+
+    def join(item: tree.RangeRef | tree.Join) -> tree.RangeRef | tree.Join:
+        if isinstance(item, tree.RangeRef):
+            return item
+        return replace(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
+
+    def sample(method: tree.TableSample) -> tree.TableSample:
+        return replace(
+            method, args=tuple(expression(arg) for arg in method.args), repeatable=optional(method.repeatable)
+        )
+
+    def entry(rte: tree.Rte) -> tree.Rte:
+        return replace(
+            rte,
+            subquery=nested(rte.subquery) if rte.subquery is not None else None,
+            functions=tuple(expression(f) for f in rte.functions),
+            values=tuple(tuple(expression(v) for v in row) for row in rte.values),
+            join_vars=tuple(optional(v) for v in rte.join_vars),
+            sample=sample(rte.sample) if rte.sample is not None else None,
+        )
+
+    return replace(
+        query,
+        targets=tuple(replace(t, expr=expression(t.expr)) for t in query.targets),
+        rtable=tuple(entry(rte) for rte in query.rtable),
+        from_=tuple(join(item) for item in query.from_),
+        where=optional(query.where),
+        having=optional(query.having),
+        limit=optional(query.limit),
+        offset=optional(query.offset),
+        windows=tuple(
+            replace(w, start_offset=optional(w.start_offset), end_offset=optional(w.end_offset)) for w in query.windows
+        ),
+        ctes=tuple(replace(cte, query=nested(cte.query)) for cte in query.ctes),
+    )
+
+
 def has_vars(expr: Expr) -> bool:
     """Whether a column of the query's own level is used (contain_vars_of_level 0)."""
     return any(isinstance(node, tree.Var) and node.levelsup == level for node, level in walk_deep(expr))

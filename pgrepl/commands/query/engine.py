@@ -1,30 +1,50 @@
-"""Which engine carries out a query: this process, or Spark."""
+"""Which engine carries out a query: this process, or Spark.
+
+By `pgrepl.engine`. `auto` keeps here what looks at few rows of user tables (`pgrepl.local_rows`), counted after files
+are skipped by the query's conditions; a row that a unique key finds costs a look at the key's column only. What just
+gives the rows of one table as they stand stays here too: it can begin at once, and they come in their order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.commands.query.bounds import bounds_of
-from pgrepl.commands.query.tables import is_user_table, members
+from pgrepl.commands.query.bounds import bounds_of, value_of
+from pgrepl.commands.query.grouping import uses_groups
+from pgrepl.commands.query.tables import Member, is_user_table, members
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, RangeRef, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Context
+    from pgrepl.lake.bounds import Bound
+
+_KEY_SHARE = 1000  # looking through the column of a key costs one in so many of handling whole rows here
+_FEW = 100_000  # rows that may come from Spark in one piece
 
 
-def runs_on_spark(session: Session, query: Query, context: Context) -> bool:
-    """By `pgrepl.engine`; `auto` keeps a query here as long as it looks at few rows of user tables."""
+@frozen
+class Choice:
+    """`few`: the result is known to be small."""
+
+    spark: bool
+    few: bool = False
+
+
+def choose(session: Session, query: Query, context: Context) -> Choice:
     wanted = session.settings.get("pgrepl.engine")
     if wanted == "local" or not has_user_tables(query):
-        return False
+        return Choice(False)
+    rows = rows_to_look_at(session, query, context)
+    few = (rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
     if wanted == "spark":
-        return True
-    return rows_to_look_at(session, query, context) > int(session.settings.value("pgrepl.local_rows"))
+        return Choice(True, few)
+    limit = int(session.settings.value("pgrepl.local_rows"))
+    return Choice(rows > limit and not _only_gives_rows(query), few)
 
 
 def has_user_tables(query: Query) -> bool:
@@ -44,8 +64,31 @@ def rows_to_look_at(session: Session, query: Query, context: Context) -> int:
         for varno, entry in tables:
             for member in members(session, entry.relid, entry.inh):
                 below = member.bounds(bounds.get(varno, ()))
-                total += estimate(session, lake_table(session, member.relation.oid), below)
+                rows = estimate(session, lake_table(session, member.relation.oid), below)
+                total += _by_key(session, member, below, rows)
     return total
+
+
+def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int) -> int:
+    """The rows that are left when the bounds say which values a unique key has."""
+    if not bounds or rows <= _KEY_SHARE:
+        return rows
+    from pgrepl.catalog.indexes import indexes
+
+    counts: dict[int, int] = {}
+    for bound in bounds:
+        if bound.values is not None:
+            counts[bound.attnum] = len(bound.values)
+        elif bound.low is not None and bound.low == bound.high:
+            counts[bound.attnum] = 1
+    for index in indexes(session, member.relation.oid):
+        keys = index.indkey[: index.indnkeyatts]
+        if index.indisunique and index.indisvalid and not index.indpred and all(key in counts for key in keys):
+            found = 1
+            for key in keys:
+                found *= counts[key]
+            rows = min(rows, found + rows // _KEY_SHARE)
+    return rows
 
 
 def levels(query: Query) -> Iterator[Query]:
@@ -57,3 +100,48 @@ def levels(query: Query) -> Iterator[Query]:
         for node in walk(expr):
             if isinstance(node, tree.SubLink) and node.query is not None:
                 yield from levels(node.query)
+
+
+# --- what the query does with the rows ------------------------------------------------------------------------------
+
+
+def _only_gives_rows(query: Query) -> bool:
+    """Whether it gives rows of one table in their order, and all of them up to a LIMIT."""
+    if (
+        len(query.from_) != 1
+        or not isinstance(query.from_[0], RangeRef)
+        or query.set_operation is not None
+        or query.where is not None
+        or query.sort
+        or query.distinct is not None
+        or query.windows
+        or query.has_sublinks
+        or query.ctes
+        or uses_groups(query)
+    ):
+        return False
+    entry = query.rtable[query.from_[0].varno - 1]
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and _only_gives_rows(entry.subquery)
+    return is_user_table(entry) and entry.sample is None
+
+
+def _multiplies(query: Query) -> bool:
+    """Whether it may give more rows than it looks at."""
+    return any(
+        len(level.from_) > 1
+        or any(not isinstance(item, RangeRef) for item in level.from_)
+        or level.has_target_srfs
+        or level.recursive
+        or level.grouping_sets is not None
+        for level in levels(query)
+    )
+
+
+def _is_small(query: Query, context: Context) -> bool:
+    if query.limit is not None:
+        limit = value_of(query.limit, context)
+        if limit is not None and limit <= _FEW and not query.with_ties:
+            return True
+    plain_groups = not query.group and query.grouping_sets is None
+    return query.set_operation is None and uses_groups(query) and plain_groups and not query.has_target_srfs

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pgrepl.commands.query.engine import runs_on_spark
+from pgrepl.commands.query.engine import choose
 from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
+from pgrepl.commands.query.initplans import with_values
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[Any, ...]
 
+_PORTION = 4096
+
 
 @dataclass(frozen=True)
 class LocalRows:
-    """All rows, as tuples of Python values."""
+    """Rows as tuples of Python values."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
@@ -41,6 +45,21 @@ class LocalRows:
     def batches(self) -> Iterator[Sequence[Row]]:
         if self.rows:
             yield self.rows
+
+
+@dataclass(frozen=True)
+class PassingRows:
+    """Rows that are computed here while they are taken, once."""
+
+    columns: tuple[Column, ...]
+    rows: Iterator[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.rows
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        while batch := list(islice(self.rows, _PORTION)):
+            yield batch
 
 
 @dataclass(frozen=True)
@@ -64,28 +83,27 @@ class SparkRows:
 
 def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
     """The rows of a query; `expanded`: its views have been looked into."""
+    found = passing_rows(session, query, expanded=expanded)
+    return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found))
+
+
+def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:
+    """The same for who takes them once and keeps none."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
-    if runs_on_spark(session, query, context):
+    choice = choose(session, query, context)
+    if choice.spark:
+        query = with_values(session, query)
+        choice = choose(session, query, context)
+    if choice.spark:
         from pgrepl.commands.query.spark import compile_frame
 
         frame = compile_frame(session, query, context)
         if frame is not None:
-            return SparkRows(query.columns, frame)
-    return LocalRows(query.columns, list(_played(query, context)))
+            return SparkRows(query.columns, frame, choice.few)
+    return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
 
 
 def stream(session: Session, query: Query) -> Iterator[Row]:
-    """The same, one row after the other, here too."""
-    query, context = expand_views(session, query), Context(session)
-    if runs_on_spark(session, query, context):
-        from pgrepl.commands.query.spark import compile_frame
-
-        frame = compile_frame(session, query, context)
-        if frame is not None:
-            return iter(SparkRows(query.columns, frame))
-    return _played(query, context)
-
-
-def _played(query: Query, context: Context) -> Iterator[Row]:
-    return iter(compile_query(query, context)(Env([], None)))
+    """One row after the other, whichever engine they come from."""
+    return iter(passing_rows(session, query))

@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.catalog.session import Session
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.rowset import LocalRows, SparkRows, rows_of
+from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows, rows_of
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
@@ -26,11 +26,11 @@ def select(stmt: SelectStmt, session: Session) -> Result:
         from pgrepl.commands.dml.selecting import select_modifying
 
         query, changed = select_modifying(session, stmt)
-        rows: LocalRows | SparkRows = LocalRows(query.columns, changed)
+        rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
     else:
         permissions.check(session, query)
         permissions.check_functions(session, query)
-        rows = rows_of(session, query)
+        rows = passing_rows(session, query)
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
     types = [c.type for c in query.columns]
     style = session.text_style

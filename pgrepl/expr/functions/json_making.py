@@ -26,7 +26,7 @@ def _is_row(typoid: int) -> bool:
     if typoid == oids.RECORD:
         return True
     row = type_by_oid(typoid)
-    return row is not None and row.typtype == "c"
+    return row is None or row.typtype == "c"  # the row type of a user's table is not among the built-in ones
 
 
 def is_structured(typoid: int) -> bool:

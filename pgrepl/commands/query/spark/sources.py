@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.commands.query.columns import fetched, used_columns
 from pgrepl.commands.query.engine import has_user_tables
 from pgrepl.commands.query.env import Env, Evaluator, sees_outside
+from pgrepl.commands.query.initplans import names_outer_with
 from pgrepl.commands.query.spark.job import Text, Unplayable
 from pgrepl.commands.query.spark.level import Level
 from pgrepl.commands.query.spark.shipped import ship
@@ -247,20 +248,7 @@ def _refers(expr: tree.Expr) -> bool:
 
 def _depends(query: Query) -> bool:
     """Whether a query speaks of columns, or of WITH queries, around it."""
-    return sees_outside(query) or any(_outer_with(query, 0))
-
-
-def _outer_with(query: Query, depth: int) -> list[bool]:
-    from pgrepl.expr.walk import query_exprs, subqueries, walk
-
-    found = [e.kind is RteKind.CTE and e.cte_levelsup > depth for e in query.rtable]
-    for nested in subqueries(query):
-        found += _outer_with(nested, depth + 1)
-    for expr in query_exprs(query):
-        for node in walk(expr):
-            if isinstance(node, tree.SubLink) and node.query is not None:
-                found += _outer_with(node.query, depth + 1)
-    return found
+    return sees_outside(query) or names_outer_with(query)
 
 
 __all__ = ["Sources", "WithQuery"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from pgrepl.commands.query.bounds import conjuncts
 from pgrepl.commands.query.env import sees_outside
+from pgrepl.commands.query.initplans import names_outer_with
 from pgrepl.commands.query.spark.job import Text, Unplayable
 from pgrepl.commands.query.spark.level import Level
 from pgrepl.expr import spark as expressions
@@ -71,18 +72,11 @@ def _array(level: Level, link: tree.SubLink) -> Sql:
     from pgrepl.types.builtin import element_type
 
     assert link.query is not None
-    if _depends(level, link):
+    if sees_outside(link.query) or names_outer_with(link.query):
         raise Unplayable("an array of a subquery that depends on the row")
     rows = rows_of(level.job.session, link.query, expanded=True)
     value = array_of(element_type(link.type), [row[0] for row in rows])
     return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
-
-
-def _depends(level: Level, link: tree.SubLink) -> bool:
-    assert link.query is not None
-    return sees_outside(link.query) or any(
-        entry.cte_levelsup for nested in (link.query,) for entry in nested.rtable if entry.cte is not None
-    )
 
 
 def _in(level: Level, link: tree.SubLink) -> str | None:
