@@ -35,6 +35,7 @@ class ForeignKey:
     delete_set: tuple[int, ...]
     deferrable: bool
     deferred: bool
+    derived: bool  # for a partition, from the key of or to the whole
 
 
 def _made(row: CatalogRow) -> ForeignKey:
@@ -51,6 +52,7 @@ def _made(row: CatalogRow) -> ForeignKey:
         delete_set=tuple(row.confdelsetcols or ()),
         deferrable=bool(row.condeferrable),
         deferred=bool(row.condeferred),
+        derived=bool(row.conparentid),
     )
 
 

@@ -129,7 +129,7 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewValue], snaps
             left.append(value)
     if not left or not estimate(session, was, snapshot=snapshot):
         return None
-    return Rewrite(rel, was, snapshot, tuple(left))
+    return Rewrite(rel, was, snapshot, tuple(values))
 
 
 def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, expr: Expr) -> bool:
