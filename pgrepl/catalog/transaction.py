@@ -302,8 +302,10 @@ class Transaction:
         self._session.settings.restore(point.settings if point is not None else self.settings_before)
 
     def _undo_from(self, first: int) -> None:
-        while len(self.undo) > first:
-            self.undo.pop()()
+        undone = self.undo[first:]
+        del self.undo[first:]
+        for action in reversed(undone):
+            action()
 
     def _rollback_sql_to(self, sql_name: str) -> None:
         self._session.link.execute(f"ROLLBACK TO SAVEPOINT {sql_name}")

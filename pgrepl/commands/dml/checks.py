@@ -207,8 +207,6 @@ class RowChecks:
         checks = self._table(rel)
         new = checks.complete(new)
         if not checks.in_bound(new):
-            if rel.oid == self.relation.oid:
-                raise checks.out_of_bound(checks.shown(new))
             raise PgError(
                 "0A000",
                 "invalid ON UPDATE specification",

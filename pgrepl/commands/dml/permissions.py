@@ -64,9 +64,11 @@ def _as_query(modify: Modify) -> Query:
 
 
 def _read_columns(query: Query, modify: Modify) -> frozenset[int]:
-    used = used_columns(query).get(TARGET, frozenset())
+    by_relation = used_columns(query)
+    used = by_relation.get(TARGET, frozenset())
     if modify.conflict is not None:
-        used |= modify.conflict.constraint_columns
+        # `excluded` has the rights of the table
+        used |= modify.conflict.constraint_columns | by_relation.get(modify.conflict.excluded, frozenset())
     return used
 
 

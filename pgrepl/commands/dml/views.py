@@ -14,7 +14,7 @@ from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.rewrite import view_query, view_role
-from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowExpr, Rte, SubLink, Var
+from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowExpr, Rte, RteKind, SubLink, Var
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import oids
@@ -36,7 +36,7 @@ class Level:
 
     modify: Modify
     role: int
-    where: Query | None = None  # what the view itself looks at
+    where: Query | None = None  # what the view looks at beside its table
 
 
 def on_tables(session: Session, written: Modify) -> tuple[Modify, list[Level]]:
@@ -57,7 +57,9 @@ def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, 
     query = _updatable(session, modify, view)
     step = _Step(session, modify, view, query)
     _check_columns(modify, view, step)
-    return step.rewritten(), replace(query, targets=())
+    own = list(query.rtable)
+    own[step.base - 1] = replace(step.rte, kind=RteKind.VALUES, relid=0)
+    return step.rewritten(), replace(query, targets=(), rtable=tuple(own))
 
 
 def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
@@ -144,6 +146,7 @@ class _Step:
             from_=tuple(self._join(item) for item in modify.from_),
             where=where,
             assigned=self._assigned(modify.assigned),
+            named=frozenset(e.attnum for n in modify.named if isinstance(e := self.exprs[n], Var)),
             returning=tuple(replace(t, expr=self._mapped(t.expr)) for t in modify.returning),
             multi=tuple(self._link(link) for link in modify.multi),
             conflict=self._conflict(modify.conflict) if modify.conflict is not None else None,

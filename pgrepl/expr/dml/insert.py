@@ -75,6 +75,7 @@ def analyze_insert(session: Session, stmt: InsertStmt, parent: Scope | None = No
         assigned=tuple(
             Assignment(column.attnum, assign_collations(value)) for column, value in zip(columns, values, strict=False)
         ),
+        named=frozenset(column.attnum for column in columns[: len(values)]),
         overriding=stmt.overriding,
         values=source.varno if source.is_values else 0,
         conflict=conflict,

@@ -70,6 +70,7 @@ class Modify:
     from_: tuple[RangeRef | Join, ...] = ()
     where: Expr | None = None
     assigned: tuple[Assignment, ...] = ()
+    named: frozenset[int] = frozenset()  # the columns that the text itself gives values, DEFAULT included
     overriding: str | None = None
     values: int = 0  # of INSERT … VALUES of several rows: the range table entry of the list
     conflict: Conflict | None = None
@@ -79,8 +80,3 @@ class Modify:
     recursive: bool = False
     check_options: tuple[CheckOption, ...] = ()
     around: tuple[Cte, ...] = ()  # the WITH queries before it, where it is one itself
-
-    @property
-    def named(self) -> frozenset[int]:
-        """The columns that the statement itself assigns."""
-        return frozenset(a.attnum for a in self.assigned)

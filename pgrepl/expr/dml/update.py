@@ -52,6 +52,7 @@ def analyze_update(session: Session, stmt: UpdateStmt, parent: Scope | None = No
         modify,
         rtable=tuple(scope.rtable),
         assigned=values,
+        named=frozenset(a.attnum for a in values),
         returning=returning,
         multi=tuple(settled.multi),
         ctes=tuple(item.finished() for item in scope.ctes),

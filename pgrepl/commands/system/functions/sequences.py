@@ -1,12 +1,15 @@
 """nextval, currval, setval, lastval.
 
-Unlike PostgreSQL's, a sequence is moved by the transaction that asks it: ROLLBACK takes its values back, and another
-writer waits. CACHE keeps nothing ahead. What currval and lastval know lives as long as the session.
+Unlike PostgreSQL's, a sequence is moved by the transaction that asks it, so another writer waits; but what is rolled
+back leaves it where it was moved to, as there. CACHE keeps nothing ahead. What currval and lastval know lives as long
+as the session.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,6 +29,8 @@ class _Used:
 
     values: dict[int, int] = field(default_factory=dict)
     last: int | None = None
+    reached: dict[int, tuple[int, bool]] = field(default_factory=dict)  # where a sequence has been moved to
+    kept: dict[int, object] = field(default_factory=dict)  # for which savepoint that will be kept
 
 
 _sessions: WeakKeyDictionary[Session, _Used] = WeakKeyDictionary()
@@ -75,10 +80,45 @@ def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
                 edge, limit = ("maximum", row.seqmax) if up else ("minimum", row.seqmin)
                 raise PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
             value = row.seqmin if up else row.seqmax
-    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=True)
+    _move(session, oid, value, True)
     used = _used(session)
     used.values[oid], used.last = value, oid
     return value
+
+
+def _move(session: Session, oid: int, value: int, is_called: bool) -> None:
+    """A rollback does not undo this (the WAL record of nextval belongs to no transaction)."""
+    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    transaction, used = session.transaction, _used(session)
+    used.reached[oid] = value, is_called
+    level = (transaction.started_at, len(transaction.savepoints))
+    if used.kept.get(oid) != level:
+        transaction.undo.append(partial(_keep, session, oid))
+        used.kept[oid] = level
+
+
+def _keep(session: Session, oid: int) -> None:
+    """The move once more, after what it belonged to is undone."""
+    used = _used(session)
+    used.kept.pop(oid, None)
+    value, is_called = used.reached[oid]
+    transaction, link = session.transaction, session.link
+    if transaction.is_writing:
+        if relation_or_none(session, oid) is not None:
+            _move(session, oid, value, is_called)
+        return
+    with suppress(PgError):
+        link.begin(write=True, lock_timeout=_KEEP_TIMEOUT)
+        mark = link.mark
+        link.execute(
+            f"UPDATE pg_sequence SET last_value = {mark}, is_called = {mark} WHERE seqrelid = {mark}",
+            (value, is_called, oid),
+        )
+        link.commit()
+    session.forget(pg_sequence)
+
+
+_KEEP_TIMEOUT = 1.0  # seconds: a number given twice is better than a session that hangs
 
 
 @implements("currval_oid", context=True)
@@ -106,7 +146,7 @@ def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
     if not row.seqmin <= value <= row.seqmax:
         bounds = f"({row.seqmin}..{row.seqmax})"
         raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
-    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    _move(session, oid, value, is_called)
     if is_called:
         _used(session).values[oid] = value
     return value
