@@ -70,6 +70,8 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     timing = shell.timing
     run = _Run(shell, query)
     ok = run.describe() if shell.next.describe else run.execute(copies) > 0
+    if variables.on("AUTOAPPLY") and "subscription" in query.lower() and connection.status == "idle":
+        connection.catch_up()  # a server's workers would begin at once with what it has changed
     if not ok and variables.word("ECHO") == "errors":
         shell.info(f"STATEMENT:  {query}")
     if savepoint:
