@@ -106,6 +106,8 @@ def _arithmetic(text: str) -> PgError | None:
 
 
 def _known(text: str) -> PgError | None:
+    if "[SCALAR_SUBQUERY_TOO_MANY_ROWS]" in text:
+        return PgError("21000", "more than one row returned by a subquery used as an expression")
     if _CANCELLED.search(text):
         return PgError("57014", "canceling statement due to user request")
     if _DISK_FULL.search(text):
