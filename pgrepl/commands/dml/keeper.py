@@ -85,6 +85,8 @@ def define_now(session: Session) -> None:
 
 def _not_null(session: Session, rel: Relation, requirement: NotNull) -> None:
     columns = [a for a in rel.columns if a.notnull]
+    if not columns:
+        return
     exprs = [ask.column(rel, a.num) for a in columns]
     found = ask.first(session, rel, exprs, ask.some([ask.is_null(expr) for expr in exprs]))
     if found is not None:
