@@ -186,11 +186,18 @@ def insert(
     link = session.link
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
-    marks = ", ".join([link.mark] * (3 + len(writers)))
+    marks = ", ".join([link.mark] * (3 + len(inlined.columns)))
+    stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
     link.execute_many(
         f"INSERT INTO {_quoted(inlined.name)} VALUES ({marks})",
         [
-            (row_id, snapshot, None, *[None if v is None else write(v) for write, v in zip(writers, row, strict=True)])
+            (
+                row_id,
+                snapshot,
+                None,
+                *[None if v is None else write(v) for write, v in zip(writers, row, strict=True)],
+                *stand_in,
+            )
             for row_id, row in rows
         ],
     )
