@@ -9,10 +9,10 @@ disable_on_error ends it; the caller learns of it from the result only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
@@ -34,6 +34,7 @@ from pgrepl.replication.sending.wire import WireTransaction
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+T = TypeVar("T")
 BATCH = 20_000  # changes that are played together
 
 
@@ -95,7 +96,7 @@ class Worker:
         session = self._session
         refused: PgError | None = None
         with self._transaction(writes=True) as subscription, self._connected(subscription) as publisher:
-            end = self._asked(publisher.current_lsn) if upto is None else upto
+            end = _asked(publisher.current_lsn) if upto is None else upto
             start = self._start(publisher, subscription)
             found, more, refused = _read(publisher, subscription, start, end, self._most(limit))
             result = self._applied(subscription, found)
@@ -164,23 +165,16 @@ class Worker:
             name = relation(session, relid).name
             what = f'{what} "{subscription.subname}", table "{name}"'
             self._log.log(f"{what} has started")
-            self._guarded(lambda: begin_copy(session, subscription, relid, publisher))
+            _guarded(lambda: begin_copy(session, subscription, relid, publisher))
         with self._transaction(writes=True) as subscription, self._connected(subscription) as publisher:
             before = session.act_as(subscription.subowner)
             try:
-                count = self._guarded(lambda: finish_copy(session, subscription, relid, publisher))
+                count = _guarded(lambda: finish_copy(session, subscription, relid, publisher))
             finally:
                 session.act_as(before)
         done.rows_copied += count
         done.tables_copied.append(name)
         self._log.log(f"{what} has finished")
-
-    @staticmethod
-    def _guarded(action):  # type: ignore[no-untyped-def]
-        try:
-            return action()
-        except PgError as error:
-            raise _Failed(error) from error
 
     # --- the ground ---------------------------------------------------------------------------------------------------
 
@@ -214,13 +208,6 @@ class Worker:
         finally:
             publisher.close()
 
-    @staticmethod
-    def _asked(question):  # type: ignore[no-untyped-def]
-        try:
-            return question()
-        except PublisherError as error:
-            raise _Failed(PgError("08006", f"could not receive data from WAL stream: {error}")) from None
-
     def _failed(self, error: PgError, *, apply: bool) -> None:
         """As the end of a worker by an error: log it, count it, perhaps disable the subscription."""
         self._log.error(error)
@@ -239,6 +226,20 @@ class _Failed(Exception):
     def __init__(self, error: PgError) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+def _guarded(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except PgError as error:
+        raise _Failed(error) from error
+
+
+def _asked(question: Callable[[], T]) -> T:
+    try:
+        return question()
+    except PublisherError as error:
+        raise _Failed(PgError("08006", f"could not receive data from WAL stream: {error}")) from None
 
 
 def _read(

@@ -243,9 +243,9 @@ class _Finder:
             return
         bounds = []
         for position in self._positions:
-            values = {row[position] for row in rows}
-            if None not in values:
-                bounds.append(Bound(position + 1, values=tuple(values)))
+            searched = {row[position] for row in rows}
+            if None not in searched:
+                bounds.append(Bound(position + 1, values=tuple(searched)))
         yield from local.rows(self._session, table, everything, bounds, places=True)
 
     def add(self, live: LiveRow) -> None:

@@ -11,7 +11,7 @@ As get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.indexes import identity_key_columns
@@ -155,7 +155,7 @@ def published_columns(past: Session, publications: Sequence[Row], sent_as: Relat
     return everything if chosen is None else tuple([c for c in everything if c.num in chosen])
 
 
-def _member_value(past: Session, publication: Row, table: Relation, column: str) -> object:
+def _member_value(past: Session, publication: Row, table: Relation, column: str) -> Any:
     """What the publication says of the table; a schema or all tables say nothing."""
     if publication.puballtables or member_schema(past, publication.oid, table.namespace) is not None:
         return None
