@@ -130,7 +130,7 @@ STAR = (ResTarget(ColumnRef((AStar(),), 7), location=7),)
         ("INSERT INTO t SELECT 1 ON CONFLICT (a) WHERE b DO UPDATE SET c = DEFAULT WHERE d", InsertStmt(
             table("t", 12), (), select_one(14), on_conflict=OnConflict(
                 False, (IndexElem("a", None, location=36),), column("b", 45), None,
-                (ResTarget(SetToDefault(65), "c", location=61),), column("d", 79), 23))),
+                (ResTarget(SetToDefault(65), "c", location=61),), column("d", 79), 23, 35))),
         ("INSERT INTO t SELECT 1 ON CONFLICT ON CONSTRAINT c DO NOTHING", InsertStmt(
             table("t", 12), (), select_one(14), on_conflict=OnConflict(True, constraint="c", location=23))),
         ("UPDATE ONLY t x SET a = 1, (b, c) = (2, 3) FROM u WHERE CURRENT OF k", UpdateStmt(
