@@ -167,18 +167,19 @@ class _Feed:
         from pgrepl.lake.file_rows import file_rows
 
         births = [_BIRTH] if file.partial_max is not None else []
-        for portion in file_rows(self._table, file, [*self._columns, *births], only):
+        columns = [*self._columns, *births]
+        for portion in file_rows(file, columns, only):
             values = [
-                [column.missing] * portion.count if array is None else column.form.from_array(array)
-                for column, array in zip([*self._columns, *births], portion.arrays, strict=True)
+                [constant] * portion.count if array is None else column.form.from_array(array)
+                for column, array, constant in zip(columns, portion.arrays, portion.constants, strict=True)
             ]
             born = values.pop() if births else [file.begin_snapshot] * portion.count
             assert portion.row_ids is not None
             row_ids = portion.row_ids.tolist()
-            columns: list[Sequence[Any]] = [[None] * portion.count for _ in range(self._width)]
+            laid_out: list[Sequence[Any]] = [[None] * portion.count for _ in range(self._width)]
             for column, given in zip(self._columns, values, strict=True):
-                columns[column.attnum - 1] = given
-            rows = list(zip(*columns, strict=True)) if columns else [()] * portion.count
+                laid_out[column.attnum - 1] = given
+            rows = list(zip(*laid_out, strict=True)) if laid_out else [()] * portion.count
             yield portion.positions, row_ids, [file.begin_snapshot if b is None else b for b in born], rows
 
     def _laid_out(self, values: Sequence[Any]) -> Row:

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
-from pgrepl.lake.file_scan import Portion, locate
+from pgrepl.lake.file_scan import Portion, constant, locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from pgrepl.lake.files import DataFile
-    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.table import LakeColumn
 
 
 def file_rows(
-    table: LakeTable, file: DataFile, columns: Sequence[LakeColumn], only: npt.NDArray[np.int64] | None = None
+    file: DataFile, columns: Sequence[LakeColumn], only: npt.NDArray[np.int64] | None = None
 ) -> Iterator[Portion]:
     """The rows of a file with their row ids, a row group at a time; `only` are the positions wanted, ascending."""
     import numpy as np
@@ -26,8 +26,9 @@ def file_rows(
     from pgrepl.types.lake_scalars import plain_array
 
     footer = footers.footer(file.path)
-    found = locate(table, file, footer)
+    found = locate(file, footer)
     there = [found.get(column.column_id) for column in columns]
+    constants = [constant(c, file) if own is None else None for c, own in zip(columns, there, strict=True)]
     own_ids = found.get(footers.ROW_ID)
     wanted = [column for column in there if column is not None] + ([own_ids] if own_ids is not None else [])
     with footers.Reader(footer) as reader:
@@ -49,4 +50,4 @@ def file_rows(
                 ids = arrays.pop()
                 row_ids = np.where(ids.is_valid().to_numpy(zero_copy_only=False), ids.fill_null(0).to_numpy(), row_ids)
             given = iter(arrays)
-            yield Portion([None if c is None else next(given) for c in there], positions, row_ids)
+            yield Portion([None if c is None else next(given) for c in there], constants, positions, row_ids)
