@@ -10,6 +10,8 @@ from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.dead import joined
 from pgrepl.types import oids
+from pgrepl.types.lake_lists import element_value
+from pgrepl.types.lake_scalars import plain_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,17 +26,20 @@ _BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are looked at together
 
 
 class Portion:
-    """Some rows of a file, in order. A column that the file does not have is None: it holds the column's default."""
+    """Some rows of a file, in order. A column that the file does not have is None in `arrays`: all rows hold its
+    value in `constants`."""
 
-    __slots__ = ("arrays", "count", "positions", "row_ids")
+    __slots__ = ("arrays", "constants", "count", "positions", "row_ids")
 
     def __init__(
         self,
         arrays: list[Any],
+        constants: list[Any],
         positions: npt.NDArray[np.int64],
         row_ids: npt.NDArray[np.int64] | None,
     ) -> None:
         self.arrays = arrays
+        self.constants = constants
         self.count = len(positions)
         self.positions = positions
         self.row_ids = row_ids
@@ -53,29 +58,40 @@ def portions(
     import numpy as np
 
     footer = footers.footer(file.path)
-    found = locate(table, file, footer)
-    limited = [limit for limit in limits(table, bounds) if limit.says_something]
-    if any(_default_misses(limit) for limit in limited if limit.column.column_id not in found):
-        return
-    limited = [limit for limit in limited if limit.column.column_id in found]
+    found = locate(file, footer)
+    limited = limits(table, bounds)
+    for limit in limited:
+        if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
+            return
+    limited = [limit for limit in limited if limit.column.column_id in found and limit.says_something]
     groups = [g for g in footer.row_groups if not any(_misses(footer, g, limit, found) for limit in limited)]
     if not groups:
         return
     scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
+    scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
     scan.dead = np.unique(joined(file.delete_file, deletes, snapshot)[0])
     with footers.Reader(footer) as reader:
         yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
 
 
-def locate(table: LakeTable, file: DataFile, footer: Footer) -> dict[int, FileColumn]:
+def locate(file: DataFile, footer: Footer) -> dict[int, FileColumn]:
     """The file's columns by the table's column ids."""
-    return footer.by_id
+    if file.names is None:
+        return footer.by_id
+    return {i: footer.by_name[name] for i, name in file.names.names.items() if name in footer.by_name}
 
 
-def _default_misses(limit: Limit) -> bool:
-    """Is what all rows of an older file hold in a column that was added later outside the bound?"""
-    missing = limit.column.missing
-    return missing is None or limit.misses(missing, missing, may_have_nan=missing != missing)
+def constant(column: LakeColumn, file: DataFile) -> Any:
+    """What all rows hold in a column that the file does not have."""
+    names = file.names
+    if names is None or column.column_id not in names.partitions:
+        return column.missing
+    text = names.partition_text(file.path, column.column_id)
+    return None if text is None else element_value(column.form, text)
+
+
+def _misses_all(limit: Limit, value: Any) -> bool:
+    return value is None or limit.misses(value, value, may_have_nan=value != value)
 
 
 def _misses(footer: Footer, group: int, limit: Limit, found: dict[int, FileColumn]) -> bool:
@@ -121,6 +137,7 @@ class _Scan:
         partial = file.partial_max is not None and file.partial_max > snapshot
         self.snapshot_column = found.get(footers.SNAPSHOT_ID) if partial else None
         self.dead: Any = np.empty(0, np.int64)
+        self.constants: list[Any] = []
 
     @property
     def wanted(self) -> list[FileColumn]:
@@ -154,7 +171,7 @@ class _Scan:
         wanted = self.wanted
         rest = [c for c in wanted if c not in self.limit_columns]
         for some in self.lots(groups):
-            arrays = reader.read(some, first)
+            arrays = [plain_array(array) for array in reader.read(some, first)]
             here = _joined([self.span(group) for group in some])
             mask = np.ones(len(here), np.bool_)
             for limit, array in zip(self.limited, arrays, strict=False):
@@ -220,10 +237,12 @@ class _Scan:
         if self.row_ids:
             row_ids = (self.file.row_id_start or 0) + positions
             if self.row_id_column is not None:
-                own = arrays.pop()
-                row_ids = np.where(own.is_valid().to_numpy(zero_copy_only=False), own.fill_null(0).to_numpy(), row_ids)
+                kept = arrays.pop()
+                there = kept.is_valid().to_numpy(zero_copy_only=False)
+                row_ids = np.where(there, kept.fill_null(0).to_numpy(), row_ids)
         given = iter(arrays)
-        return Portion([None if c is None else next(given) for c in self.columns], positions, row_ids)
+        own = [None if c is None else next(given) for c in self.columns]
+        return Portion(own, self.constants, positions, row_ids)
 
 
 def _joined(spans: Sequence[Any]) -> Any:
@@ -243,7 +262,5 @@ def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:
 
 def _take(array: Any, indexes: Any) -> Any:
     import pyarrow as pa
-
-    from pgrepl.types.lake_scalars import plain_array
 
     return plain_array(array).take(pa.array(indexes))

@@ -43,6 +43,7 @@ class DataFile:
     mapping_id: int | None  # not NULL: columns are found by name, not by field id
     partial_max: int | None  # not NULL: rows say at which snapshot they came
     delete_file: DeleteFile | None
+    names: SourceNames | None = None  # with mapping_id
 
 
 def data_files(
@@ -88,10 +89,10 @@ def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | Non
         " ORDER BY f.begin_snapshot, f.data_file_id",
         (snapshot, snapshot, table.table_id, snapshot, snapshot, *(() if only is None else (only,))),
     )
-    return [_made(table.location, row) for row in rows]
+    return [_made(session, table.location, row) for row in rows]
 
 
-def _made(location: str, row: tuple[Any, ...]) -> DataFile:
+def _made(session: Session, location: str, row: tuple[Any, ...]) -> DataFile:
     (file_id, begin, end, path, relative, count, size, row_id_start, mapping, partial, file_format, key,
      *of_deletes) = row  # fmt: skip
     if file_format is not None and file_format != "parquet":
@@ -100,7 +101,7 @@ def _made(location: str, row: tuple[Any, ...]) -> DataFile:
         raise unsupported("an encrypted data file")
     return DataFile(
         file_id, begin, end, location + path if relative else path, count, size, row_id_start, mapping, partial,
-        _made_delete_file(location, file_id, *of_deletes),
+        _made_delete_file(location, file_id, *of_deletes), None if mapping is None else source_names(session, mapping),
     )  # fmt: skip
 
 
@@ -124,6 +125,44 @@ def _made_delete_file(
     if key is not None:
         raise unsupported("an encrypted delete file")
     return DeleteFile(delete_id, file_id, begin, location + path if relative else path, count, size, partial)
+
+
+# --- files without field ids ----------------------------------------------------------------------------------------
+
+
+@frozen
+class SourceNames:
+    """Of a file whose columns are found by name: the names by column id; of `partitions` the values stand in the
+    file's path, as `name=value`."""
+
+    names: dict[int, str]
+    partitions: dict[int, str]
+
+    def partition_text(self, path: str, column_id: int) -> str | None:
+        """The value of such a column, percent signs resolved."""
+        from urllib.parse import unquote
+
+        for part in path.split("/")[:-1]:
+            name, equals, value = part.partition("=")
+            if equals and unquote(name) == self.partitions[column_id]:
+                return None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+        return None
+
+
+def source_names(session: Session, mapping_id: int) -> SourceNames:
+    key = ("source_names", mapping_id)
+    known: SourceNames | None = session.derived.get(key)
+    if known is not None:
+        return known
+    link = session.link
+    found = link.execute(
+        "SELECT target_field_id, source_name, is_partition FROM ducklake_name_mapping"
+        f" WHERE mapping_id = {link.mark} AND parent_column IS NULL",
+        (mapping_id,),
+    )
+    known = SourceNames({r[0]: r[1] for r in found if not r[2]}, {r[0]: r[1] for r in found if r[2]})
+    session.derived[key] = known
+    return known
 
 
 # --- skipping -----------------------------------------------------------------------------------------------------
@@ -186,7 +225,7 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
         f" AND (f.end_snapshot IS NULL OR f.end_snapshot > {mark}) ORDER BY f.begin_snapshot, f.data_file_id",
         (table.table_id, upto, after),
     )
-    return [_made(table.location, (*row, None, 0, "", 0, None, 0, 0, None, None)) for row in rows]
+    return [_made(session, table.location, (*row, None, 0, "", 0, None, 0, 0, None, None)) for row in rows]
 
 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:

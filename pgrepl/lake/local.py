@@ -65,7 +65,8 @@ def _merged(
         done = upto
         from pgrepl.lake.file_scan import portions
 
-        for portion in portions(table, file, columns, bounds, deletes.get(file.data_file_id, []), snapshot, places):
+        own = deletes.get(file.data_file_id, [])
+        for portion in portions(table, file, columns, bounds, own, snapshot, places):
             yield from _rows_of(portion, file, columns, places)
     yield from _inlined(in_catalog[done:], places)
 
@@ -85,9 +86,9 @@ def _rows_of(
     for start in range(0, portion.count, _PORTION):
         count = min(_PORTION, portion.count - start)
         values: list[Any] = []
-        for column, array in zip(columns, portion.arrays, strict=True):
+        for column, array, constant in zip(columns, portion.arrays, portion.constants, strict=True):
             if array is None:
-                values.append([column.missing] * count)
+                values.append([constant] * count)
             else:
                 values.append(column.form.from_array(array.slice(start, count)))
         if places:

@@ -14,7 +14,7 @@ from pgrepl.types.json import Jsonb
 from pgrepl.types.lake_forms import Form
 from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import write_float4
-from pgrepl.types.numeric import write_numeric
+from pgrepl.types.numeric import EXACT, write_numeric
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import reader, writer
 
@@ -156,10 +156,10 @@ def decimal_form(precision: int, scale: int, typoid: int = oids.NUMERIC, typmod:
     def from_raw(value: Any, of_file: int) -> Decimal:
         if isinstance(value, bytes):
             value = int.from_bytes(value, "big", signed=True)
-        return Decimal(value).scaleb(-of_file) if isinstance(value, int) else value
+        return Decimal(value).scaleb(-of_file, context=EXACT) if isinstance(value, int) else value
 
     def read(value: Any) -> Decimal:
-        return Decimal(str(value)).quantize(unit)
+        return Decimal(str(value)).quantize(unit, context=EXACT)
 
     return Form(
         typoid=typoid, typmod=typmod, lake=f"decimal({precision},{scale})", spark=f"DECIMAL({precision},{scale})",
@@ -176,9 +176,9 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
 
         array = plain_array(array)
         if not pa.types.is_decimal(array.type):  # an older file, of whole numbers
-            return [None if v is None else Decimal(v).quantize(unit) for v in array.to_pylist()]
+            return [None if v is None else Decimal(v).quantize(unit, context=EXACT) for v in array.to_pylist()]
         if array.type.scale != scale:
-            return [None if v is None else v.quantize(unit) for v in array.to_pylist()]
+            return [None if v is None else v.quantize(unit, context=EXACT) for v in array.to_pylist()]
         if scale <= 6:  # the text has no exponent then, and is found faster
             return [None if v is None else Decimal(v) for v in array.cast(pa.string()).to_pylist()]
         found: list[Any] = array.to_pylist()

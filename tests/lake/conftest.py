@@ -1,0 +1,168 @@
+"""Lakes: a catalog with sessions, what DuckDB makes of it, and tables as they are kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.lake import commit, local
+from pgrepl.lake.bounds import Bound
+from pgrepl.lake.place import Place
+from pgrepl.lake.table import LakeColumn, LakeField, LakeTable, lake_table
+from pgrepl.lake.write import Write
+from pgrepl.types.lake_read import read_form
+from pgrepl.types.text import read_text, write_text
+from tests.lake import duck
+
+
+class Lake:
+    """A catalog in a folder. What is written here is written as statements are, each at a snapshot of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "catalog.db"
+        self.catalog = open_catalog(self.path)
+        self.session = Session(self.catalog)
+
+    def close(self) -> None:
+        duck.close(self.path)
+        self.session.close()
+        self.catalog.close()
+
+    # --- pgrepl's side ---------------------------------------------------------------------------------------------
+
+    def sql(self, text: str) -> None:
+        for _ in run(self.session, text):
+            pass
+
+    @contextmanager
+    def statement(self, *, writes: bool = False) -> Iterator[None]:
+        transaction = self.session.transaction
+        transaction.begin_statement(writes=writes)
+        try:
+            yield
+            transaction.end_statement()
+        except BaseException:
+            transaction.fail_statement()
+            raise
+
+    def table(self, name: str) -> LakeTable:
+        with self.statement():
+            return lake_table(self.session, find_relation(self.session, range_var([name])).oid)
+
+    def write(self, name: str, change: Callable[[Write], None], **extra: Any) -> int:
+        """One statement; its snapshot."""
+        table = self.table(name)
+        with self.statement(writes=True):
+            write = Write(self.session, table)
+            change(write)
+            commit.apply(self.session, [write], extra or None)
+            return self.session.snapshot()
+
+    def insert(self, name: str, *rows: Sequence[Any]) -> int:
+        """Rows of texts, which are read as their columns' types."""
+        table = self.table(name)
+        return self.write(name, lambda write: write.insert([values(table, row) for row in rows]))
+
+    def places(self, name: str, *bounds: Bound) -> dict[Any, Place]:
+        """By the first column."""
+        table = self.table(name)
+        with self.statement():
+            found = list(local.rows(self.session, table, [table.columns[0].attnum], bounds, places=True))
+        return {key: place for key, place in found}
+
+    def rows(
+        self, table: LakeTable | str, *bounds: Bound, snapshot: int | None = None, row_ids: bool = False
+    ) -> list[tuple[str | None, ...]]:
+        """All columns as PostgreSQL's text, in the order of the table; with `row_ids` before them."""
+        if isinstance(table, str):
+            table = self.table(table)
+        attnums = [column.attnum for column in table.columns]
+        with self.statement():
+            found = list(local.rows(self.session, table, attnums, bounds, places=True, snapshot=snapshot))
+        return [((str(row[-1].row),) if row_ids else ()) + texts(table, row[:-1]) for row in found]
+
+    def lookup(self, name: str, attnums: Sequence[int], keys: Sequence[tuple[Any, ...]]) -> list[tuple[int, int]]:
+        """The keys' numbers with the row ids of what was found."""
+        table = self.table(name)
+        with self.statement():
+            found = local.lookup(self.session, table, attnums, keys)
+        return sorted((number, row[-1].row) for number, row in found)
+
+    def last_snapshot(self) -> int:
+        with self.statement():
+            return self.session.transaction.numbering.last_snapshot()
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What stands in the catalog."""
+        with self.statement():
+            return self.session.link.execute(sql, values)
+
+    # --- DuckDB's side ---------------------------------------------------------------------------------------------
+
+    def duck(self, sql: str) -> list[tuple[Any, ...]]:
+        return duck.duck(self.path, sql)
+
+    def duck_runs(self, *statements: str) -> None:
+        duck.run(self.path, *statements)
+
+    def duck_table(self, name: str, snapshot: int | None = None) -> LakeTable:
+        """A table that DuckDB made in its schema `main`, with PostgreSQL's types for its columns."""
+        at = self.last_snapshot() if snapshot is None else snapshot
+        alive = f"begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})"
+        (table_id, path), *_ = self.query(
+            f"SELECT table_id, path FROM ducklake_table WHERE table_name = ? AND {alive}", name
+        )
+        rows = self.query(
+            "SELECT column_id, column_name, column_type, parent_column, initial_default FROM ducklake_column"
+            f" WHERE table_id = ? AND {alive} ORDER BY column_order",
+            table_id,
+        )
+        columns = []
+        for column_id, column_name, kind, parent, initial in rows:
+            if parent is None:
+                fields = _fields(rows, column_id)
+                form = read_form(kind, fields)
+                missing = None if initial is None else read_text(initial, form.typoid, form.typmod)
+                columns.append(
+                    LakeColumn(
+                        len(columns) + 1,
+                        column_name,
+                        column_id,
+                        form.typoid,
+                        form.typmod,
+                        kind,
+                        fields,
+                        initial,
+                        missing,
+                    )
+                )
+        return LakeTable(0, table_id, name, 0, f"{self.catalog.data_path}main/{path}", tuple(columns))
+
+
+def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
+    return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
+
+
+def values(table: LakeTable, row: Sequence[str | None]) -> tuple[Any, ...]:
+    return tuple(
+        [None if v is None else read_text(v, c.typoid, c.typmod) for c, v in zip(table.columns, row, strict=True)]
+    )
+
+
+def texts(table: LakeTable, row: Sequence[Any]) -> tuple[str | None, ...]:
+    return tuple([None if v is None else write_text(v, c.typoid) for c, v in zip(table.columns, row, strict=True)])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    made = Lake(tmp_path)
+    yield made
+    made.close()
