@@ -41,7 +41,7 @@ CREATE TABLE t (a int, b text);
 7	seven
 8	eight
 \.
-\copy t to program 'cat; exit 3'
+\copy t to program 'sleep 0.3; cat; exit 3'
 \echo :SHELL_ERROR :SHELL_EXIT_CODE
 \copy t from program 'echo 9,nine; exit 4' csv
 \echo :SHELL_ERROR :SHELL_EXIT_CODE
@@ -54,7 +54,7 @@ CREATE TABLE t (a int, b text);
 \setenv FILE :file
 COPY t TO STDOUT (FORMAT csv) \g :file
 \! cat $FILE
-\copy (select 1) to program 'cat > $FILE; cat $FILE'
+\copy (select 1) to program 'sleep 0.3; cat > $FILE; cat $FILE'
 COPY t TO STDOUT \g |cat > $FILE
 \! cat $FILE
 COPY t TO STDOUT \g /nonexistent/x
@@ -63,7 +63,7 @@ COPY t TO STDOUT \g /nonexistent/x
 COPY (SELECT 'in the file') TO STDOUT;
 \copy (select 'in the file, too') to stdout
 \copy (select 'on standard output') to pstdout
-COPY (SELECT 'elsewhere') TO STDOUT \g |cat
+COPY (SELECT 'elsewhere') TO STDOUT \g |sleep 0.3; cat
 \o
 \! cat $FILE; rm -f $FILE
 -- strings of several statements
