@@ -39,20 +39,20 @@ from pgrepl.types.interval import Interval, is_finite, parts_of
 from pgrepl.types.interval_input import UNITS
 from pgrepl.types.timezone import Zone
 
-_DATE_UNITS = {"day", "week", "month", "quarter", "year", "decade", "century", "millennium"}
-_DATE_UNITS |= {"julian", "isoyear", "dow", "isodow", "doy", "epoch"}
-_TIME_UNITS = {"microsecond", "millisecond", "second", "minute", "hour", "epoch"}
+DATE_UNITS = {"day", "week", "month", "quarter", "year", "decade", "century", "millennium"}
+DATE_UNITS |= {"julian", "isoyear", "dow", "isodow", "doy", "epoch"}
+TIME_UNITS = {"microsecond", "millisecond", "second", "minute", "hour", "epoch"}
 _ZONE_UNITS = {"timezone", "timezone_hour", "timezone_minute"}
-_INTERVAL_UNITS = {"day", "month", "quarter", "year", "decade", "century", "millennium"} | _TIME_UNITS
+_INTERVAL_UNITS = {"day", "month", "quarter", "year", "decade", "century", "millennium"} | TIME_UNITS
 # which grow for ever: of infinity they are infinite
-_MONOTONIC = {"year", "decade", "century", "millennium", "julian", "isoyear", "epoch"}
+MONOTONIC = {"year", "decade", "century", "millennium", "julian", "isoyear", "epoch"}
 
 
 def _lower(word: str) -> str:
     return "".join(char.lower() if char.isascii() else char for char in word)
 
 
-def _unit(word: str, allowed: set[str], typename: str, *, date_words: bool = True) -> str:
+def unit_of(word: str, allowed: set[str], typename: str, *, date_words: bool = True) -> str:
     """The unit a word means. date_words: also those that only stand in dates, dow, doy, epoch …"""
     lower = _lower(word)
     unit = UNITS.get(lower[:10])
@@ -132,7 +132,7 @@ def _date_field(unit: str, fields: Fields) -> Decimal:
 
 
 def _infinite_field(unit: str, positive: bool) -> Decimal | None:
-    if unit not in _MONOTONIC:
+    if unit not in MONOTONIC:
         return None
     return Decimal("Infinity") if positive else Decimal("-Infinity")
 
@@ -157,7 +157,7 @@ def _of_moment(unit: str, fields: Fields, epoch: int, zoned: bool) -> Decimal:
         return scaled(epoch, 6)
     if unit == "julian":
         return _julian_of(fields)
-    if unit in _TIME_UNITS:
+    if unit in TIME_UNITS:
         return _time_field(unit, fields)
     if zoned and unit in _ZONE_UNITS:
         return _zone_field(unit, fields.zone)
@@ -168,14 +168,14 @@ def _of_moment(unit: str, fields: Fields, epoch: int, zoned: bool) -> Decimal:
 def extract_timestamp(word: str, value: int) -> Decimal | None:
     name = "timestamp without time zone"
     if abs(value) == INFINITY:
-        return _infinite_field(_unit(word, _DATE_UNITS | _TIME_UNITS | _ZONE_UNITS, name), value > 0)
-    unit = _unit(word, _DATE_UNITS | _TIME_UNITS, name)
+        return _infinite_field(unit_of(word, DATE_UNITS | TIME_UNITS | _ZONE_UNITS, name), value > 0)
+    unit = unit_of(word, DATE_UNITS | TIME_UNITS, name)
     return _of_moment(unit, fields_of_timestamp(value), value - UNIX_EPOCH_USECS, False)
 
 
 @implements("extract_timestamptz", context=True)
 def extract_timestamptz(call: Call, word: str, value: int) -> Decimal | None:
-    unit = _unit(word, _DATE_UNITS | _TIME_UNITS | _ZONE_UNITS, "timestamp with time zone")
+    unit = unit_of(word, DATE_UNITS | TIME_UNITS | _ZONE_UNITS, "timestamp with time zone")
     if abs(value) == INFINITY:
         return _infinite_field(unit, value > 0)
     fields = zoned_fields(value, session_zone(call.style))
@@ -184,7 +184,7 @@ def extract_timestamptz(call: Call, word: str, value: int) -> Decimal | None:
 
 @implements("extract_date")
 def extract_date(word: str, days: int) -> Decimal | None:
-    unit = _unit(word, _DATE_UNITS, "date")
+    unit = unit_of(word, DATE_UNITS, "date")
     if abs(days) == INFINITY:
         return _infinite_field(unit, days > 0)
     if unit == "epoch":
@@ -197,13 +197,13 @@ def extract_date(word: str, days: int) -> Decimal | None:
 
 @implements("extract_time")
 def extract_time(word: str, usecs: int) -> Decimal:
-    unit = _unit(word, _TIME_UNITS, "time without time zone")
+    unit = unit_of(word, TIME_UNITS, "time without time zone")
     return scaled(usecs, 6) if unit == "epoch" else _time_field(unit, set_time(Fields(), usecs))
 
 
 @implements("extract_timetz")
 def extract_timetz(word: str, value: TimeTz) -> Decimal:
-    unit = _unit(word, _TIME_UNITS | _ZONE_UNITS, "time with time zone")
+    unit = unit_of(word, TIME_UNITS | _ZONE_UNITS, "time with time zone")
     if unit == "epoch":
         return scaled(value.usecs + value.zone * USECS_PER_SEC, 6)
     if unit in _ZONE_UNITS:
@@ -213,7 +213,7 @@ def extract_timetz(word: str, value: TimeTz) -> Decimal:
 
 @implements("extract_interval")
 def extract_interval(word: str, value: Interval) -> Decimal | None:
-    unit = _unit(word, _INTERVAL_UNITS, "interval")
+    unit = unit_of(word, _INTERVAL_UNITS, "interval")
     if not is_finite(value):
         if unit not in {"hour", "day", "year", "decade", "century", "millennium", "epoch"}:
             return None
@@ -305,11 +305,16 @@ def _before(year: int, rest: int) -> int:
 _MOMENT_UNITS = {*_TRUNCATED, *_LONG, "week"}
 
 
+def moment_unit(word: str) -> str:
+    """What date_trunc of a timestamp may be told to cut to."""
+    return unit_of(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
+
+
 @implements("timestamp_trunc")
 def timestamp_trunc(word: str, value: int) -> int:
     if abs(value) == INFINITY:
         return value
-    unit = _unit(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
+    unit = moment_unit(word)
     fields = fields_of_timestamp(value)
     _truncate(unit, fields)
     return _checked(timestamp_of(fields))
@@ -324,7 +329,7 @@ def _checked(value: int) -> int:
 def _trunc_in_zone(word: str, value: int, zone: Zone) -> int:
     if abs(value) == INFINITY:
         return value
-    unit = _unit(word, _MOMENT_UNITS, "timestamp with time zone", date_words=False)
+    unit = unit_of(word, _MOMENT_UNITS, "timestamp with time zone", date_words=False)
     fields = zoned_fields(value, zone)
     _truncate(unit, fields)
     if unit not in ("microsecond", "millisecond", "second", "minute", "hour"):
@@ -355,7 +360,7 @@ def interval_trunc(word: str, value: Interval) -> Interval:
             f'unit "{lower}" not supported for type interval',
             detail="Months usually have fractional weeks.",
         )
-    unit = _unit(word, {*_TRUNCATED, *_LONG}, "interval", date_words=False)
+    unit = unit_of(word, {*_TRUNCATED, *_LONG}, "interval", date_words=False)
     months, days, usecs = value
     clock = {"day": USECS_PER_DAY, "hour": USECS_PER_HOUR, "minute": USECS_PER_MINUTE, "second": USECS_PER_SEC}
     clock |= {"millisecond": 1000, "microsecond": 1}

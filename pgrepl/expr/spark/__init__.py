@@ -27,7 +27,7 @@ overflow and division by zero are Spark's own errors, which `lake.spark.pg_error
 
 from __future__ import annotations
 
-from pgrepl.expr.spark import arithmetic, comparisons, logic, numerics, output, strings
+from pgrepl.expr.spark import arithmetic, comparisons, dates, fields, logic, numerics, output, patterns, strings
 from pgrepl.expr.spark.aggregates import aggregate
 from pgrepl.expr.spark.compiler import to_form, to_sql, to_value
 from pgrepl.expr.spark.keys import equal_key, sort_item, sort_key
@@ -35,7 +35,8 @@ from pgrepl.expr.spark.sql import Sql
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.expr.spark.windows import is_ranked, over, window_function
 
-FAMILIES = (arithmetic, comparisons, logic, numerics, output, strings)  # importing them registers what is native
+# importing them registers what is native
+FAMILIES = (arithmetic, comparisons, dates, fields, logic, numerics, output, patterns, strings)
 
 __all__ = [
     "Sql",

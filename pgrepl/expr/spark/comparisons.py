@@ -81,8 +81,29 @@ def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: 
 
 
 def compared(sign: str, left: tree.Expr, right: tree.Expr, compiler: Compiler) -> Sql | None:
+    if base_type(left.type) == base_type(right.type) == oids.NUMERIC:
+        found = _special_compared(sign, compiler.number(left), compiler.number(right))
+        if found is not None:
+            return found
     pair = comparable(left, right, compiler, equality=sign in ("=", "<>"))
     return None if pair is None else Sql(f"({pair[0]} {sign} {pair[1]})", "BOOLEAN")
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _special_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
+    """A decimal that may be infinite, and one that may not."""
+    if left.special is None and right.special is not None:
+        left, right, sign = right, left, _TURNED.get(sign, sign)
+    if left.special is None or right.special is not None or decimal_size(right.type) is None:
+        return None
+    pair = _numerics(Sql(left.text, left.type), right, equality=sign in ("=", "<>"))
+    above = "false" if sign == "=" else "true" if sign == "<>" else f"{left.special} {sign[0]} '0'"  # '-' < '0' < 'I'
+    return Sql(
+        f"CASE WHEN {left.special} IS NULL OR {right.text} IS NULL THEN {pair[0]} {sign} {pair[1]} ELSE {above} END",
+        "BOOLEAN",
+    )
 
 
 def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Pair | None:

@@ -48,6 +48,11 @@ class Compiler:
         return Sql(found, form_type(expr.type, expr.typmod)) if isinstance(found, str) else found
 
     def value(self, expr: tree.Expr) -> Sql:
+        found = self.number(expr)
+        return found if found.special is None else Sql(numeric_text(found), "STRING")
+
+    def number(self, expr: tree.Expr) -> Sql:
+        """The same for those that know what to do with a `special`."""
         from pgrepl.expr.spark.constants import constant
         from pgrepl.expr.spark.fallback import fall_back
 

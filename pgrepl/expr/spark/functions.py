@@ -35,6 +35,10 @@ class Call:
             self._values[position] = self.compiler.value(self.args[position])
         return self._values[position]
 
+    def number(self, position: int) -> Sql:
+        """A numeric that may have a `special`."""
+        return self.compiler.number(self.args[position])
+
     def text(self, position: int) -> str:
         return self.value(position).text
 

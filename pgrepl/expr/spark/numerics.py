@@ -220,8 +220,12 @@ def _to_integer(bits: int, result: str) -> Callable[[Call], Sql]:
     name = {16: "smallint", 32: "integer", 64: "bigint"}[bits]
 
     def make(call: Call) -> Sql:
-        value = call.value(0)
+        value = call.number(0)
         size = decimal_size(value.type)
+        if size is not None and value.special is not None:
+            infinite = raised(PgError("0A000", f"cannot convert infinity to {name}"))
+            finite = value.text if size[1] == 0 else f"round({value.text}, 0)"
+            return Sql(f"CASE WHEN {value.special} IS NULL THEN {cast(finite, result)} ELSE {infinite} END", result)
         if size is not None:
             whole = value.text if size[1] == 0 else f"round({value.text}, 0)"
             return Sql(cast(whole, result), result)
@@ -246,8 +250,10 @@ native("numeric_int8")(_to_integer(64, "BIGINT"))
 
 @native("numeric_float8")
 def numeric_float8(call: Call) -> Sql | None:
-    value = call.value(0)
-    return None if decimal_size(value.type) is None else Sql(cast(value.text, "DOUBLE"), "DOUBLE")
+    from pgrepl.expr.spark.fields import as_float
+
+    value = call.number(0)
+    return None if decimal_size(value.type) is None else as_float(value)
 
 
 @native("numeric_float4")

@@ -57,7 +57,8 @@ def _written(a: str, usual: str, rest: str, number: str, most: int) -> str:
 
 def date_text(a: str) -> str:
     usual = f"{a} BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
-    return _written(a, usual, f"date_format({a}, '-MM-dd')", f"unix_date({a})", 2**31 - 1)
+    parts = [f"lpad(CAST({part}({a}) AS STRING), 2, '0')" for part in ("month", "day")]
+    return _written(a, usual, f"'-', {parts[0]}, '-', {parts[1]}", f"unix_date({a})", 2**31 - 1)
 
 
 def timestamp_text(a: str) -> str:

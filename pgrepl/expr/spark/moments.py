@@ -1,0 +1,125 @@
+"""Dates and times as numbers in Spark SQL: days and microseconds from 1970, infinities, limits, the session's clocks.
+
+A lake's `infinity` is the largest number of its type, `-infinity` its negative; Spark knows nothing of that, so
+whatever reckons with moments looks for them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgrepl.errors import PgError
+from pgrepl.expr.spark.compiler import Compiler
+from pgrepl.expr.spark.sql import Sql, let, raised
+from pgrepl.types import oids
+from pgrepl.types.dates import END_TIMESTAMP, INFINITY, MIN_TIMESTAMP, UNIX_EPOCH_USECS, USECS_PER_SEC
+from pgrepl.types.datetime_decoding import session_zone
+from pgrepl.types.lake_forms import form
+from pgrepl.types.timezone import Zone
+
+DATE_INFINITY = 2**31 - 1
+INFINITE = f"{2**63 - 1}L"
+
+
+def days(date: str) -> str:
+    return f"unix_date({date})"
+
+
+def is_infinite_date(date: str) -> str:
+    return f"abs({days(date)}) = {DATE_INFINITY}"
+
+
+def micros(moment: str, spark_type: str) -> str:
+    """From 1970. Spark's session time zone is UTC, where both kinds of timestamps are the same number."""
+    return f"unix_micros({moment})" if spark_type == "TIMESTAMP" else f"unix_micros(CAST({moment} AS TIMESTAMP))"
+
+
+def from_micros(number: str, spark_type: str) -> str:
+    made = f"timestamp_micros({number})"
+    return made if spark_type == "TIMESTAMP" else f"CAST({made} AS TIMESTAMP_NTZ)"
+
+
+def is_infinite(moment: str, spark_type: str) -> str:
+    return f"abs({micros(moment, spark_type)}) = {INFINITE}"
+
+
+def zone_of(compiler: Compiler) -> Zone:
+    return session_zone(compiler.statement.context.style)
+
+
+def is_utc(compiler: Compiler) -> bool:
+    return zone_of(compiler).fixed_offset() == 0
+
+
+def local_clock(moment: str, zone: Zone) -> str | None:
+    """A TIMESTAMP whose fields in UTC are what clocks show in a zone; None of a zone that Java may not know."""
+    offset = zone.fixed_offset()
+    if offset is not None:
+        return moment if offset == 0 else f"timestamp_micros(unix_micros({moment}) + {offset * USECS_PER_SEC}L)"
+    if "/" not in zone.name:
+        return None
+    return f"from_utc_timestamp({moment}, '{zone.name}')"
+
+
+def within_limits(value: Sql, compute: Callable[[int], int], write: Callable[[str], str]) -> Sql | None:
+    """A moment computed by `write`, within the limits of `compute`, which does the same here and never turns the order
+    round: so where it begins to fail can be found by halving. Infinities stay."""
+    try:
+        low, high = limits(compute)
+    except PgError:  # not even the year 2000 is within them
+        return None
+
+    def body(moment: str) -> str:
+        number = micros(moment, value.type)
+        whens = [f"WHEN abs({number}) = {INFINITE} THEN {moment}"]
+        whens += [f"WHEN {number} >= {_literal(at)} THEN {raised(error)}" for at, error in reversed(high)]
+        whens += [f"WHEN {number} <= {_literal(at)} THEN {raised(error)}" for at, error in reversed(low)]
+        return f"CASE {' '.join(whens)} ELSE {write(moment)} END"
+
+    return Sql(let([value], body), value.type)
+
+
+def _literal(value: int) -> str:
+    return f"{value}L"
+
+
+Limits = list[tuple[int, PgError]]
+
+
+def limits(compute: Callable[[int], int]) -> tuple[Limits, Limits]:
+    """From which moment (microseconds from 1970) downwards, and upwards, a computation fails and how."""
+    top = 2**63 - 2 + UNIX_EPOCH_USECS  # the last moment a lake holds, from 2000
+    return _edges(compute, MIN_TIMESTAMP, -1), _edges(compute, min(top, END_TIMESTAMP - 1), 1)
+
+
+def _edges(compute: Callable[[int], int], edge: int, sign: int) -> Limits:
+    """The nearest failing moment on one side, and further ones where the error is another."""
+    found: Limits = []
+    good = 0
+    compute(good)
+    to_lake = form(oids.TIMESTAMP).to_arrow
+
+    def failure(value: int) -> PgError | None:
+        try:
+            result = compute(value)
+            if abs(result) != INFINITY:
+                to_lake(result)
+        except PgError as error:
+            return error
+        return None
+
+    while (last := failure(edge)) is not None:
+        bad = edge
+        while abs(bad - good) > 1:
+            middle = (good + bad) // 2
+            good, bad = (good, middle) if _same(failure(middle), last) else (middle, bad)
+        found.append((bad - UNIX_EPOCH_USECS, last))
+        before = failure(good)
+        if before is None:
+            break
+        edge, good = good, 0
+    return list(reversed(found))
+
+
+def _same(one: PgError | None, other: PgError) -> bool:
+    return one is not None and one.report == other.report

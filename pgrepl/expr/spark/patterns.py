@@ -1,0 +1,126 @@
+"""LIKE, ILIKE and regular expressions: natively for constant patterns whose meaning is the same in Java.
+
+Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.sql import Sql
+
+_ANY, _ONE = "%", "_"
+Token = tuple[str, bool]  # a character, and whether it stands for others
+
+
+def tokens(pattern: str) -> list[Token] | None:
+    """None of a pattern that ends in its escape: that is an error, but only for texts it comes to."""
+    found: list[Token] = []
+    chars = iter(pattern)
+    for char in chars:
+        if char == "\\":
+            following = next(chars, None)
+            if following is None:
+                return None
+            found.append((following, False))
+        elif char == _ANY:
+            if found[-1:] != [(_ANY, True)]:
+                found.append((_ANY, True))
+        else:
+            found.append((char, char == _ONE))
+    return found
+
+
+def _like(negated: bool, ignore_case: bool) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        pattern = call.constant(1)
+        if not isinstance(pattern, str):
+            return None
+        parts = tokens(pattern)
+        if parts is None or (ignore_case and not pattern.isascii()):
+            return None
+        subject = call.text(0)
+        if ignore_case:
+            parts = [(char if special else char.lower(), special) for char, special in parts]
+            # the letters beyond ASCII that match one of ASCII, as the evaluator's patterns have it
+            subject = f"lower(translate({subject}, '\\u0130\\u0131\\u017f\\u212a', 'iisk'))"
+        found = _matched(subject, parts, call.compiler.statement.bind)
+        return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
+
+    return make
+
+
+def _matched(subject: str, parts: list[Token], bind: Callable[[str], str]) -> str:
+    special = [n for n, (_, special) in enumerate(parts) if special]
+    word = "".join(char for char, special in parts if not special)
+    count = len(parts)
+    if all(parts[n][0] == _ANY for n in special):
+        if not special:
+            return f"({subject} = {bind(word)})"
+        if special == [count - 1]:
+            return f"startswith({subject}, {bind(word)})"
+        if special == [0]:
+            return f"endswith({subject}, {bind(word)})"
+        if special == [0, count - 1]:
+            return f"contains({subject}, {bind(word)})"
+    pattern = "".join(char if wild or char not in "%_\\" else "\\" + char for char, wild in parts)
+    return f"({subject} LIKE {bind(pattern)})"
+
+
+for _prefix in ("text", "name"):
+    native(f"{_prefix}like")(_like(negated=False, ignore_case=False))
+    native(f"{_prefix}nlike")(_like(negated=True, ignore_case=False))
+    native(f"{_prefix}iclike")(_like(negated=False, ignore_case=True))
+    native(f"{_prefix}icnlike")(_like(negated=True, ignore_case=True))
+
+
+# ------------------------------------------------------------------------------------------------- regular expressions
+
+_PLAIN = r"[A-Za-z0-9 _,;:=<>@#%&'\"~`!/-]"
+_CLASS = r"\[\^?(?:[A-Za-z0-9_ ,;:=@#%.](?:-[A-Za-z0-9])?)+\]"
+_ESCAPED = r"\\[.\\*+?()\[\]{}|^$]"
+_ATOM = rf"(?:{_PLAIN}|{_CLASS}|{_ESCAPED}|\.)"
+_QUANTIFIER = r"(?:[*+?]|\{\d{1,2}(?:,\d{0,2})?\})?"
+_BRANCH = rf"\^?(?:{_ATOM}{_QUANTIFIER})*\$?"
+_SIMPLE = re.compile(rf"{_BRANCH}(?:\|{_BRANCH})*", re.ASCII)
+_RANGE = re.compile(r"([A-Za-z0-9])-([A-Za-z0-9])")
+
+
+def java_regex(pattern: str) -> str | None:
+    """The same expression for Java, None of what it might understand otherwise. Only whether it matches is asked, so
+    it does not matter which of several matches is found."""
+    if _SIMPLE.fullmatch(pattern) is None or any(a > b for a, b in _RANGE.findall(pattern)):
+        return None
+    if re.search(r"[*+?}][*+?{]", pattern) or (
+        re.search(r"\{(\d+),(\d+)\}", pattern) and not _bounds_in_order(pattern)
+    ):
+        return None
+    out = []
+    at = 0
+    for found in re.finditer(rf"{_CLASS}|{_ESCAPED}|\$", pattern):
+        out += [pattern[at : found.start()], r"\z" if found[0] == "$" else found[0]]
+        at = found.end()
+    return "(?s)" + "".join(out) + pattern[at:]
+
+
+def _bounds_in_order(pattern: str) -> bool:
+    return all(int(low) <= int(high) for low, high in re.findall(r"\{(\d+),(\d+)\}", pattern))
+
+
+def _regex(negated: bool) -> Callable[[Call], Sql | None]:
+    def make(call: Call) -> Sql | None:
+        pattern = call.constant(1)
+        java = java_regex(pattern) if isinstance(pattern, str) else None
+        if java is None:
+            return None
+        found = f"({call.text(0)} RLIKE {call.compiler.statement.bind(java)})"
+        return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
+
+    return make
+
+
+for _prefix in ("text", "name"):
+    native(f"{_prefix}regexeq")(_regex(negated=False))
+    native(f"{_prefix}regexne")(_regex(negated=True))
