@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.commands.streamed import StreamedRows
 from pgrepl.errors import PgError
 from pgrepl.shell import interrupt
 from pgrepl.shell.autocommit import runs_outside_block
@@ -169,11 +170,12 @@ class _Run:
             set_success_variables(shell, "0")
         while current is not None:
             self._pending = current
-            following, failure = next(results) if failure is None else (None, None)
+            streamed, failure = self._show_streamed(current)
+            following, failure = next(results) if failure is None else (None, failure)
             self.elapsed = (time.monotonic() - self._started) * 1000
             self.savepoint_gone = self.savepoint_gone or (current.tag or "") in _SAVEPOINT_ENDS
             last = following is None and failure is None
-            chunked = self._show_pending(last)
+            chunked = self._show_pending(last) or streamed
             if last and not self.watched and not chunked:
                 if self._ok:
                     set_success_variables(shell, row_count(current))
@@ -191,8 +193,10 @@ class _Run:
     def _results(self, traffic: CopyTraffic) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
         iterator = self._run_query()
+        session = self.connection.session
         while True:
-            self.connection.session.client = traffic
+            session.client = traffic
+            session.streams = self._takes_portions()
             try:
                 with interrupt.cancels_query():
                     result = next(iterator, None)
@@ -200,6 +204,8 @@ class _Run:
                 traffic.end_of_statement()
                 yield None, error
                 return
+            finally:
+                session.streams = False
             copied = traffic.end_of_statement()
             if copied is CopiedTo.NOWHERE:
                 self._ok = False
@@ -228,6 +234,15 @@ class _Run:
             return False
         self._ok, chunked = self._show(result, last)
         return chunked
+
+    def _show_streamed(self, result: Result) -> tuple[bool, PgError | None]:
+        """Rows that are fetched while they are shown do not wait for the next result."""
+        if not isinstance(result.rows, StreamedRows):
+            return False, None
+        try:
+            return self._show_pending(), None
+        except PgError as error:
+            return True, error
 
     def _run_query(self) -> Iterator[Result]:
         values = self.shell.next.bind
@@ -264,7 +279,7 @@ class _Run:
 
                 ok = print_crosstab(shell, result, wanted.crosstab)
             elif shown:
-                chunk = 0 if self.watched or not shell.variables.on("SHOW_ALL_RESULTS") else self._chunk_size()
+                chunk = self._chunk_size()
                 chunked = chunk > 0 and bool(result.rows)
                 ok = self._print_portions(result, chunk) if chunked else self._print(result)
         if shown:
@@ -272,7 +287,14 @@ class _Run:
         return ok, chunked
 
     def _chunk_size(self) -> int:
+        if self.watched or not self.shell.variables.on("SHOW_ALL_RESULTS"):
+            return 0
         return max(self.shell.variables.number("FETCH_COUNT"), 0)
+
+    def _takes_portions(self) -> bool:
+        """Whether results need not be complete when they are shown: FETCH_COUNT, and no command that wants it whole."""
+        wanted = self.shell.next
+        return self._chunk_size() > 0 and wanted.set_prefix is None and not wanted.execute and wanted.crosstab is None
 
     def _target(self) -> Stream:
         return self._file or self.stream or self.shell.query_out
@@ -282,8 +304,9 @@ class _Run:
         return self.shell.print_table(table_of(result, options), options, self._target())
 
     def _print_portions(self, result: Result, size: int) -> bool:
+        ok = print_portions(self.shell, result, self.options or self.shell.options, self._target(), size)
         set_success_variables(self.shell, str(len(result.rows)))
-        return print_portions(self.shell, result, self.options or self.shell.options, self._target(), size)
+        return ok
 
     def _print_tag(self, result: Result) -> None:
         shell = self.shell

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from pgrepl.shell import streams
+from pgrepl.commands.streamed import StreamedRows
+from pgrepl.shell import interrupt, streams
 from pgrepl.shell.output import print_table
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.streams import Stream
@@ -27,14 +30,30 @@ def print_portions(shell: Shell, result: Result, options: PrintOptions, target: 
         target.flush()
         pager = streams.pager(streams.MANY_LINES, options.pager, options.pager_min_lines)
     stream: Stream = pager or target
-    count = len(result.rows)
-    ok = True
-    for begin in [*range(0, count, size), count]:
-        portion = replace(options, start_table=begin == 0, stop_table=begin == count, prior_records=begin)
-        table = table_of(replace(result, rows=result.rows[begin : begin + size]), portion)
-        print_table(table, portion, stream, is_pager=pager is not None, log=shell.log_file)
-        stream.flush()
-        ok = ok and stream.error is None
-    if pager is not None:
-        pager.close()
+    ok, begin = True, 0
+    try:
+        for rows in chain(_portions(result, size), [()]):
+            portion = replace(options, start_table=begin == 0, stop_table=not rows, prior_records=begin)
+            table = table_of(replace(result, rows=rows), portion)
+            print_table(table, portion, stream, is_pager=pager is not None, log=shell.log_file)
+            stream.flush()
+            ok = ok and stream.error is None
+            begin += len(rows)
+    finally:
+        if pager is not None:
+            pager.close()
     return ok
+
+
+def _portions(result: Result, size: int) -> Iterator[Sequence[tuple[str | None, ...]]]:
+    rows = result.rows
+    if not isinstance(rows, StreamedRows):
+        for begin in range(0, len(rows), size):
+            yield rows[begin : begin + size]
+        return
+    while True:
+        with interrupt.cancels_query():
+            portion = rows.portion(size)
+        if not portion:
+            return
+        yield portion

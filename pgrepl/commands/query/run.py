@@ -36,7 +36,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     style = session.text_style
     texts = (as_text(batch, types, style) for batch in rows.batches())
     if session.streams:
-        from pgrepl.commands.query.streamed import StreamedRows
+        from pgrepl.commands.streamed import StreamedRows
 
         return Result("SELECT", columns, StreamedRows(session, texts))
     found = [row for batch in texts for row in batch]

@@ -25,9 +25,16 @@ class StreamedRows(Sequence[TextRow]):
         self._kept: list[TextRow] = []
         self.given = 0  # rows that portions have given away
 
+    def __bool__(self) -> bool:
+        """Whether there is any row; the first is fetched for it."""
+        if not self._kept and not self.given:
+            self._kept = list(self._take(1))
+        return bool(self._kept) or self.given > 0
+
     def portion(self, size: int) -> list[TextRow]:
         """The next rows; fewer than `size` at the end."""
-        found = list(self._take(size))
+        found = [*self._kept, *self._take(size - len(self._kept))]
+        self._kept = []
         self.given += len(found)
         return found
 
