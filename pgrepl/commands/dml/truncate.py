@@ -68,7 +68,8 @@ def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False
             write.truncate()
             writes.append(write)
     if writes:
-        commit.apply(session, writes, {"cascade": cascade, "restart_identity": restart})
+        said = {"tables": [rel.oid for rel in tables], "cascade": cascade, "restart_identity": restart}
+        commit.apply(session, writes, {"truncate": said})
 
 
 def _check_kind(rel: Relation) -> None:

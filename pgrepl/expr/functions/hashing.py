@@ -64,7 +64,7 @@ def _final(a: int, b: int, c: int) -> int:
     return (b << 32) | c
 
 
-def _seeded(length: int, seed: int) -> tuple[int, int, int]:
+def seeded(length: int, seed: int) -> tuple[int, int, int]:
     a = b = c = (_START + length) & _MASK
     if seed:
         a, b, c = _mix((a + (seed >> 32)) & _MASK, (b + (seed & _MASK)) & _MASK, c)
@@ -73,7 +73,7 @@ def _seeded(length: int, seed: int) -> tuple[int, int, int]:
 
 def hash_bytes(data: bytes, seed: int) -> int:
     """As hash_bytes_extended."""
-    a, b, c = _seeded(len(data), seed)
+    a, b, c = seeded(len(data), seed)
     end = len(data) - len(data) % 12
     for x, y, z in struct.iter_unpack("<III", data[:end]):
         a, b, c = _mix((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
@@ -86,7 +86,7 @@ def hash_bytes(data: bytes, seed: int) -> int:
 
 def hash_uint32(value: int, seed: int) -> int:
     """As hash_bytes_uint32_extended."""
-    a, b, c = _seeded(4, seed)
+    a, b, c = seeded(4, seed)
     return _final((a + value) & _MASK, b, c)
 
 
