@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.types import oids
-from pgrepl.types.dates import INFINITY, USECS_PER_DAY
+from pgrepl.types.dates import END_TIMESTAMP, INFINITY, USECS_PER_DAY
 from pgrepl.types.values import (
     Compare,
     bpchar_key,
@@ -153,15 +153,21 @@ implements("range_cmp")(_ranges)
 implements("multirange_cmp")(_multiranges)
 
 
+_BEYOND = INFINITY - 1  # days that no timestamp reaches are above all timestamps but infinity
+
+
 def _date_as_timestamp(days: int) -> int:
-    return days if abs(days) == INFINITY else days * USECS_PER_DAY
+    if abs(days) == INFINITY:
+        return days
+    value = days * USECS_PER_DAY
+    return value if value < END_TIMESTAMP else _BEYOND
 
 
 def _utc(call: Call, local: int) -> int:
     """A timestamp read in the session's time zone."""
     from pgrepl.expr.functions.datetime import timestamp_to_timestamptz
 
-    return local if abs(local) == INFINITY else timestamp_to_timestamptz(call, local)
+    return local if abs(local) >= _BEYOND else timestamp_to_timestamptz(call, local)
 
 
 _TIMES: dict[str, Callable[[Call, int], int]] = {
