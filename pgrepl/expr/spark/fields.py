@@ -36,7 +36,8 @@ def _years(year: str, unit: str) -> str:
     if unit == "decade":
         return f"CASE WHEN {year} >= 0 THEN {year} div 10 ELSE - ((8 - ({year} - 1)) div 10) END"
     size = 100 if unit == "century" else 1000
-    return f"CASE WHEN {year} > 0 THEN ({year} + {size - 1}) div {size} ELSE - (({size - 1} - ({year} - 1)) div {size}) END"
+    before = f"- (({size - 1} - ({year} - 1)) div {size})"
+    return f"CASE WHEN {year} > 0 THEN ({year} + {size - 1}) div {size} ELSE {before} END"
 
 
 Field = tuple[Callable[[str, str], str], int, int]  # of clock and microseconds; precision and scale of the result

@@ -81,7 +81,17 @@ def _unary(write: Callable[[str], str]) -> Callable[[Call], Sql | None]:
 
 
 native("numeric_uminus")(_unary(lambda a: f"(- {a})"))
-native("numeric_abs")(_unary(lambda a: f"abs({a})"))
+
+
+@native("numeric_abs")
+def numeric_abs(call: Call) -> Sql | None:
+    """Spark's own abs rounds to 34 digits."""
+    value = call.value(0)
+    if decimal_size(value.type) is None:
+        return None
+    return Sql(let([value], lambda a: f"CASE WHEN {a} < 0 THEN (- {a}) ELSE {a} END"), value.type)
+
+
 native("numeric_uplus")(lambda call: call.value(0))
 
 
@@ -179,7 +189,7 @@ def numeric_length(call: Call) -> Sql | None:
 
 
 def _from_text(text: str, result: str, typmod: int) -> str:
-    whens = [f"WHEN {text} = 'NaN' THEN {raised(_not_kept())}"]
+    whens = [f"WHEN {text} = 'NaN' THEN {raised(_not_kept(typmod))}"]
     whens += [f"WHEN {text} = '{word}' THEN {raised(_infinite(word, typmod))}" for word in ("Infinity", "-Infinity")]
     otherwise = (
         f"coalesce(try_cast({text} AS {result}), CASE WHEN {text} IS NOT NULL THEN {raised(_too_large(typmod))} END)"
@@ -187,13 +197,13 @@ def _from_text(text: str, result: str, typmod: int) -> str:
     return f"CASE {' '.join(whens)} ELSE {otherwise} END"
 
 
-def _not_kept() -> PgError:
+def _not_kept(typmod: int) -> PgError:
     from pgrepl.types import oids
     from pgrepl.types.lake_forms import form
     from pgrepl.types.numeric import NAN
 
     try:
-        form(oids.NUMERIC, (1 << 16) + 4).to_arrow(NAN)
+        form(oids.NUMERIC, typmod).to_arrow(NAN)
     except PgError as error:
         return error
     raise AssertionError("a decimal holds no NaN")
