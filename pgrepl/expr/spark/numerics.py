@@ -72,26 +72,20 @@ def numeric_mod(call: Call) -> Sql | None:
     return Sql(cast(f"({cast(a.text, result)} % {cast(b.text, result)})", result), result)
 
 
+_NEGATED = 34  # Spark rounds to so many digits when it turns a sign
+
+
 def _unary(write: Callable[[str], str]) -> Callable[[Call], Sql | None]:
     def make(call: Call) -> Sql | None:
         value = call.value(0)
-        return None if decimal_size(value.type) is None else Sql(write(value.text), value.type)
+        size = decimal_size(value.type)
+        return None if size is None or size[0] > _NEGATED else Sql(write(value.text), value.type)
 
     return make
 
 
 native("numeric_uminus")(_unary(lambda a: f"(- {a})"))
-
-
-@native("numeric_abs")
-def numeric_abs(call: Call) -> Sql | None:
-    """Spark's own abs rounds to 34 digits."""
-    value = call.value(0)
-    if decimal_size(value.type) is None:
-        return None
-    return Sql(let([value], lambda a: f"CASE WHEN {a} < 0 THEN (- {a}) ELSE {a} END"), value.type)
-
-
+native("numeric_abs")(_unary(lambda a: f"abs({a})"))
 native("numeric_uplus")(lambda call: call.value(0))
 
 
