@@ -87,6 +87,15 @@ class Transaction:
         """Has it the catalog's write lock?"""
         return self.sql is Sql.WRITE
 
+    @property
+    def version(self) -> int | None:
+        """Changes whenever another session has changed the catalog."""
+        return self._version
+
+    def release_write(self) -> None:
+        """Nothing was written: others may, while the statement begins anew."""
+        self._rollback_sql()
+
     def require_read(self) -> None:
         if self.sql is Sql.NONE:
             self._session.link.begin(write=False)

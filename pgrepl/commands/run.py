@@ -37,6 +37,8 @@ _READING = frozenset(
         "UnsupportedStmt",
     )
 )
+# these take the lock themselves: what Spark computes it computes without
+_LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(("TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
 # the way out of an aborted transaction (IsTransactionExitStmt)
@@ -80,7 +82,8 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
         transaction.begin_implicit()
     if name not in _READING:
         require_writable(session, command_tag(stmt))
-        transaction.require_write()
+        if name not in _LOCK_LATER or session.in_block:
+            transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
     result = execute(stmt, session)

@@ -1,7 +1,9 @@
 """INSERT, UPDATE and DELETE as statements, alone or in WITH.
 
 A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
-see the state before any of them.
+see the state before any of them. What is small is worked out here, holding the catalog's write lock. What is large is
+Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile what it
+read (as READ COMMITTED waits and goes on).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
+from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.dml.views import on_tables
 from pgrepl.commands.query.run import as_text
@@ -20,12 +23,25 @@ from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.statement import analyze_modifying
 from pgrepl.expr.tree import Cte, Query, RangeRef, Target, Var
 from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.commands.dml.changes import Change
     from pgrepl.commands.dml.checks import RowChecks
+    from pgrepl.commands.dml.checks_bulk import Bulk
+
+Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
+_TRIES = 3  # without the lock; then with it
+
+
+@frozen
+class Plan:
+    """A statement on tables, all defaults in; everybody may do it."""
+
+    modify: Modify
+    arbiters: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -46,31 +62,97 @@ class Pending:
 @execute.register(UpdateStmt)
 @execute.register(DeleteStmt)
 @execute.register(MergeStmt)
-def modify_rows(stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, session: Session) -> Result:
+def modify_rows(stmt: Statement, session: Session) -> Result:
+    transaction = session.transaction
+    tries = 0 if transaction.is_writing or _is_small(stmt, session) else _TRIES
+    for _ in range(tries):
+        done = _without_lock(stmt, session)
+        if done is not None:
+            return done
+        if transaction.is_writing:
+            break
+    transaction.require_write()
+    return _locked(session, analyze_modifying(session, stmt))
+
+
+def _is_small(stmt: Statement, session: Session) -> bool:
+    """Whether it is plain that Spark has nothing to do with it."""
+    if session.settings.get("pgrepl.engine") == "local":
+        return True
+    return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
+
+
+def _without_lock(stmt: Statement, session: Session) -> Result | None:
+    """The statement, if it is large or nobody has changed anything since it was looked at. None: it is to be done
+    again, with the lock if that has been taken."""
+    from pgrepl.lake.commit import Stale
+
+    transaction = session.transaction
     written = analyze_modifying(session, stmt)
+    modifies = any(cte.modify is not None for cte in written.ctes)
+    bulk = None if modifies else _bulk(session, plan(session, written).modify)
+    version = transaction.version
+    transaction.require_write()
+    if bulk is None:
+        return _locked(session, written, small=True) if transaction.version == version else None
+    try:
+        bulk.apply()
+    except Stale:
+        bulk.discard()
+        transaction.release_write()
+        return None
+    return Result(_tag(written, bulk.count))
+
+
+def _locked(session: Session, written: Modify, *, small: bool = False) -> Result:
     ctes, before = with_queries(session, written.ctes)
-    done = work_out(session, replace(written, ctes=ctes))
+    written = replace(written, ctes=ctes)
+    planned = plan(session, written)
+    bulk = _bulk(session, planned.modify) if not before and not small else None
+    if bulk is not None:
+        bulk.apply()
+        return Result(_tag(written, bulk.count))
+    done = work_out(session, planned)
     write(session, [*before, done])
-    modify = done.modify
+    if not written.returning:
+        return Result(_tag(written, done.count))
+    columns = [(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning]
+    rows = as_text(done.returned, [t.expr.type for t in written.returning], session.text_style)
+    return Result(_tag(written, done.count), tuple(ResultColumn(*column) for column in columns), rows)
+
+
+def _tag(modify: Modify, count: int) -> str:
     words = "INSERT 0" if modify.command is Command.INSERT else modify.command.value
-    tag = f"{words} {done.count}"
-    if not modify.returning:
-        return Result(tag)
-    columns = [(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in modify.returning]
-    rows = as_text(done.returned, [t.expr.type for t in modify.returning], session.text_style)
-    return Result(tag, tuple(ResultColumn(*column) for column in columns), rows)
+    return f"{words} {count}"
 
 
-def work_out(session: Session, written: Modify) -> Pending:
+def plan(session: Session, written: Modify) -> Plan:
+    """What there is to do, once it is known that it may be done."""
+    from pgrepl.commands.dml.arbiters import arbiter_indexes
+
+    modify, levels = on_tables(session, written)
+    arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
+    permissions.check(session, levels)
+    check_targets(session, modify)
+    return Plan(modify, arbiters)
+
+
+def _bulk(session: Session, modify: Modify) -> Bulk | None:
+    """The statement as Spark has staged it, if it is large."""
+    if modify.returning or modify.conflict is not None or modify.check_options or not is_large(session, modify):
+        return None
+    from pgrepl.commands.dml.bulk import stage
+
+    return stage(session, modify)
+
+
+def work_out(session: Session, planned: Plan) -> Pending:
     """What the statement changes; nothing is written yet."""
     from pgrepl.commands.dml import local
 
-    modify, levels = on_tables(session, written)
-    arbiters = local.arbiters_of(session, modify)
-    permissions.check(session, levels)
-    check_targets(session, modify)
+    modify = planned.modify
     if modify.command is Command.INSERT:
-        return local.insert(session, modify, arbiters)
+        return local.insert(session, modify, planned.arbiters)
     if modify.command is Command.UPDATE:
         return local.update(session, modify)
     return local.delete(session, modify)
@@ -105,7 +187,7 @@ def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...]
         if cte.modify is None:
             done.append(cte)
             continue
-        found = work_out(session, replace(cte.modify, around=tuple(done)))
+        found = work_out(session, plan(session, replace(cte.modify, around=tuple(done))))
         pending.append(found)
         done.append(replace(cte, query=_rows_query(cte.query, found.returned), modify=None))
     return tuple(done), pending

@@ -20,8 +20,10 @@ from pgrepl.expr.tree import (
     CoerceToDomain,
     Const,
     Expr,
+    FieldSelect,
     FieldStore,
     SetToDefault,
+    SubLink,
     SubscriptingRef,
     Var,
 )
@@ -78,7 +80,9 @@ def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
     if result is None:
         wanted, given = typefacts.type_text(scope.session, column.type), typefacts.type_text(scope.session, expr.type)
         message = f'column "{place.name}" is of type {wanted} but expression is of type {given}'
-        raise PgError("42804", message, hint=_HINT, location=location_of(expr))
+        # a column of a subquery stands where the subquery has it
+        shown = expr.location if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink) else location_of(expr)
+        raise PgError("42804", message, hint=_HINT, location=shown)
     return result
 
 

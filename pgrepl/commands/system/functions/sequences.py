@@ -18,7 +18,7 @@ from pgrepl.catalog.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, update
 from pgrepl.catalog.tables import pg_sequence
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 
@@ -77,8 +77,7 @@ def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
         up = row.seqincrement > 0
         if value > row.seqmax if up else value < row.seqmin:
             if not row.seqcycle:
-                edge, limit = ("maximum", row.seqmax) if up else ("minimum", row.seqmin)
-                raise PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
+                raise _exhausted(found, row)
             value = row.seqmin if up else row.seqmax
     _move(session, oid, value, True)
     used = _used(session)
@@ -116,6 +115,43 @@ def _keep(session: Session, oid: int) -> None:
         )
         link.commit()
     session.forget(pg_sequence)
+
+
+def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
+    """The next `count` numbers at once: the first, and the step to the next. A session that does not hold the write
+    lock takes it for just this."""
+    if not session.transaction.is_writing:
+        apart = session.elsewhere(session.database.oid, session.role, apart=True)
+        try:
+            apart.transaction.begin_statement(writes=True)
+            reserved = reserve(apart, oid, count)
+            apart.transaction.end_statement()
+        finally:
+            apart.close()
+        session.forget(pg_sequence)
+        first, step = reserved
+        used = _used(session)
+        used.values[oid], used.last = first + step * (count - 1), oid
+        return reserved
+    found, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
+    assert row is not None
+    first = row.seqstart if row.last_value is None else row.last_value
+    if row.is_called:
+        first += row.seqincrement
+    last = first + row.seqincrement * (count - 1)
+    if last > row.seqmax if row.seqincrement > 0 else last < row.seqmin:
+        if row.seqcycle:
+            raise unsupported(f'sequence "{found.name}" going round within one statement of Spark\'s')
+        raise _exhausted(found, row)
+    _move(session, oid, last, True)
+    used = _used(session)
+    used.values[oid], used.last = last, oid
+    return first, row.seqincrement
+
+
+def _exhausted(found: Relation, row: Any) -> PgError:
+    edge, limit = ("maximum", row.seqmax) if row.seqincrement > 0 else ("minimum", row.seqmin)
+    return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
 
 
 _KEEP_TIMEOUT = 1.0  # seconds: a number given twice is better than a session that hangs

@@ -1,0 +1,112 @@
+"""Statements over many rows: Spark finds and computes them, and they never come into this process.
+
+What the statement reads is pinned at a snapshot; the write lock is taken when all files are there. `checks_bulk` checks
+the rows on their way, writes the files and knows what else has to hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.commands.dml.bulk_numbers import UNSTEADY, Numbered, numbered, without_numbers
+from pgrepl.commands.dml.changes import Kind
+from pgrepl.commands.dml.checks_bulk import Bulk
+from pgrepl.commands.dml.targets import changed_tables
+from pgrepl.commands.query.initplans import with_values
+from pgrepl.commands.query.spark import compile_frame
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.plan import Command, Modify
+from pgrepl.expr.dml.queries import Found, found_query, insert_query
+from pgrepl.expr.rewrite import expand_views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Query
+
+
+def stage(session: Session, modify: Modify) -> Bulk | None:
+    """Carry out a statement as far as it goes without the write lock. None: it is not one for Spark."""
+    target = relation(session, modify.relid)
+    snapshot = session.transaction.numbering.last_snapshot()
+    bulk = Bulk(session, target, Kind(modify.command.value), modify.named, snapshot)
+    try:
+        done = _insert(session, modify, bulk) if modify.command is Command.INSERT else _change(session, modify, bulk)
+        if done:
+            bulk.check()
+            return bulk
+    except BaseException:
+        bulk.discard()
+        raise
+    bulk.discard()
+    return None
+
+
+def _frame(session: Session, query: Query) -> DataFrame | None:
+    """The rows as c1 … cn; None: Spark cannot compute them."""
+    query = with_values(session, expand_views(session, query))
+    return compile_frame(session, query, Context(session))
+
+
+def _insert(session: Session, modify: Modify, bulk: Bulk) -> bool:
+    plain, numbers = without_numbers(insert_query(session, modify))
+    frame = _frame(session, plain)
+    if frame is None:
+        return False
+    # the query's columns are the table's by number
+    if not numbers:
+        bulk.insert(frame)
+    elif not _insert_numbered(session, modify, bulk, frame, numbers):
+        frame = frame.persist()
+        try:
+            _insert_numbered(session, modify, bulk, frame, numbers)
+        finally:
+            frame.unpersist()
+    return True
+
+
+def _insert_numbered(session: Session, modify: Modify, bulk: Bulk, frame: DataFrame, numbers: list[Numbered]) -> bool:
+    """Whether each row got its number: the frame has dealt out its rows as they had been counted."""
+    rows, count = numbered(session, frame, numbers)
+    try:
+        bulk.insert(rows)
+    except PgError as problem:
+        if UNSTEADY not in problem.message:
+            raise
+    else:
+        if bulk.count == count:
+            return True
+    bulk.discard()
+    return False
+
+
+def _change(session: Session, modify: Modify, bulk: Bulk) -> bool:
+    """Table by table: each is its own query, in its own layout."""
+    target = relation(session, modify.relid)
+    updates = modify.command is Command.UPDATE
+    for member in changed_tables(session, modify):
+        table = member.relation
+        own = table if table.oid != target.oid else None
+        found = found_query(session, modify, own, None if updates else frozenset())
+        frame = _frame(session, found.query)
+        if frame is None:
+            return False
+        if updates:
+            bulk.update(table, _new_rows(table, found, frame))
+        else:
+            bulk.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
+    return True
+
+
+def _new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
+    """c{attnum} for each column as it shall be, and `place`."""
+    from pyspark.sql import functions as F
+
+    sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}
+    first = 3 + len(found.columns)
+    sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(found.assigned)}
+    columns = [F.col(sources[a.num]).alias(f"c{a.num}") for a in table.columns]
+    return frame.select(F.col("c1").alias("place"), *columns)
