@@ -16,7 +16,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import bitmaps, inlined, spark
+from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import DataFile, data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 PLACE = "place"
 PLACE_TYPE = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
 
-_POSITION = "__pos"  # names inside a scan; those of columns begin with c
-_SIZE = "__size"
-_FILE_NAME = "__name"
+# names inside a scan; those of the answer begin with c
+_POSITION = "__pos"
+_ROW_ID = "__row"
+_SNAPSHOT = "__snapshot"
+_TOLD_BY = "__told_by"
+_KEY = "__key"
 _FILE = "__file"
 _START = "__start"
 _DEAD = "__dead"
@@ -48,11 +51,13 @@ _DEAD = "__dead"
 @frozen
 class _Group:
     """Files that are read together. `names`: the columns' names in the files by column id, where they have no ids;
-    `until`: rows of a later snapshot are left out; `dead`: deleted positions by file id."""
+    `until`: rows of a later snapshot are left out; `absent`: ids of columns that are not in the files; `dead`: deleted
+    positions by file id."""
 
     files: tuple[DataFile, ...]
     names: dict[int, str] | None
     until: int | None
+    absent: frozenset[int]
     dead: dict[int, Any]
 
 
@@ -70,7 +75,7 @@ def frame(
     spark.session()  # the functions of pyspark want one
     at = last_snapshot(session) if snapshot is None else snapshot
     columns = [table.column(attnum) for attnum in attnums]
-    groups = _groups(session, table, at, bounds, places)
+    groups = _groups(session, table, at, bounds, columns, places)
     unique = _names(session, table) if any(group.names is None for group in groups) else str
     frames = [_file_rows(group, columns, unique, places) for group in groups]
     rows = inlined.rows(session, table, columns, at)
@@ -82,23 +87,32 @@ def frame(
 # --- which files together --------------------------------------------------------------------------------------------
 
 
-def _groups(session: Session, table: LakeTable, at: int, bounds: Sequence[Bound], places: bool) -> list[_Group]:
+def _groups(
+    session: Session, table: LakeTable, at: int, bounds: Sequence[Bound], columns: Sequence[LakeColumn], places: bool
+) -> list[_Group]:
     files = data_files(session, table, at, bounds)
     dead = _dead(session, table, files, at)
-    found: dict[tuple[int | None, bool, bool], list[DataFile]] = {}
+    found: dict[tuple[int | None, bool, frozenset[int], bool], list[DataFile]] = {}
     for file in files:
         younger = file.partial_max is not None and file.partial_max > at
-        key = (file.mapping_id, younger, file.data_file_id in dead and not places)
+        key = (file.mapping_id, younger, _absent(file, columns), file.data_file_id in dead and not places)
         found.setdefault(key, []).append(file)
     groups = []
-    for (mapping, younger, _), together in found.items():
+    for (mapping, younger, absent, _), together in found.items():
         names = None if mapping is None else source_names(session, mapping)
-        for part in (
-            _distinguishable(together) if places or any(f.data_file_id in dead for f in together) else [together]
-        ):
+        told_apart = places or any(file.data_file_id in dead for file in together)
+        for part in _distinguishable(together) if told_apart else [together]:
             own = {f.data_file_id: dead[f.data_file_id] for f in part if f.data_file_id in dead}
-            groups.append(_Group(tuple(part), names, at if younger else None, own))
+            groups.append(_Group(tuple(part), names, at if younger else None, absent, own))
     return groups
+
+
+def _absent(file: DataFile, columns: Sequence[LakeColumn]) -> frozenset[int]:
+    """The columns that the file is older than and Spark's reader has no way to fill: those of bytes."""
+    filled = [c.column_id for c in columns if "BINARY" in c.form.spark and older_value(c) is not None]
+    if not filled or file.mapping_id is not None:
+        return frozenset()
+    return frozenset(filled).difference(footers.footer(file.path).by_id)
 
 
 def _dead(session: Session, table: LakeTable, files: Sequence[DataFile], at: int) -> dict[int, npt.NDArray[np.int64]]:
@@ -188,79 +202,78 @@ def _file_rows(
     from pyspark.sql import functions as F
 
     schema, values = _schema(group, columns, unique, places)
-    rows = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
-    df = rows.parquet(*[spark_path(file.path) for file in group.files])
+    reader = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
+    df = reader.parquet(*[spark_path(file.path) for file in group.files])
+    told_apart = bool(group.dead) or (places and len(group.files) > 1)
+    by_size = _differ(file.file_size_bytes for file in group.files)
+    if told_apart:
+        values.append(F.col("_metadata.file_size" if by_size else "_metadata.file_name").alias(_TOLD_BY))
+    if told_apart or places:
+        values.append(F.col("_metadata.row_index").alias(_POSITION))
+    df = df.select(*values)
     if group.until is not None:
-        younger = F.col(_quoted(SNAPSHOT_ID_NAME))
-        df = df.filter(younger.isNull() | (younger <= group.until))
-    if not places and not group.dead:
-        return df.select(*values)
-    if group.dead or len(group.files) > 1:
-        df = _joined(df, group, places)
-    else:
+        df = df.filter(F.col(_SNAPSHOT).isNull() | (F.col(_SNAPSHOT) <= group.until))
+    if told_apart:
+        df = _joined(df, group, places, by_size)
+    elif places:
         file = group.files[0]
-        df = df.select(
-            "*", F.lit(file.data_file_id).alias(_FILE), F.lit(file.row_id_start).cast("bigint").alias(_START)
-        )
-        df = df.select("*", F.col("_metadata.row_index").alias(_POSITION))
+        df = df.select("*", F.lit(file.data_file_id).alias(_FILE), F.lit(file.row_id_start).alias(_START))
+    output = [F.col(f"c{column.attnum}") for column in columns]
     if places:
-        row = F.coalesce(F.col(_quoted(ROW_ID_NAME)), F.col(_START) + F.col(_POSITION))
+        row = F.coalesce(F.col(_ROW_ID), F.col(_START).cast("bigint") + F.col(_POSITION))
         place = F.struct(F.col(_FILE).cast("bigint").alias("file"), F.col(_POSITION).alias("pos"), row.alias("row"))
-        values.append(place.alias(PLACE))
-    return df.select(*values)
+        output.append(place.alias(PLACE))
+    return df.select(*output)
 
 
 def _schema(
     group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
 ) -> tuple[StructType, list[Column]]:
-    """What to read, and the columns of the answer from it."""
+    """What to read of the files, and what the names in them are here."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
+    by_id = group.names is None
     fields: dict[str, StructField] = {}
     values: list[Column] = []
     for column in columns:
         name = unique(column) if group.names is None else group.names.get(column.column_id)
-        if name is None:
+        if name is None or column.column_id in group.absent:
             older = older_value(column)
             value = F.expr(older) if older is not None else F.lit(None).cast(column.form.spark)
         else:
-            fields[name] = read_field(column, name, by_id=group.names is None)
+            fields[name] = read_field(column, name, by_id=by_id)
             value = F.col(_quoted(name))
         values.append(value.alias(f"c{column.attnum}"))
-    by_id = group.names is None
-    if places:
-        fields[ROW_ID_NAME] = StructField(ROW_ID_NAME, LongType(), True, {"parquet.field.id": ROW_ID} if by_id else {})
+    wanted = [(_ROW_ID, ROW_ID_NAME, ROW_ID)] if places else []
     if group.until is not None:
-        metadata = {"parquet.field.id": SNAPSHOT_ID} if by_id else {}
-        fields[SNAPSHOT_ID_NAME] = StructField(SNAPSHOT_ID_NAME, LongType(), True, metadata)
+        wanted.append((_SNAPSHOT, SNAPSHOT_ID_NAME, SNAPSHOT_ID))
+    for name, in_file, field_id in wanted:
+        fields[in_file] = StructField(in_file, LongType(), True, {"parquet.field.id": field_id} if by_id else {})
+        values.append(F.col(in_file).alias(name))
     if not fields:  # rows without columns are counted by the footers
         fields[_POSITION] = StructField(_POSITION, LongType())
     return StructType(list(fields.values())), values
 
 
-def _joined(df: DataFrame, group: _Group, places: bool) -> DataFrame:
+def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFrame:
     """Each row with what is known of its file, without the deleted rows."""
     import pyarrow as pa
     from pyspark.sql import functions as F
 
     files = group.files
-    by_size = _differ(file.file_size_bytes for file in files)
     known: dict[str, pa.Array] = {}
     if by_size:
-        key, told_by = _SIZE, "_metadata.file_size"
-        known[key] = pa.array([file.file_size_bytes for file in files], pa.int64())
+        known[_KEY] = pa.array([file.file_size_bytes for file in files], pa.int64())
     else:
-        key, told_by = _FILE_NAME, "_metadata.file_name"
-        known[key] = pa.array([_file_name(file) for file in files], pa.string())
+        known[_KEY] = pa.array([_file_name(file) for file in files], pa.string())
     if places:
         known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
         known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
     if group.dead:
         sets = [_bitmap(group.dead.get(file.data_file_id), file.record_count) for file in files]
         known[_DEAD] = pa.array(sets, pa.list_(pa.int64()))
-    df = df.select("*", F.col(told_by).alias("__told_by"), F.col("_metadata.row_index").alias(_POSITION))
-    df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col("__told_by") == F.col(key))
+    df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col(_TOLD_BY) == F.col(_KEY))
     if group.dead:
         alive = f"{bitmaps.test(_DEAD, _POSITION)} = 0"
         df = df.filter(alive if len(group.dead) == len(files) else f"{_DEAD} IS NULL OR {alive}")

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.lake import footers, spark, storage
+from pgrepl.lake.file_writer import NewFile
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import TAIL, footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
 from pgrepl.lake.stage_statistics import of_footer
 from pgrepl.lake.steps import step
-from pgrepl.lake.write import NewFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -190,11 +190,12 @@ def _new_file(table: LakeTable, path: str, with_row_ids: bool) -> NewFile:
     if missing or (with_row_ids and footers.ROW_ID not in footer.by_id):
         footers.forget(path)
         raise PgError("XX000", f'Spark wrote file "{path}" without field ids', detail=f"Columns: {', '.join(missing)}.")
+    size, footer_size = storage.size_and_footer(path)
     return NewFile(
         name=path.removeprefix(table.location),
         record_count=footer.metadata.num_rows,
-        file_size_bytes=storage.size_of(path),
-        footer_size=footer.metadata.serialized_size,
+        file_size_bytes=size,
+        footer_size=footer_size,
         statistics=of_footer(footer, table),
         has_row_ids=with_row_ids,
     )
