@@ -67,7 +67,7 @@ def create(link: CatalogConnection, data_path: str) -> None:
     """Make all tables and fill them."""
     connection = link.sqlalchemy
     link.begin(write=True)
-    every_table().create_all(connection)
+    every_table().create_all(connection, checkfirst=False)
     for table, values in _contents(data_path):
         connection.execute(table.insert(), values)
     link.commit()
@@ -81,13 +81,14 @@ def every_table() -> MetaData:
     return later.metadata
 
 
-def create_on_server(link: CatalogConnection, data_path: str | None) -> None:
-    """The same in a schema of a PostgreSQL database, unless it is there; two that come at once take turns."""
+def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
+    """The same in a schema of a PostgreSQL database, unless it is there; two that come at once take turns. Whether it
+    was made now."""
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
     if exists:
         link.rollback()
-        return
+        return False
     if link.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (PG_SCHEMA,)):
         link.rollback()
         raise PgError(
@@ -95,20 +96,28 @@ def create_on_server(link: CatalogConnection, data_path: str | None) -> None:
             f'catalog "{link.catalog.name}" has a schema "{PG_SCHEMA}" that is not a pgrepl catalog',
             severity="FATAL",
         )
-    if data_path is None:
-        link.rollback()
-        raise PgError(
-            "55000",
-            f'catalog "{link.catalog.name}" needs a place for the data of its tables',
-            hint="Name a folder that all who use the catalog reach: --data-path, or PGREPL_DATA_PATH.",
-            severity="FATAL",
-        )
+    data_path = require_data_path(link, data_path)
     link.execute(f"CREATE SCHEMA {PG_SCHEMA}")
     connection = link.sqlalchemy
     every_table().create_all(connection, checkfirst=False)
     for table, values in _contents(data_path):
         connection.execute(table.insert(), values)
+    # DuckDB would keep each type of inlined rows in another way here than in a file
+    link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('data_inlining_row_limit', '0')")
     link.commit()
+    return True
+
+
+def require_data_path(link: CatalogConnection, data_path: str | None) -> str:
+    if data_path is not None:
+        return data_path
+    link.rollback()
+    raise PgError(
+        "55000",
+        f'catalog "{link.catalog.name}" needs a place for the data of its tables',
+        hint="Name a folder that all who use the catalog reach: --data-path, or PGREPL_DATA_PATH.",
+        severity="FATAL",
+    )
 
 
 def _contents(data_path: str) -> list[tuple[Any, list[dict[str, Any]]]]:
@@ -120,10 +129,7 @@ def _contents(data_path: str) -> list[tuple[Any, list[dict[str, Any]]]]:
         }]),
         (ducklake.ducklake_metadata, [
             {"key": key, "value": value}
-            for key, value in (
-                ("version", ducklake.LAKE_VERSION), ("created_by", f"pgrepl {__version__}"), ("data_path", data_path),
-                ("encrypted", "false"),
-            )
+            for key, value in ducklake.metadata(f"pgrepl {__version__}", data_path).items()
         ]),
         (ducklake.ducklake_schema, [
             {"schema_id": number, "schema_uuid": str(uuid.uuid4()), "begin_snapshot": 0, "end_snapshot": None,

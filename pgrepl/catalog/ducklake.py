@@ -13,6 +13,12 @@ from pgrepl.catalog.later import later_table as _table
 
 LAKE_VERSION = "1.0"
 
+
+def metadata(created_by: str, data_path: str) -> dict[str, str]:
+    """What ducklake_metadata says of a new catalog."""
+    return {"version": LAKE_VERSION, "created_by": created_by, "data_path": data_path, "encrypted": "false"}
+
+
 # --- the catalog as a whole ---------------------------------------------------------------------------------------
 ducklake_metadata = _table(
     "ducklake_metadata", (),
@@ -44,7 +50,7 @@ ducklake_table = _table(
     "ducklake_table", (),
     ("table_id", BigInteger), ("table_uuid", Uuid), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
     ("schema_id", BigInteger), ("table_name", String), ("path", String), ("path_is_relative", Truth),
-    indexes=(("table_id",), ("schema_id",)),
+    indexes=(("table_id",), ("schema_id", "lower(table_name)")),
 )  # fmt: skip
 ducklake_column = _table(
     "ducklake_column", (),
@@ -59,7 +65,7 @@ ducklake_view = _table(
     ("view_id", BigInteger), ("view_uuid", Uuid), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
     ("schema_id", BigInteger), ("view_name", String), ("dialect", String), ("sql", String),
     ("column_aliases", String),
-    indexes=(("view_id",), ("schema_id",)),
+    indexes=(("view_id",), ("schema_id", "lower(view_name)")),
 )  # fmt: skip
 ducklake_tag = _table(
     "ducklake_tag", (),

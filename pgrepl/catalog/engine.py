@@ -236,11 +236,37 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     fresh = not os.path.lexists(path)
     if fresh:
         _create_file(path, name, data_path or _data_path(f"{path}.files"))
-    _check_file(path, name)
+    version = _check_file(path, name)
     catalog = _sqlite_catalog(path, name)
+    if version != FORMAT_VERSION:
+        _migrate(catalog, data_path or _data_path(f"{path}.files"))
     catalog.check_format()
+    _follow_data(catalog, f"{path}.files")
     _check_data_path(catalog, data_path)
     return catalog
+
+
+def _follow_data(catalog: Catalog, beside: str) -> None:
+    """A catalog that was moved has its data beside it again, if they have come along or there were none."""
+    before, now = catalog.data_path, _data_path(beside)
+    if before == now or "://" in before or not before.endswith(".files/"):
+        return
+    if os.path.exists(before) or os.path.exists(before.removesuffix(".files/")):  # a copy: the data are still there
+        return
+    link = catalog.connect()
+    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (now,))
+    link.close()
+    catalog.data_path = now
+
+
+def _migrate(catalog: Catalog, data_path: str) -> None:
+    from pgrepl.catalog.migration import migrate
+
+    link = catalog.connect()
+    try:
+        migrate(link, data_path)
+    finally:
+        link.close()
 
 
 def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
@@ -307,8 +333,8 @@ def _place(draft: Path, path: Path) -> None:
             os.rename(draft, path)
 
 
-def _check_file(path: Path, name: str) -> None:
-    """Judge the file by its first hundred bytes, without opening it as a database."""
+def _check_file(path: Path, name: str) -> int:
+    """Judge the file by its first hundred bytes, without opening it as a database; which format it has."""
     if path.is_dir():
         raise _fatal("58P01", f'could not open catalog "{name}": Is a directory')
     try:
@@ -326,7 +352,7 @@ def _check_file(path: Path, name: str) -> None:
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise _fatal("42809", f'"{name}" is an SQLite database, but not a pgrepl catalog')
     version = int.from_bytes(header[60:64], "big")
-    if version != FORMAT_VERSION:
+    if not 1 <= version <= FORMAT_VERSION:
         raise _wrong_version(name, version)
     page = int.from_bytes(header[16:18], "big")
     expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
@@ -337,6 +363,7 @@ def _check_file(path: Path, name: str) -> None:
         raise _fatal("25006", f'catalog "{name}" is read-only')
     if not os.access(path.parent, os.W_OK):
         raise _fatal("25006", f'catalog "{name}" is in a read-only folder')
+    return version
 
 
 def _wrong_version(name: str, version: int) -> PgError:
@@ -378,7 +405,10 @@ def _open_url(text: str, data_path: str | None) -> Catalog:
     catalog = Catalog(name, engine, None)
     link = catalog.connect()
     try:
-        bootstrap.create_on_server(link, data_path)
+        if not bootstrap.create_on_server(link, data_path):
+            version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
+            if 1 <= version < FORMAT_VERSION:
+                _migrate(catalog, bootstrap.require_data_path(link, data_path))
     finally:
         link.close()
     catalog.check_format()

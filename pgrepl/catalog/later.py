@@ -149,4 +149,5 @@ def later_table(
 
 def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, *, unique: bool = False) -> None:
     condition = None if rows is None else text(rows)
-    Index(name, *[table.c[c] for c in columns], unique=unique, sqlite_where=condition, postgresql_where=condition)
+    parts = [table.c[c] if c in table.c else text(c) for c in columns]  # a column, or an expression over one
+    Index(name, *parts, unique=unique, sqlite_where=condition, postgresql_where=condition)

@@ -181,7 +181,7 @@ class Numbering:
         if made != self._first or self._transaction.block is not Block.NONE:
             self._grouped = True
             here.extra["transaction"] = self._first
-        now = datetime.now(timezone.utc).isoformat(sep=" ")
+        now = datetime.now(timezone.utc).isoformat(sep=" ").removesuffix(":00")  # as DuckDB writes it: +00
         link.execute(
             "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
             f" SELECT {mark}, {mark}, schema_version + {mark},"
@@ -253,10 +253,15 @@ class Numbering:
         )
         return bool(found[0][0] != found[0][1])
 
+    def lake_is_new(self) -> bool:
+        """Does DuckLake know of no definition yet, because the catalog is from before there was a lake?"""
+        return self._session.link.execute("SELECT lake_schema_version FROM pgrepl_instance")[0][0] is None
+
     def adopt(self) -> None:
         """Bring the system tables in line."""
         link = self._session.link
         lake.keeper().adopt(self._session)
+        self.store_snapshot()
         link.execute(
             "UPDATE pgrepl_instance SET lake_schema_version ="
             " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1)"

@@ -6,6 +6,7 @@ who dropped it is elsewhere. A name that is taken here, or that no statement cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -23,14 +24,15 @@ from pgrepl.commands.base import drop_objects
 from pgrepl.commands.needs import record_type_needs
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
 from pgrepl.commands.table.create import HEAP, create_relation
-from pgrepl.commands.table.defaults import remove_default, store_default
+from pgrepl.commands.table.defaults import cook_default, remove_default, store_default
 from pgrepl.commands.table.names import NAMEDATALEN, clip
 from pgrepl.commands.table.rename import move_relation, rename_relation
 from pgrepl.errors import PgError
-from pgrepl.expr.tree import Const
+from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake import adopt
 from pgrepl.lake.adopt import ForeignColumn
 from pgrepl.lake.definition_types import foreign_type
+from pgrepl.sql.parser import parse_expression
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import write_text
@@ -237,11 +239,28 @@ def _connect(session: Session, oid: int, number: int, column: ForeignColumn) -> 
 
 def _store_default(session: Session, oid: int, number: int, column: ForeignColumn) -> None:
     type_, typmod = foreign_type(column.type, column.fields)
+    expr: Expr | None = None
     value = _value(column.default, type_, typmod)
     if value is not None:
         known = type_by_oid(type_)
-        collation = 0 if known is None else known.collation
-        store_default(session, oid, number, Const(type_, typmod=typmod, collation=collation, value=value), "")
+        expr = Const(type_, typmod=typmod, collation=0 if known is None else known.collation, value=value)
+    elif column.expression is not None:
+        expr = _expression(session, oid, column, type_, typmod)
+    if expr is not None:
+        store_default(session, oid, number, expr, "")
+
+
+_QUOTED_TYPE = re.compile(r'AS "([A-Z]+)"\)')
+
+
+def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, typmod: int) -> Expr | None:
+    """A default in DuckDB's SQL, if it is PostgreSQL's as well."""
+    assert column.expression is not None
+    text = _QUOTED_TYPE.sub(lambda found: f"AS {found[1].lower()})", column.expression)
+    try:
+        return cook_default(session, relation(session, oid), parse_expression(text), column.name, type_, typmod, "")
+    except PgError:
+        return None
 
 
 def _value(text: str | None, type_: int, typmod: int) -> Any:

@@ -20,6 +20,11 @@ class _Keeper:
         define(session, _constant)
 
     def adopt(self, session: Session) -> None:
+        if session.transaction.numbering.lake_is_new():
+            from pgrepl.lake.definition import define_everything
+
+            define_everything(session, _constant)
+            return
         from pgrepl.commands.adoption import adopt_all
 
         adopt_all(session, _constant)

@@ -35,6 +35,7 @@ class ForeignColumn:
     fields: tuple[LakeField, ...]
     nulls_allowed: bool
     default: str | None  # the text of a literal
+    expression: str | None  # or a default in DuckDB's SQL
     initial_default: str | None
 
 
@@ -153,7 +154,9 @@ class _Lake:
 def _foreign(row: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> ForeignColumn:
     column_id, name, kind, nulls_allowed, default, default_type, initial, _parent, _begin = row
     literal = default if default_type == "literal" and default != NO_DEFAULT else None
-    return ForeignColumn(column_id, name, kind, _fields(rows, column_id), bool(nulls_allowed), literal, initial)
+    expression = default if default_type == "expression" else None
+    fields = _fields(rows, column_id)
+    return ForeignColumn(column_id, name, kind, fields, bool(nulls_allowed), literal, expression, initial)
 
 
 def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
@@ -263,7 +266,8 @@ def _changed(
     renamed = column.name != expected
     retyped = not fits(column.type, attribute.atttypid, typmod)
     nullable = column.nulls_allowed == bool(attribute.attnotnull)
-    other_default = (column.default or NO_DEFAULT) != default_of(session, attribute, typmod, constant)
+    ours = default_of(session, attribute, typmod, constant)
+    other_default = column.expression is not None or (NO_DEFAULT if column.default is None else column.default) != ours
     if not (renamed or retyped or nullable or other_default):
         return None
     return ColumnChanged(begin, attribute.attrelid, attribute.attnum, column, renamed, retyped, other_default)

@@ -111,7 +111,7 @@ def _column(session: Session, attribute: Row, name: str, row: Row | None, consta
     kind = column_type(attribute.atttypid, typmod)
     changes = row is not None and row.column_type != kind.name and not fits(row.column_type, attribute.atttypid, typmod)
     default = default_of(session, attribute, typmod, constant)
-    if row is not None and not attribute.atthasdef and row.default_value_type == "expression":
+    if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):
         default = row.default_value
     initial = None
     if attribute.atthasmissing:
@@ -129,6 +129,12 @@ def default_of(session: Session, attribute: Row, typmod: int, constant: Callable
     value = None if row is None else constant(row.adbin)
     text = None if value is None else default_text(value, attribute.atttypid, typmod)
     return NO_DEFAULT if text is None else text
+
+
+def _is_theirs(session: Session, attribute: Row, row: Row) -> bool:
+    """Is the default in another's SQL still the column's?"""
+    ours = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
+    return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
 
 
 def _missing(attribute: Row, typmod: int) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +26,8 @@ def url(pair16: Pair) -> Iterator[str]:
 
 
 @pytest.fixture
-def catalog(url: str) -> Iterator[Catalog]:
-    opened = open_catalog(url)
+def catalog(url: str, tmp_path: Path) -> Iterator[Catalog]:
+    opened = open_catalog(url, data_path=str(tmp_path))
     yield opened
     opened.close()
 
@@ -127,11 +128,11 @@ def test_a_block_with_one_snapshot_cannot_write_over_what_came_after(catalog: Ca
     second.close()
 
 
-def test_all_who_come_first_at_once_find_one_catalog(url: str) -> None:
+def test_all_who_come_first_at_once_find_one_catalog(url: str, tmp_path: Path) -> None:
     identifiers: list[object] = []
 
     def arrive() -> None:
-        catalog = open_catalog(url)
+        catalog = open_catalog(url, data_path=str(tmp_path))
         link = catalog.connect()
         identifiers.append(link.execute("SELECT system_identifier FROM pgrepl_instance"))
         link.close()

@@ -1,0 +1,48 @@
+"""Bringing a catalog that an older pgrepl made to the present format, when it is opened."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pgrepl import __version__
+from pgrepl.catalog import ducklake
+from pgrepl.catalog.bootstrap import every_table
+from pgrepl.catalog.engine import FORMAT_VERSION
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
+
+
+def migrate(link: CatalogConnection, data_path: str) -> None:
+    """One transaction; of several that come at once the first does it."""
+    link.begin(write=True)
+    if link.execute("SELECT format_version FROM pgrepl_instance")[0][0] == 1:
+        _give_it_a_lake(link, data_path)
+    if link.is_sqlite:
+        link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    link.commit()
+
+
+def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
+    """Format 1 knew definitions, but no rows. What DuckLake has to know of them is written when a session first looks
+    (lake_schema_version is NULL)."""
+    for table, column in (
+        ("pg_namespace", "schema_id"),
+        ("pg_class", "table_id"),
+        ("pg_attribute", "column_id"),
+        ("pgrepl_instance", "lake_schema_version"),
+    ):
+        link.execute(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT")
+    every_table().create_all(link.sqlalchemy)
+    mark = link.mark
+    link.execute(
+        "INSERT INTO ducklake_schema (schema_id, schema_uuid, begin_snapshot, schema_name, path, path_is_relative)"
+        f" VALUES (0, {mark}, 0, 'main', 'main/', {mark})",
+        (str(uuid.uuid4()), True),
+    )
+    link.execute_many(
+        f"INSERT INTO ducklake_metadata (key, value) VALUES ({mark}, {mark})",
+        list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()),
+    )
+    link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
