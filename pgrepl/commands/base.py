@@ -78,7 +78,7 @@ _MODULES = {
     "DropRoleStmt": "role",
     "DropStmt": "objects",
     "DropSubscriptionStmt": "subscription",
-    "ExplainStmt": "query",
+    "ExplainStmt": "explain",
     "GrantRoleStmt": "membership",
     "GrantStmt": "grant",
     "IndexStmt": "index.create",

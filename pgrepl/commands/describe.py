@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.transaction import Block, reading
 from pgrepl.commands.base import ResultColumn, execute
 from pgrepl.errors import PgError
-from pgrepl.sql.nodes import SelectStmt, Statement, VariableShowStmt
+from pgrepl.sql.nodes import ExplainStmt, SelectStmt, Statement, VariableShowStmt
 from pgrepl.sql.parser import parse
 
 if TYPE_CHECKING:
@@ -43,4 +43,8 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...]:
     if isinstance(stmt, VariableShowStmt):
         # SHOW only looks, and its columns depend on what it looks at.
         return execute(stmt, session).columns or ()
+    if isinstance(stmt, ExplainStmt):
+        from pgrepl.commands.explain import described_column
+
+        return (described_column(session, stmt),)
     return ()

@@ -76,7 +76,7 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan)
         left, right = right, left
     tests = conjuncts(evaluator.flat(item.quals))
     if item.kind is JoinType.FULL and any(map(relations_of, tests)):
-        if not any(_equality(test, left.relations, right.relations) for test in tests):
+        if not any(equality(test, left.relations, right.relations) for test in tests):
             raise PgError("0A000", "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions")
     return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
 
@@ -102,7 +102,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Pl
     return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION)
 
 
-def _equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
+def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
     """(expression of the left, expression of the right) if the condition says they are equal."""
     if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
         return None
@@ -158,7 +158,7 @@ def _next(known: frozenset[int], remaining: list[Plan], waiting: list[Expr]) -> 
     """A part that an equality ties to what is there, else the first that needs nothing more."""
     possible = [p for p in remaining if p.needs <= known] or remaining
     for part in possible:
-        if any(_equality(c, known, part.relations) for c in waiting):
+        if any(equality(c, known, part.relations) for c in waiting):
             return part
     return possible[0]
 
@@ -244,7 +244,7 @@ class _Matcher:
     def __init__(self, left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> None:
         self.right = right
         self.lateral = bool(right.needs & left.relations)
-        pairs = [] if self.lateral else [(c, _equality(c, left.relations, right.relations)) for c in tests]
+        pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
         self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
         self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]

@@ -16,6 +16,6 @@ cannot do as PostgreSQL does is `Unplayable`: then the query is played here, row
 
 from __future__ import annotations
 
-from pgrepl.commands.query.spark.job import Unplayable, compile_frame
+from pgrepl.commands.query.spark.job import Unplayable, compile_frame, physical_plan, sql_of
 
-__all__ = ["Unplayable", "compile_frame"]
+__all__ = ["Unplayable", "compile_frame", "physical_plan", "sql_of"]

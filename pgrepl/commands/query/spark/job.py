@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import spark as expressions
 from pgrepl.expr.spark import Sql
+from pgrepl.expr.spark.sql import FUNCTION_PREFIX
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -66,36 +69,45 @@ def compile_frame(session: Session, query: Query, context: Context) -> DataFrame
     """The query, its views expanded, as a frame with columns c1 … cn in their lake forms. None: it is to be played
     here."""
     try:
-        return _frame(session, query, context)
+        job, text = sql_of(session, query, context)
+        return _frame(job, text)
     except Unplayable as reason:
         session.notice("DEBUG1", f"the query is not carried out by Spark: {reason}")
-    except PgError as problem:
-        if problem.sqlstate != "0A000":
-            raise
-        session.notice("DEBUG1", f"the query is not carried out by Spark: {problem.message}")
     return None
 
 
-def _frame(session: Session, query: Query, context: Context) -> DataFrame:
-    from pyspark.errors import AnalysisException
-
+def sql_of(session: Session, query: Query, context: Context) -> tuple[Job, str]:
+    """The query as SQL; Unplayable if Spark cannot do it."""
     from pgrepl.commands.query.spark.select import compile_query
 
     job = Job(session, context)
-    text = compile_query(query, job, None, final=True).text
+    try:
+        return job, compile_query(query, job, None, final=True).text
+    except PgError as problem:
+        if problem.sqlstate != "0A000":
+            raise
+        raise Unplayable(problem.message) from problem
+
+
+def _frame(job: Job, text: str) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
     try:
         frame = job.run(text)
-        if job.correlated:
-            _plan(frame)
+        if job.correlated or FUNCTION_PREFIX in text:  # Spark finds out late what it cannot do with these
+            _explained(frame)
         return frame
     except AnalysisException as problem:
         raise Unplayable(str(problem).partition("\n")[0]) from problem
 
 
-def _plan(frame: DataFrame) -> None:
-    """Let Spark find out now whether it can carry the query out."""
-    from contextlib import redirect_stdout
-    from io import StringIO
+def physical_plan(job: Job, text: str) -> str:
+    """What Spark makes of it."""
+    return _explained(_frame(job, text), "formatted")
 
-    with redirect_stdout(StringIO()):
-        frame.explain()
+
+def _explained(frame: DataFrame, mode: str = "simple") -> str:
+    said = StringIO()
+    with redirect_stdout(said):
+        frame.explain(mode)
+    return said.getvalue().strip("\n")
