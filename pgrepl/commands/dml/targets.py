@@ -6,8 +6,9 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.query.tables import Member, members
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.dml.plan import Command, Modify
+from pgrepl.expr.dml.plan import TARGET, Command, Modify
 from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.tree import Query
 
 _UNCHANGEABLE = {"S": "sequence", "t": "TOAST relation", "m": "materialized view"}
 
@@ -38,4 +39,14 @@ def check_kind(target: Relation) -> None:
 
 def changed_tables(session: Session, modify: Modify) -> list[Member]:
     """The tables that have the rows an UPDATE or DELETE may find."""
-    return members(session, modify.relid, modify.rtable[0].inh)
+    found = members(session, modify.relid, modify.rtable[0].inh)
+    target = relation(session, modify.relid)
+    if target.kind != "p" or len(found) < 2:
+        return found
+    from pgrepl.commands.dml.pruning import leaves
+    from pgrepl.commands.query.bounds import bounds_of
+    from pgrepl.expr.context import Context
+
+    query = Query((), modify.rtable, modify.from_, modify.where)
+    kept = {leaf.oid for leaf in leaves(session, target, bounds_of(query, Context(session)).get(TARGET, ()))}
+    return [member for member in found if member.relation.oid in kept]

@@ -29,7 +29,7 @@ UPDATE t SET c = (SELECT count(*) FROM u WHERE u.k = t.a);
 SELECT a, b, c FROM t;
 UPDATE t SET c = 5 WHERE a IN (SELECT k FROM u);
 UPDATE t SET c = 6 WHERE EXISTS (SELECT FROM u WHERE k = t.a) AND c = 5;
-SELECT a, c FROM t;
+SELECT a, c FROM t ORDER BY a, c;
 -- errors
 UPDATE t SET nosuch = 1;
 UPDATE t SET t.a = 1;
@@ -66,7 +66,7 @@ UPDATE t SET b.c = 5;
 UPDATE nosuch SET a = 1;
 UPDATE t SET a = DEFAULT + 1;
 UPDATE t SET a = 1 RETURNING nosuch;
-SELECT a, c FROM t;
+SELECT a, c FROM t ORDER BY a, c;
 -- DELETE
 DELETE FROM t WHERE a = 2;
 DELETE FROM t AS x WHERE x.a = 1 RETURNING *;
