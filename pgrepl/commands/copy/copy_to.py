@@ -14,7 +14,7 @@ from pgrepl.commands.copy.places import check_place, outgoing
 from pgrepl.commands.copy.relations import check_source, open_relation
 from pgrepl.commands.copy.writer import LineWriter
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.rowset import rows_of
+from pgrepl.commands.query.rowset import passing_rows
 from pgrepl.commands.query.run import as_text
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.query import analyze_query
@@ -96,6 +96,6 @@ def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
         return
     types = [column.type for column in source.query.columns]
     style = session.text_style
-    for batch in rows_of(session, source.query).batches():
+    for batch in passing_rows(session, source.query).batches():
         for begin in range(0, len(batch), _LINES):
             yield as_text(batch[begin : begin + _LINES], types, style)

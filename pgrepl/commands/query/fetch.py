@@ -58,7 +58,20 @@ def _one_by_one(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 def _reader(column: Column) -> Callable[[Any], list[Any]]:
     from pgrepl.types.lake_forms import form
 
-    return form(column.type, column.typmod).from_array
+    read = form(column.type, column.typmod).from_array
+    return lambda array: _places(array) if _is_place(array) else read(array)
+
+
+def _is_place(array: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_struct(array.type) and [field.name for field in array.type] == ["file", "pos", "row"]
+
+
+def _places(array: Any) -> list[Any]:
+    from pgrepl.lake.place import Place
+
+    return [None if place is None else Place(**place) for place in array.to_pylist()]
 
 
 def _rows(batch: pa.RecordBatch, readers: Sequence[Callable[[Any], list[Any]]]) -> list[Row]:
