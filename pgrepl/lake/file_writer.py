@@ -3,7 +3,8 @@ to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,18 +105,15 @@ class DataFileWriter:
 
         if not rows:
             return
-        try:
+        with self._or_nothing():
             columns = [list(column) for column in zip(*rows, strict=True)]
             arrays = [c.form.to_array(values) for c, values in zip(self.table.columns, columns, strict=True)]
             self._count_in(arrays)
             if row_ids is not None:
                 arrays.append(pa.array(row_ids, pa.int64()))
             arrays = [a.cast(f.type) if a.type != f.type else a for a, f in zip(arrays, self._schema, strict=True)]
-        except BaseException:
-            self.discard()
-            raise
-        with storage.writing(self.path):
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
+            with storage.writing(self.path):
+                self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
         self._count += len(rows)
         step("stage.write")
 
@@ -129,7 +127,7 @@ class DataFileWriter:
 
     def close(self) -> NewFile:
         """The file is whole and on the disk."""
-        with storage.writing(self.path):
+        with self._or_nothing(), storage.writing(self.path):
             self._writer.close()
             self._sink.close()
             step("stage.closed")
@@ -144,13 +142,27 @@ class DataFileWriter:
         size, footer_size = storage.size_and_footer(self.path)
         return NewFile(self.name, self._count, size, footer_size, statistics, self._has_row_ids)
 
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
     def _numbered_leaves(self) -> list[tuple[int, Any]]:
         """Each leaf with its number in the file; every column that can be written has one."""
         number = {column.column_id: i for i, column in enumerate(self.table.columns)}
         return [(number[column.column_id], leaf) for column, leaf in self._leaves]
 
     def discard(self) -> None:
-        self._sink.close()
+        import pyarrow as pa
+
+        with suppress(pa.ArrowException, OSError):  # a full disk is full for the footer, too
+            self._writer.close()
+        self._writer.is_open = False
+        with suppress(pa.ArrowException, OSError):
+            self._sink.close()
         storage.remove(self.path)
 
 

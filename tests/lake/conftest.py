@@ -76,7 +76,7 @@ class Lake:
         table = self.table(name)
         with self.statement():
             found = list(local.rows(self.session, table, [table.columns[0].attnum], bounds, places=True))
-        return {key: place for key, place in found}
+        return dict(found)
 
     def rows(
         self, table: LakeTable | str, *bounds: Bound, snapshot: int | None = None, row_ids: bool = False
