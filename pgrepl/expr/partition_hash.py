@@ -54,9 +54,11 @@ def integer_hashes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         words[target] = (words[target] ^ words[source]) - _rotated(words[source], bits)
         a, b, c = words
     hashes: npt.NDArray[np.uint64] = (b.astype(np.uint64) << np.uint64(32)) | c.astype(np.uint64)
-    return hashes + np.uint64(_COMBINE)
+    hashes += np.uint64(_COMBINE)
+    return hashes
 
 
 def _rotated(words: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
-    rotated: npt.NDArray[np.uint32] = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+    left, right = words.dtype.type(bits), words.dtype.type(32 - bits)
+    rotated: npt.NDArray[np.uint32] = (words << left) | (words >> right)
     return rotated

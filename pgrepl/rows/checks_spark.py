@@ -105,6 +105,11 @@ class SparkChecks:
             return number, error
         return None
 
+    def first_outside(self, frame: DataFrame) -> tuple[int, PgError] | None:
+        """The first row that the bound of this partition does not let in."""
+        found = first_row(self._statement, frame, self.relation, " OR ".join(self._outside) or "false")
+        return None if found is None else (found[0], self.checks.out_of_bound(self.checks.shown(found[1])))
+
     def _run(self, text: str, frame: DataFrame) -> DataFrame:
         from pgrepl.lake import spark
 

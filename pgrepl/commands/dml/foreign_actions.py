@@ -18,6 +18,7 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
 from pgrepl.expr.evaluate import compile
+from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.sql.quote import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
@@ -36,11 +37,10 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     rel = relation(session, key.referencing)
     action = key.on_delete if delete else key.on_update
     remove = delete and action == CASCADE
-    columns = _set_columns(key, action, delete)
+    columns = set_columns(key, action, delete)
     kind = Kind.DELETE if remove else Kind.UPDATE
-    with _as_owner(session, rel), _in_statement(session, key, rel, action, delete, columns):
-        if not has_table_privilege(session, rel, kind.value):
-            raise permission_denied(rel)
+    with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
+        may_change(session, rel, kind)
         changes = _changes(session, key, rel, events, remove, action, columns)
         if not changes:
             return rel, []
@@ -51,7 +51,15 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     return rel, changes
 
 
-def _set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
+def may_change(session: Session, rel: Relation, kind: Kind) -> None:
+    """Whether the owner of the table may, and whether it could be published."""
+    if not has_table_privilege(session, rel, kind.value):
+        raise permission_denied(rel)
+    for member in lookup.tables_of(session, rel.oid):
+        check_replica_identity(session, member.relation, kind.value)
+
+
+def set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
     if delete and action != CASCADE and key.delete_set:
         return key.delete_set
     return key.columns
@@ -111,7 +119,7 @@ def _values(
 
 
 @contextmanager
-def _as_owner(session: Session, rel: Relation) -> Iterator[None]:
+def as_owner(session: Session, rel: Relation) -> Iterator[None]:
     before = session.act_as(rel.owner)
     try:
         yield
@@ -123,7 +131,7 @@ def _as_owner(session: Session, rel: Relation) -> Iterator[None]:
 
 
 @contextmanager
-def _in_statement(
+def in_statement(
     session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
 ) -> Iterator[None]:
     """What goes wrong happened in the statement that PostgreSQL's trigger runs."""

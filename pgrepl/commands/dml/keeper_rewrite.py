@@ -32,6 +32,8 @@ from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from pgrepl.catalog.session import Session
     from pgrepl.lake.place import Place
 
@@ -60,17 +62,20 @@ def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
     ]
     if not tables:
         return set()
-    large = [each for each in tables if _is_large(session, each)]
-    rows = {each.relation.oid: list(_new_rows(session, each)) for each in tables if each not in large}
+    frames = {each.relation.oid: _frame(session, each) for each in tables if _is_large(session, each)}
+    rows = {
+        each.relation.oid: list(_new_rows(session, each)) for each in tables if frames.get(each.relation.oid) is None
+    }
     define_now(session)
     writes = []
     for each in tables:
         write = Write(session, lake_table(session, each.relation.oid))
         writes.append(write)
-        if each in large:
-            from pgrepl.commands.dml.keeper_spark import rewrite_frame
+        frame = frames.get(each.relation.oid)
+        if frame is not None:
+            from pgrepl.commands.dml.keeper_spark import write_rows
 
-            rewrite_frame(session, each, write)
+            write_rows(session, each, frame, write)
             continue
         for place, row in rows[each.relation.oid]:
             write.update(place, lake_row(write.table, row))
@@ -83,6 +88,12 @@ def _is_large(session: Session, each: Rewrite) -> bool:
     if engine != "auto":
         return engine == "spark"
     return estimate(session, each.was, snapshot=each.snapshot) > int(session.settings.value("pgrepl.local_rows"))
+
+
+def _frame(session: Session, each: Rewrite) -> DataFrame | None:
+    from pgrepl.commands.dml.keeper_spark import new_rows
+
+    return new_rows(session, each)
 
 
 def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:

@@ -1,0 +1,156 @@
+"""What a statement of Spark's does to one table, as far as it stands in files that nothing refers to yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.lake.bounds import Bound
+from pgrepl.lake.footers import ROW_ID_NAME
+from pgrepl.lake.table import LakeColumn, lake_table
+from pgrepl.lake.write import NewFile, Write
+from pgrepl.rows.checks_spark import ORDER
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.stage_places import Positions
+
+ROW = "__row"  # the row id of a new version, NULL of a new row
+
+
+class Staged:
+    """New rows, new versions of rows, and the places of the rows that go or have got another version."""
+
+    def __init__(self, session: Session, rel: Relation, snapshot: int) -> None:
+        self.relation = rel
+        self.table = lake_table(session, rel.oid)
+        self.snapshot = snapshot
+        self.write = Write(session, self.table, snapshot)
+        self.inserted: list[NewFile] = []
+        self.versions: list[NewFile] = []
+        self._session = session
+        self._gone: list[Positions] = []
+
+    @property
+    def files(self) -> list[NewFile]:
+        return [*self.inserted, *self.versions]
+
+    @property
+    def count(self) -> int:
+        return sum(file.record_count for file in self.files)
+
+    def arrive(self, files: Sequence[NewFile], *, versions: bool = False) -> None:
+        self.write.insert_files(files)
+        (self.versions if versions else self.inserted).extend(files)
+
+    def leave(self, places: Positions) -> int:
+        """Rows go from these places; how many."""
+        self._gone.append(places)
+        for file_id, positions in places.files.items():
+            self.write.delete_positions(file_id, positions)
+        self.write.delete_inlined([int(row) for row in places.inlined])
+        return sum(map(len, places.files.values())) + len(places.inlined)
+
+    @property
+    def anything_gone(self) -> bool:
+        return any(places.files or len(places.inlined) for places in self._gone)
+
+    # --- as DataFrames ------------------------------------------------------------------------------------------------
+
+    def new_rows(self, attnums: Sequence[int]) -> DataFrame:
+        """The staged rows: c{attnum}, their row ids and their order."""
+        from pyspark.sql import functions as F
+
+        columns = [self.table.column(attnum) for attnum in attnums]
+        parts = []
+        if self.inserted or not self.versions:
+            parts.append(self._read(self.inserted, columns, row_ids=False))
+        if self.versions:
+            parts.append(self._read(self.versions, columns, row_ids=True))
+        rows = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        return rows.withColumn(ORDER, F.monotonically_increasing_id())
+
+    def _read(self, files: Sequence[NewFile], columns: Sequence[LakeColumn], *, row_ids: bool) -> DataFrame:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        from pgrepl.lake import spark
+        from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_types import spark_type
+
+        fields = [StructField(column.name, spark_type(column.form.spark)) for column in columns]
+        if row_ids:
+            fields.append(StructField(ROW_ID_NAME, LongType()))
+        schema = StructType(fields)
+        session = spark.session()
+        if files:
+            paths = [spark_path(self.table.location + file.name) for file in files]
+            read = session.read.schema(schema).parquet(*paths)
+        else:
+            read = session.createDataFrame([], schema)
+        own = [F.col(_quoted(column.name)).alias(f"c{column.attnum}") for column in columns]
+        row = F.col(_quoted(ROW_ID_NAME)) if row_ids else F.lit(None).cast("bigint")
+        return read.select(*own, row.alias(ROW))
+
+    def old_rows(self, attnums: Sequence[int], *, gone: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
+        """The rows that were there before the statement, with `place`: those that go, or those that stay."""
+        from pgrepl.lake import scan
+
+        rows = scan.frame(self._session, self.table, attnums, self.snapshot, bounds, places=True)
+        if not self.anything_gone:
+            return rows.limit(0) if gone else rows
+        places = self._places()
+        file, at = _key_of_place("place")
+        condition = (places["file"] == file) & (places["at"] == at)
+        return rows.join(places, condition, "left_semi" if gone else "left_anti")
+
+    def _places(self) -> DataFrame:
+        """The places of the rows that go: (file, position), or (-1, row id) of an inlined one."""
+        import numpy as np
+        import pyarrow as pa
+
+        from pgrepl.lake.scan import arrow_frame
+
+        files: list[npt.NDArray[np.int64]] = []
+        at: list[npt.NDArray[np.int64]] = []
+        for places in self._gone:
+            for file_id, positions in places.files.items():
+                files.append(np.full(len(positions), file_id, np.int64))
+                at.append(np.asarray(positions, np.int64))
+            files.append(np.full(len(places.inlined), -1, np.int64))
+            at.append(np.asarray(places.inlined, np.int64))
+        return arrow_frame(pa.table({"file": np.concatenate(files), "at": np.concatenate(at)}), ["BIGINT", "BIGINT"])
+
+    # --- statistics ---------------------------------------------------------------------------------------------------
+
+    def range_of(self, attnum: int) -> Bound | None:
+        """Within which bounds all staged values of a column are, as far as the files' statistics know."""
+        column = self.table.column(attnum)
+        if column.form.ordered != "full":
+            return None
+        lows: list[Any] = []
+        highs: list[Any] = []
+        for file in self.files:
+            known = file.statistics.get(column.column_id)
+            if known is None or known.has_nan or not known.is_bounded:
+                return None
+            if known.low is not None and known.high is not None:
+                lows.append(column.form.from_stat(known.low))
+                highs.append(column.form.from_stat(known.high))
+        return Bound(attnum, min(lows), max(highs)) if lows else None
+
+
+def _key_of_place(column: str) -> tuple[Any, Any]:
+    from pyspark.sql import functions as F
+
+    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
+    return F.coalesce(file, F.lit(-1)), F.when(file.isNull(), row).otherwise(pos)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,60 @@
+"""ALTER TABLE over many rows: Spark writes them anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.rows.checks_table import own
+from pgrepl.rows.routing_spark import condition_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.commands.dml.keeper_rewrite import Rewrite
+    from pgrepl.lake.write import Write
+
+_ROW = "__row"
+
+
+def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
+    """The rows of a table as they become, with their row ids; None: Spark cannot compute them (numbers of a
+    sequence)."""
+    from pgrepl.expr.spark import Statement
+    from pgrepl.lake import scan, spark
+
+    statement = Statement(Context(session))
+    rel = each.relation
+    try:
+        plain = {v.attnum: condition_text(own(v.expr, rel), statement) for v in each.values if not v.generates}
+        generated = {v.attnum: condition_text(own(v.expr, rel), statement) for v in each.values if v.generates}
+    except PgError as error:
+        if error.sqlstate != "0A000":
+            raise
+        return None
+    attnums = [column.attnum for column in each.was.columns]
+    frame = scan.frame(session, each.was, attnums, each.snapshot, places=True)
+    there = {f"c{attnum}" for attnum in attnums}
+    columns = [f"c{a.num}" for a in rel.columns if f"c{a.num}" in there and a.num not in plain]
+    columns += [f"{text} AS c{attnum}" for attnum, text in plain.items()]
+    text = f"SELECT {', '.join([*columns, f'place.row AS {_ROW}'])} FROM {{f}}"
+    frame = statement.run(spark.session(), text, {"f": frame})
+    if generated:
+        kept = [name for name in frame.columns if name not in {f"c{attnum}" for attnum in generated}]
+        made = [f"{text} AS c{attnum}" for attnum, text in generated.items()]
+        frame = statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
+    return frame
+
+
+def write_rows(session: Session, each: Rewrite, frame: DataFrame, write: Write) -> None:
+    """The files of the new rows, and the places of the old ones."""
+    from pgrepl.lake.stage import locate, row_ids_of, write_frame
+
+    files = write_frame(session, write.table, frame, _ROW)
+    write.insert_files(files)
+    places = locate(session, each.was, row_ids_of(write.table, files), each.snapshot)
+    for file_id, positions in places.files.items():
+        write.delete_positions(file_id, positions)
+    write.delete_inlined([int(row) for row in places.inlined])
