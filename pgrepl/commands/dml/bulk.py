@@ -6,6 +6,7 @@ the rows on their way, writes the files and knows what else has to hold.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
@@ -31,11 +32,24 @@ if TYPE_CHECKING:
 def stage(session: Session, modify: Modify) -> Bulk | None:
     """Carry out a statement as far as it goes without the write lock. None: it is not one for Spark."""
     target = relation(session, modify.relid)
-    snapshot = session.transaction.numbering.last_snapshot()
-    bulk = Bulk(session, target, Kind(modify.command.value), modify.named, snapshot)
+    if modify.command is Command.INSERT:
+        return stage_rows(session, target, modify.named, insert_query(session, modify))
+    kind = Kind(modify.command.value)
+    return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk))
+
+
+def stage_rows(session: Session, target: Relation, named: frozenset[int], query: Query) -> Bulk | None:
+    """The same for an INSERT of the rows that the query gives, a column of it for each of the table's by number."""
+    return staged(session, target, Kind.INSERT, named, lambda bulk: _insert(session, query, bulk))
+
+
+def staged(
+    session: Session, target: Relation, kind: Kind, named: frozenset[int], fill: Callable[[Bulk], bool]
+) -> Bulk | None:
+    """`fill` hands the rows over; if it cannot, nothing is left of them."""
+    bulk = Bulk(session, target, kind, named, session.transaction.numbering.last_snapshot())
     try:
-        done = _insert(session, modify, bulk) if modify.command is Command.INSERT else _change(session, modify, bulk)
-        if done:
+        if fill(bulk):
             bulk.check()
             return bulk
     except BaseException:
@@ -51,24 +65,24 @@ def _frame(session: Session, query: Query) -> DataFrame | None:
     return compile_frame(session, query, Context(session))
 
 
-def _insert(session: Session, modify: Modify, bulk: Bulk) -> bool:
-    plain, numbers = without_numbers(insert_query(session, modify))
+def _insert(session: Session, query: Query, bulk: Bulk) -> bool:
+    plain, numbers = without_numbers(query)
     frame = _frame(session, plain)
     if frame is None:
         return False
     # the query's columns are the table's by number
     if not numbers:
         bulk.insert(frame)
-    elif not _insert_numbered(session, modify, bulk, frame, numbers):
+    elif not _insert_numbered(session, bulk, frame, numbers):
         frame = frame.persist()
         try:
-            _insert_numbered(session, modify, bulk, frame, numbers)
+            _insert_numbered(session, bulk, frame, numbers)
         finally:
             frame.unpersist()
     return True
 
 
-def _insert_numbered(session: Session, modify: Modify, bulk: Bulk, frame: DataFrame, numbers: list[Numbered]) -> bool:
+def _insert_numbered(session: Session, bulk: Bulk, frame: DataFrame, numbers: list[Numbered]) -> bool:
     """Whether each row got its number: the frame has dealt out its rows as they had been counted."""
     rows, count = numbered(session, frame, numbers)
     try:

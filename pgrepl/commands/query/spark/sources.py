@@ -7,9 +7,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pgrepl.commands.query.columns import fetched, used_columns
-from pgrepl.commands.query.engine import has_user_tables
+from pgrepl.commands.query.engine import is_for_spark
 from pgrepl.commands.query.env import Env, Evaluator, sees_outside
 from pgrepl.commands.query.initplans import names_outer_with
+from pgrepl.commands.query.outside import OutsideRows
 from pgrepl.commands.query.spark.job import Text, Unplayable
 from pgrepl.commands.query.spark.level import Level
 from pgrepl.commands.query.spark.shipped import ship
@@ -162,7 +163,7 @@ class Sources:
     def _query(self, varno: int, entry: Rte, query: Query, alias: str) -> str:
         from pgrepl.commands.query.spark.select import compile_query, play
 
-        if not has_user_tables(query) and not _depends(query):
+        if not is_for_spark(query, self.job.context) and not _depends(query):
             rows = play(query, self.job)
             numbers = list(range(1, len(query.columns) + 1))
             self._shipped_columns(varno, query.columns, numbers, alias)
@@ -212,6 +213,10 @@ class Sources:
             raise Unplayable("a system column of a system catalog")
         if any(isinstance(node, tree.SubLink) for f in entry.functions for node, _ in walk_deep(f)):
             raise Unplayable("a function of a subquery in FROM")
+        outside = entry.rows
+        if isinstance(outside, OutsideRows):
+            self._shipped_columns(varno, entry.columns, numbers, alias)
+            return self.job.frame(lambda: outside.frame(numbers))
         context = self.job.context
         evaluator = Evaluator(context, self.query, lambda nested: compile_query(nested, context, None, evaluator))
         rows = scan(varno, evaluator, Ctes())(Env([], None))
