@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.bulk_numbers import UNSTEADY, Numbered, numbered, without_numbers
 from pgrepl.commands.dml.changes import Kind
-from pgrepl.commands.dml.checks_bulk import Bulk
+from pgrepl.commands.dml.checks_bulk import Bulk, FoundTwice, fits
 from pgrepl.commands.dml.targets import changed_tables
 from pgrepl.commands.query.initplans import with_values
 from pgrepl.commands.query.spark import compile_frame
@@ -35,7 +35,10 @@ def stage(session: Session, modify: Modify) -> Bulk | None:
     if modify.command is Command.INSERT:
         return stage_rows(session, target, modify.named, insert_query(session, modify))
     kind = Kind(modify.command.value)
-    return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk))
+    try:
+        return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk))
+    except FoundTwice:
+        return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk, once=True))
 
 
 def stage_rows(session: Session, target: Relation, named: frozenset[int], query: Query) -> Bulk | None:
@@ -47,6 +50,8 @@ def staged(
     session: Session, target: Relation, kind: Kind, named: frozenset[int], fill: Callable[[Bulk], bool]
 ) -> Bulk | None:
     """`fill` hands the rows over; if it cannot, nothing is left of them."""
+    if not fits(session, target, kind, named):
+        return None
     bulk = Bulk(session, target, kind, named, session.transaction.numbering.last_snapshot())
     try:
         if fill(bulk):
@@ -97,8 +102,9 @@ def _insert_numbered(session: Session, bulk: Bulk, frame: DataFrame, numbers: li
     return False
 
 
-def _change(session: Session, modify: Modify, bulk: Bulk) -> bool:
-    """Table by table: each is its own query, in its own layout."""
+def _change(session: Session, modify: Modify, bulk: Bulk, *, once: bool = False) -> bool:
+    """Table by table: each is its own query, in its own layout. A row that FROM joins to several others is changed by
+    one of them; that each is there only `once` is seen to when it has turned out not to be."""
     target = relation(session, modify.relid)
     updates = modify.command is Command.UPDATE
     for member in changed_tables(session, modify):
@@ -109,7 +115,8 @@ def _change(session: Session, modify: Modify, bulk: Bulk) -> bool:
         if frame is None:
             return False
         if updates:
-            bulk.update(table, _new_rows(table, found, frame))
+            rows = _new_rows(table, found, frame)
+            bulk.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             bulk.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
     return True

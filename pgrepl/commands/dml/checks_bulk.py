@@ -65,6 +65,10 @@ def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]
     return True
 
 
+class FoundTwice(Exception):
+    """A row to update was there more than once: the same row joined to several others."""
+
+
 class Bulk:
     """One statement on one relation."""
 
@@ -89,7 +93,7 @@ class Bulk:
             self.count += self._arrive(rel, frame, bound=rel.is_partition)
 
     def update(self, table: Relation, frame: DataFrame) -> None:
-        """Each row of the table at most once."""
+        """Each row of the table at most once, else FoundTwice."""
         from pyspark.sql import functions as F
 
         checks = SparkChecks(self._session, table, self.relation, self._modified, self._changed(table))
@@ -108,7 +112,10 @@ class Bulk:
                 from pgrepl.lake.stage import locate, row_ids_of
 
                 row_ids = row_ids_of(staged.table, files)
-                self.count += staged.leave(locate(self._session, staged.table, row_ids, self.snapshot))
+                left = staged.leave(locate(self._session, staged.table, row_ids, self.snapshot))
+                if left != len(row_ids):
+                    raise FoundTwice
+                self.count += left
         finally:
             if not stays:
                 rows.unpersist()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # below this it is not worth it
 _MANY = 16
+_INT4 = 2**31
 
 
 class _NotLiteral(Exception):
@@ -76,12 +77,24 @@ class _Reader:
             if self._text is None:
                 self._text = self._text_reader()
             return self._text(str(value))
-        constant = transform_expr(node, self.scope)
-        assert isinstance(constant, tree.Const)
-        cast = self._casts.get(constant.type)
+        typoid: int
+        if kind is AConstKind.INTEGER and value.__class__ is int and -_INT4 <= value < _INT4:  # type: ignore[operator]
+            typoid = oids.INT4
+        else:
+            constant = transform_expr(node, self.scope) if kind is not AConstKind.FLOAT else self._number(node)
+            typoid, value = constant.type, constant.value
+        cast = self._casts.get(typoid)
         if cast is None:
-            cast = self._casts[constant.type] = self._cast(constant.type)
-        return cast(constant.value)
+            cast = self._casts[typoid] = self._cast(typoid)
+        return cast(value)
+
+    def _number(self, node: AConst) -> tree.Const:
+        from pgrepl.types.text import read_text
+
+        text = str(node.value)
+        if text.isdigit():
+            return transform_expr(node, self.scope)  # type: ignore[return-value]
+        return tree.Const(oids.NUMERIC, value=read_text(text, oids.NUMERIC, -1, self._style))
 
     def _text_reader(self) -> Callable[[str], Any]:
         """The type's input function, then the length."""
