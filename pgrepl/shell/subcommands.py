@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgrepl.errors import PgError, Report
-from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection, Target
-from pgrepl.shell.report import message_text
+from pgrepl.errors import PgError
+from pgrepl.shell.subcommand import FAILURE, OK, connecting, connection, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.shell.connection import Connection
 
-OK, FAILURE, BAD_CONNECTION = 0, 1, 2
 KINDS = ("publications", "subscriptions", "tables", "table")
-
-Command = Callable[..., Any]
-
-
-def _connecting(command: Command) -> Command:
-    """The options that say which catalog, database and role."""
-    for option in (
-        click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role"),
-        click.option("-d", "--dbname", envvar="PGDATABASE", default=DEFAULT_DATABASE, help="the database to look at"),
-        click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL"),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command("describe", short_help="show what the catalog holds")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="as JSON, for programs")
-@_connecting
+@connecting
 def describe_command(kind: str, name: str | None, as_json: bool, catalog: str, dbname: str, username: str) -> int:
     """Show publications, subscriptions, tables, or one table.
 
@@ -51,22 +35,22 @@ def describe_command(kind: str, name: str | None, as_json: bool, catalog: str, d
     """
     if kind == "table" and name is None:
         raise click.UsageError("which table? pgrepl describe table NAME")
-    with _session(catalog, dbname, username) as connection:
+    with connection(catalog, dbname, username) as connected:
         if as_json:
-            sys.stdout.write(_json(connection.session, kind, name) + "\n")
+            sys.stdout.write(_json(connected.session, kind, name) + "\n")
             return OK
-        return _tables(connection, kind, name)
+        return _tables(connected, kind, name)
 
 
-def _tables(connection: Connection, kind: str, name: str | None) -> int:
-    from pgrepl.shell.describe import run
+def _tables(opened: Connection, kind: str, name: str | None) -> int:
+    from pgrepl.shell import describe as describing
     from pgrepl.shell.shell import Shell
 
     shell = Shell()
     shell.terse_messages = True
-    shell.connection = connection
+    shell.connection = opened
     command = {"publications": "dRp+", "subscriptions": "dRs+", "tables": "dt", "table": "d+"}[kind]
-    found = run(shell, command, [name])
+    found = describing.run(shell, command, [name])
     shell.stdout.flush()
     return OK if found else FAILURE
 
@@ -113,7 +97,7 @@ def _long_list(key: str, values: list[Any]) -> str:
 @click.option("--schema", "schema", is_flag=True, help="schemas, tables, views, indexes, sequences")
 @click.option("--publications", is_flag=True, help="publications")
 @click.option("--subscriptions", is_flag=True, help="subscriptions, with connect = false")
-@_connecting
+@connecting
 def dump_command(
     schema: bool, publications: bool, subscriptions: bool, catalog: str, dbname: str, username: str
 ) -> int:
@@ -127,9 +111,9 @@ def dump_command(
     from pgrepl.commands.dump import dump
 
     everything = not (schema or publications or subscriptions)
-    with _session(catalog, dbname, username) as connection, reading(connection.session):
+    with connection(catalog, dbname, username) as connected, reading(connected.session):
         statements = dump(
-            connection.session,
+            connected.session,
             schema=schema or everything,
             publications=publications or everything,
             subscriptions=subscriptions or everything,
@@ -139,46 +123,9 @@ def dump_command(
     return OK
 
 
-@contextmanager
-def _session(catalog: str, database: str, user: str) -> Iterator[Connection]:
-    connection = Connection(Target(catalog, database, user), _say)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _say(report: Report) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(message_text(report, None, "default", "errors"))
-
-
 def describe(arguments: Sequence[str]) -> int:
-    return _run(describe_command, arguments)
+    return run(describe_command, arguments)
 
 
 def dump(arguments: Sequence[str]) -> int:
-    return _run(dump_command, arguments)
-
-
-def _run(command: click.Command, arguments: Sequence[str]) -> int:
-    """With one sentence, not a traceback, for what goes wrong."""
-    name = command.name or ""
-    try:
-        code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)
-        sys.stdout.flush()
-        return code or OK
-    except click.ClickException as problem:
-        problem.show()
-        return FAILURE
-    except click.exceptions.Abort:
-        return 130
-    except ConnectFailure as problem:
-        sys.stderr.write(f"pgrepl: error: {problem}\n")
-        return BAD_CONNECTION
-    except PgError as error:
-        _say(error.report)
-        return FAILURE
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
+    return run(dump_command, arguments)

@@ -1,0 +1,67 @@
+"""What `pgrepl WORD …` commands share: the options that say which catalog, the session, and how errors end them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from pgrepl.errors import PgError, Report
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection, Target
+from pgrepl.shell.report import message_text
+
+OK, FAILURE, BAD_CONNECTION = 0, 1, 2
+
+Command = Callable[..., Any]
+
+
+def connecting(command: Command) -> Command:
+    """The options that say which catalog, database and role."""
+    for option in (
+        click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role"),
+        click.option("-d", "--dbname", envvar="PGDATABASE", default=DEFAULT_DATABASE, help="the database to look at"),
+        click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL"),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def connection(catalog: str, database: str, user: str) -> Iterator[Connection]:
+    opened = Connection(Target(catalog, database, user), say)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def say(report: Report) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(message_text(report, None, "default", "errors"))
+
+
+def run(command: click.Command, arguments: Sequence[str]) -> int:
+    """With one sentence, not a traceback, for what goes wrong."""
+    name = command.name or ""
+    try:
+        code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)
+        sys.stdout.flush()
+        return code or OK
+    except click.ClickException as problem:
+        problem.show()
+        return FAILURE
+    except click.exceptions.Abort:
+        return 130
+    except ConnectFailure as problem:
+        sys.stderr.write(f"pgrepl: error: {problem}\n")
+        return BAD_CONNECTION
+    except PgError as error:
+        say(error.report)
+        return FAILURE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
