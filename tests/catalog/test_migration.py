@@ -1,0 +1,86 @@
+"""A catalog of an older format is brought up when it is opened, and DuckLake learns of what it holds."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import APPLICATION_ID, FORMAT_VERSION, open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from tests.lake import duck
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """As format 1 left it: a table with an array column dropped, a partitioned table in a schema, a database shop."""
+    script = Path(__file__).with_name("format1.sql").read_text("utf-8")
+    with closing(sqlite3.connect(path)) as made:
+        made.executescript(script)
+        made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        made.execute("PRAGMA user_version = 1")
+        made.execute("PRAGMA journal_mode = WAL")
+    return path
+
+
+def seen_by_duckdb(path: Path) -> list[tuple[object, ...]]:
+    return duck.duck(
+        path,
+        "SELECT table_schema, table_name, column_name, data_type, is_nullable, column_default"
+        " FROM information_schema.columns WHERE table_catalog = 'lake' AND table_name <> 'answer'"
+        " ORDER BY ALL",
+    )
+
+
+def test_what_was_defined_is_in_the_lake(old: Path) -> None:
+    catalog = open_catalog(old)
+    session = Session(catalog)
+    assert [r.rows for r in run(session, "SELECT pubname FROM pg_publication; SELECT * FROM t")] == [[("p",)], []]
+    list(run(session, "INSERT INTO t VALUES (1)"))
+    list(run(session, "INSERT INTO x.p VALUES (2)"))
+    session.close()
+    catalog.close()
+    assert seen_by_duckdb(old) == [
+        ("postgres", "t", "a", "INTEGER", "NO", "NULL"),
+        ("postgres", "t", "c", "DECIMAL(5,2)", "YES", "'1.00'"),
+        ("postgres.x", "p", "a", "INTEGER", "YES", None),
+        ("postgres.x", "p1", "a", "INTEGER", "YES", "NULL"),
+    ]
+    assert duck.duck(old, "SELECT * FROM postgres.t") == [("1", "1.00")]
+    assert duck.duck(old, 'SELECT * FROM "postgres.x".p') == [("2",)]
+    duck.run(old, "CREATE TABLE shop.t (a INT)")
+    duck.close(old)
+    catalog = open_catalog(old)
+    session = Session(catalog, "shop")
+    assert [r.rows for r in run(session, "SELECT * FROM t")] == [[]]
+    session.close()
+    catalog.close()
+
+
+def test_all_who_come_at_once_find_it_brought_up_once(old: Path) -> None:
+    found: list[object] = []
+
+    def arrive() -> None:
+        catalog = open_catalog(old)
+        session = Session(catalog)
+        list(run(session, "SELECT 1"))
+        found.append(session.link.execute("SELECT count(*) FROM ducklake_table"))
+        session.close()
+        catalog.close()
+
+    threads = [threading.Thread(target=arrive) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[(2,)]] * 4
+    with closing(sqlite3.connect(old)) as link:
+        assert link.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
+        assert link.execute("SELECT format_version, lake_schema_version FROM pgrepl_instance").fetchall() == [(2, 1)]
+        assert link.execute("SELECT count(*) FROM ducklake_metadata").fetchone() == (4,)
+        snapshots = link.execute("SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY 1 DESC").fetchall()
+    assert snapshots[:2] == [(8, 1), (7, 0)]
