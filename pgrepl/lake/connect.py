@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.lake.start import SESSION_SETTINGS
+from pgrepl.lake.start import SESSION_SETTINGS, be_quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +27,7 @@ def connect(wanted: Options) -> SparkSession:
         ) from problem
     from pyspark.sql import SparkSession
 
+    be_quiet()
     assert wanted.remote is not None
     session: SparkSession = SparkSession.builder.remote(wanted.remote).appName("pgrepl").create()
     for name, value in {**dict(wanted.conf), **SESSION_SETTINGS}.items():

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import DataFile, data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
 from pgrepl.lake.spark_types import older_value, read_field, spark_type
-from pgrepl.lake.storage import local_path, scheme_of
+from pgrepl.lake.storage import local_path, scheme_of, size_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,10 +202,11 @@ def _file_rows(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
+    told_apart = bool(group.dead) or (places and len(group.files) > 1)
+    _check(group.files, by_size=told_apart)
     schema, values = _schema(group, columns, unique, places)
     reader = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
     df = reader.parquet(*[spark_path(file.path) for file in group.files])
-    told_apart = bool(group.dead) or (places and len(group.files) > 1)
     by_size = _differ(file.file_size_bytes for file in group.files)
     if told_apart:
         values.append(F.col("_metadata.file_size" if by_size else "_metadata.file_name").alias(_TOLD_BY))
@@ -224,6 +226,18 @@ def _file_rows(
         place = F.struct(F.col(_FILE).cast("bigint").alias("file"), F.col(_POSITION).alias("pos"), row.alias("row"))
         output.append(place.alias(PLACE))
     return df.select(*output)
+
+
+def _check(files: Sequence[DataFile], *, by_size: bool) -> None:
+    """Spark takes an empty file for one without rows, and a join finds none of a file that has another size."""
+    for file in files:
+        if by_size or local_path(file.path) is not None:
+            size = size_of(file.path)
+            if size is None:
+                raise PgError("58P01", f'could not open file "{file.path}": No such file or directory')
+            if size != file.file_size_bytes:
+                detail = f"It has {size} bytes instead of {file.file_size_bytes}."
+                raise PgError("XX001", f'could not read file "{file.path}"', detail=detail)
 
 
 def _schema(

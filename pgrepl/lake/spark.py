@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.spark_errors import pg_error
+from pgrepl.lake.spark_errors import ended, from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,6 +160,20 @@ def stop() -> None:
 
 
 # --- errors and interrupts -------------------------------------------------------------------------------------------
+
+
+def pg_error(problem: BaseException) -> PgError | None:
+    """The PgError that this exception means, None if it does not come from Spark."""
+    error = from_spark(problem)
+    driver = _start.driver if _start is not None else None
+    if driver is None:
+        return error
+    if error is None and isinstance(problem, ConnectionError):  # nobody listens any more
+        driver.kill()
+        return ended(out_of_memory=driver.out_of_memory())
+    if error is not None and error.sqlstate in ("58000", "XX000") and driver.ends_soon(1):
+        return ended(out_of_memory=driver.out_of_memory())
+    return error
 
 
 @contextmanager

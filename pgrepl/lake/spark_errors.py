@@ -18,34 +18,33 @@ _CANCELLED = re.compile(r"Job \d+ cancelled|cancelled as part of cancellation|OP
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|There is not enough space on the disk")
 _MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|OutOfMemoryError:|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemoryError")
 _RESULT_SIZE = re.compile(r"is bigger than (local )?spark\.driver\.maxResultSize|bigger than local maxResultSize")
-_BROADCAST = re.compile(
-    r"Cannot broadcast (the|a) table|_LEGACY_ERROR_TEMP_1(248|249)|MAXIMUM_BROADCAST|exceeds? the maximum broadcast"
-)
+_WORKER_LOST = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 _LOST = re.compile(
     r"ExecutorLostFailure|SparkContext was shut down|Cannot call methods on a stopped SparkContext|JVM is not running"
     r"|Answer from Java side is empty|Error while sending or receiving|Error while obtaining a new communication"
-    r"|Python worker exited unexpectedly|Connection refused|StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION"
-    r"|An error occurred while calling None|All masters are unresponsive"
+    r"|Connection refused|StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION|All masters are unresponsive"
+    r"|An error occurred while calling [\w.]+$"
 )
+_PATH = r"(?P<path>(?:[a-z][a-z0-9]*:/|/)[^\n]*?)"
 _MISSING_FILE = re.compile(
     r"(?:FileNotFoundException:\s*(?:File\s+)?|Path does not exist:\s*"
     r"|FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*?Encountered error while reading file\s+)"
-    r"(?P<path>(?:[a-z0-9]+:/|/)[^\s]*?)(?:\.?\s+(?:does not exist|File does not exist|SQLSTATE)|\.?(?:\n|$)|\s)"
+    + _PATH
+    + r"(?:\.?\s+(?:does not exist|File does not exist|SQLSTATE)|\.?(?:\n|$))"
 )
 _BAD_FILE = re.compile(
     r"(?:FAILED_READ_FILE[.\w]*\][^\n]*?Encountered error while reading file\s+|Could not read footer for file:\s*"
-    r"(?:FileStatus\{path=)?|CANNOT_READ_FILE_FOOTER\][^\n]*?file:\s*)(?P<path>(?:[a-z0-9]+:/|/)[^\s;,}]+)"
+    r"(?:FileStatus\{path=)?|CANNOT_READ_FILE_FOOTER\][^\n]*?file:\s*)"
+    + _PATH
+    + r"(?:\.?\s+SQLSTATE|[;,}]|\.?(?:\n|$))"
 )
+_NO_FOLDER = re.compile(r"Mkdirs failed to create " + _PATH + r"(?: \(exists=|\.?(?:\n|$))")
 _DENIED = re.compile(r"AccessControlException|Permission denied|AccessDeniedException")
-_PATH = re.compile(r"(?:file:/+|/)[^\s;,:)\]]+")
 
 
-def pg_error(problem: BaseException) -> PgError | None:
-    """The PgError that this exception means, None if it did not come from Spark or says nothing known.
-
-    Everything that Spark raises gets an error in the end: an unknown cause is XX000 with the first line of what it
-    says. None is only for exceptions that are not Spark's.
-    """
+def from_spark(problem: BaseException) -> PgError | None:
+    """The PgError that this exception means; an unknown cause is XX000 with the first line of what it says. None is
+    only for exceptions that are not Spark's."""
     if isinstance(problem, PgError):
         return problem
     texts = list(_texts(problem))
@@ -83,8 +82,8 @@ def _text(problem: BaseException) -> str:
 
 # Arithmetic is Spark's own wherever it can be; it names the type it was done in, and here that is the result's type.
 _OVERFLOW = re.compile(
-    r"\[ARITHMETIC_OVERFLOW\] (?P<one>integer|long|short) overflow|\[ARITHMETIC_OVERFLOW\] Overflow in (?P<two>integral)"
-    r" divide|\[BINARY_ARITHMETIC_OVERFLOW\] -?\d+(?P<three>S) "
+    r"\[ARITHMETIC_OVERFLOW\] (?P<one>integer|long|short) overflow"
+    r"|\[ARITHMETIC_OVERFLOW\] Overflow in (?P<two>integral) divide|\[BINARY_ARITHMETIC_OVERFLOW\] -?\d+(?P<three>S) "
     r"|\[CAST_OVERFLOW\] [^\n]*? cannot be cast to \"(?P<four>SMALLINT|INT|BIGINT)\""
     r"|\[NUMERIC_VALUE_OUT_OF_RANGE[^\]]*\][^\n]*? as (?P<five>SMALLINT|INT|BIGINT)\b"
 )
@@ -116,12 +115,7 @@ def _known(text: str) -> PgError | None:
     if missing is not None:
         return PgError("58P01", f'could not open file "{_local(missing["path"])}": No such file or directory')
     if _MEMORY.search(text):
-        return PgError(
-            "53200",
-            "out of memory",
-            detail="Spark's Java heap is too small for this statement.",
-            hint="Give it more with --conf spark.driver.memory=8g, or fewer tasks at a time with --master local[2].",
-        )
+        return ended(out_of_memory=True)
     if _RESULT_SIZE.search(text):
         return PgError(
             "53200",
@@ -134,13 +128,30 @@ def _known(text: str) -> PgError | None:
         if _DENIED.search(text):
             return PgError("42501", f'could not open file "{path}": Permission denied')
         return PgError("XX001", f'could not read file "{path}"', detail=_reason(text))
+    folder = _NO_FOLDER.search(text)
+    if folder is not None:
+        return PgError("58030", f'could not create directory "{_local(folder["path"])}"')
+    if _WORKER_LOST.search(text):
+        return PgError("58000", "a Python process of Spark ended unexpectedly while the statement ran")
     if _LOST.search(text):
-        return PgError(
-            "58000",
-            "Spark ended unexpectedly while the statement ran",
-            hint="Nothing of the statement was kept. Run it again: Spark is started anew.",
-        )
+        return ended(out_of_memory=False)
     return None
+
+
+def ended(*, out_of_memory: bool) -> PgError:
+    """Spark, or the part of it that did the work, is no more."""
+    if out_of_memory:
+        return PgError(
+            "53200",
+            "out of memory",
+            detail="Spark's Java heap is too small for this statement.",
+            hint="Give it more with --conf spark.driver.memory=8g, or fewer tasks at a time with --master local[2].",
+        )
+    return PgError(
+        "58000",
+        "Spark ended unexpectedly while the statement ran",
+        hint="Nothing of the statement was kept. Run it again: Spark is started anew.",
+    )
 
 
 def _local(path: str) -> str:
@@ -159,7 +170,13 @@ def _reason(text: str) -> str | None:
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+:\s*", "", causes[-1]).strip() or None
 
 
+_OF_TASK = re.compile(r"Job aborted due to stage failure: .*? executor [\w-]+\): (?P<cause>[^\n]+)")
+
+
 def _first_line(text: str) -> str:
+    task = _OF_TASK.search(text)
+    if task is not None:
+        return re.sub(r"^(?:[\w$]+\.)+[\w$]+:\s*", "", task["cause"])
     for line in text.splitlines():
         line = line.strip()
         if line and not line.startswith(("An error occurred while calling", "Traceback", ": ")):

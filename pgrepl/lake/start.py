@@ -13,12 +13,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -81,6 +83,19 @@ class Driver:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
+    def ends_soon(self, seconds: float) -> bool:
+        """Whether it has ended or ends within a moment: a call fails before its process is gone."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.ended
+
+    def kill(self) -> None:
+        """It does not answer: let it end, or make it."""
+        if not self.ends_soon(5):
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
     def last_words(self) -> str:
         """The end of what the JVM has written, if that was kept."""
         if self.log is None:
@@ -122,14 +137,23 @@ def start(wanted: Options) -> tuple[Driver, SparkSession]:
     folder = tempfile.mkdtemp(prefix="pgrepl-")
     try:
         driver = _launch(master, conf, Path(folder, "connection"), shows_log)
-        import pyarrow  # noqa: F401  the JVM takes its time: so may this
-        from pyspark.sql import SparkSession  # noqa: F401
-
+        _load()
         port, secret = _wait_for_connection(driver, Path(folder, "connection"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     driver.gateway = open_gateway(port, secret)
+    if not shows_log:
+        be_quiet()
     return driver, _make_session(driver.gateway, conf, local=master.startswith("local"))
+
+
+def _load() -> None:
+    """What will be wanted at once, while the JVM takes its time."""
+    import pyarrow  # noqa: F401
+    from pyspark.sql import SparkSession  # noqa: F401
+
+    with suppress(ImportError):
+        import pandas  # noqa: F401  no need of ours, but pyspark looks for it when it takes rows
 
 
 def _make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool) -> SparkSession:
@@ -142,6 +166,18 @@ def _make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool
     if local:
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return SparkSession(context)
+
+
+def be_quiet() -> None:
+    """Errors are raised: pyspark and py4j need not print them as well."""
+    import logging
+
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+    if not logging.getLogger().handlers:  # py4j logs there, which would make a handler that prints
+        logging.getLogger().addHandler(logging.NullHandler())
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

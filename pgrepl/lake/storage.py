@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, NoReturn
 
@@ -172,9 +173,29 @@ def remove(path: str) -> None:
         system.delete_file(inside)
 
 
-def size_of(path: str) -> int:
+def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
+    """The files in a folder and below it, each with the time since it was written."""
+    from pyarrow import fs
+
+    system, inside = file_system(folder.rstrip("/"))
+    now = datetime.now(timezone.utc)
+    for each in system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True)):
+        if each.type is fs.FileType.File:
+            written = each.mtime or now
+            yield folder + each.path[len(inside.rstrip("/")) + 1 :], now - written
+
+
+def size_of(path: str) -> int | None:
+    """None: there is no such file."""
+    local = local_path(path)
+    if local is not None:
+        try:
+            return os.stat(local).st_size
+        except OSError:
+            return None
     system, inside = file_system(path)
-    return int(system.get_file_info(inside).size or 0)
+    size: int | None = system.get_file_info(inside).size
+    return size
 
 
 def size_and_footer(path: str) -> tuple[int, int]:
