@@ -90,7 +90,7 @@ _MODULES = {
     "TransactionStmt": "transaction",
     "TruncateStmt": "dml.truncate",
     "UpdateStmt": "dml.run",
-    "VacuumStmt": "dml",
+    "VacuumStmt": "vacuum",
     "VariableSetStmt": "settings",
     "VariableShowStmt": "settings",
     "ViewStmt": "view",

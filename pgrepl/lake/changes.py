@@ -125,7 +125,7 @@ class _Feed:
         for file in self._files:
             yield from self._gone_from(file)
         for row, end in inlined.rows_ended(self._session, self._table, self._columns, self._after, self._upto):
-            if row.begin_snapshot < end:
+            if row.begin_snapshot < end and end not in self._only_files:
                 yield _Event(end, row.row_id, self._laid_out(row.values))
 
     def _gone_from(self, file: DataFile) -> Iterator[_Event]:

@@ -298,5 +298,36 @@ class _Commit:
         return int(value) if self.link.is_sqlite else value
 
 
+class Compaction(_Commit):
+    """New files that hold what old ones and inlined rows held."""
+
+    def __init__(self, session: Session, table: LakeTable) -> None:
+        from pgrepl.lake.write import Write
+
+        super().__init__(session, Write(session, table))
+
+    def run(  # type: ignore[override]
+        self, files: Sequence[NewFile], ended: Sequence[int], flushed: Sequence[int]
+    ) -> None:
+        step("compact.begin")
+        mark = self.link.mark
+        for name in ("ducklake_data_file", "ducklake_delete_file"):
+            self.link.execute_many(
+                f"UPDATE {name} SET end_snapshot = {mark} WHERE data_file_id = {mark} AND end_snapshot IS NULL",
+                [(self.snapshot, file_id) for file_id in ended],
+            )
+        inlined.end_rows(self.session, self.table, flushed)
+        for file in files:
+            self.add_file(file)
+        self.store_table_statistics()
+        self.numbering.note_change(f"rewrite_delete:{self.table_id}")
+        if flushed:
+            self.numbering.note_change(f"inline_flush:{self.table_id}")
+        step("compact.end")
+
+    def note(self, what: str) -> None:
+        """No row came or went."""
+
+
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(sep=" ")

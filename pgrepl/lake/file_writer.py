@@ -108,13 +108,24 @@ class DataFileWriter:
         with self._or_nothing():
             columns = [list(column) for column in zip(*rows, strict=True)]
             arrays = [c.form.to_array(values) for c, values in zip(self.table.columns, columns, strict=True)]
-            self._count_in(arrays)
+            ids = None if row_ids is None else pa.array(row_ids, pa.int64())
+        self.write_arrays(arrays, ids, len(rows))
+
+    def write_arrays(self, arrays: Sequence[Any], row_ids: Any, count: int) -> None:
+        """The same by columns."""
+        import pyarrow as pa
+
+        from pgrepl.types.lake_scalars import plain_array
+
+        with self._or_nothing():
+            arrays = [plain_array(array) for array in arrays]
             if row_ids is not None:
-                arrays.append(pa.array(row_ids, pa.int64()))
+                arrays.append(row_ids)
             arrays = [a.cast(f.type) if a.type != f.type else a for a, f in zip(arrays, self._schema, strict=True)]
+            self._count_in(arrays)
             with storage.writing(self.path):
                 self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
-        self._count += len(rows)
+        self._count += count
         step("stage.write")
 
     def _count_in(self, arrays: Sequence[Any]) -> None:

@@ -1,0 +1,203 @@
+"""Expiring snapshots that nobody needs, and removing the files that only they needed.
+
+A snapshot is needed while a slot may still ask what changed behind it, while a reader stands at it, and for as long as
+snapshots are kept at all. What ended before the oldest snapshot that is left goes from the catalog. Its files are
+scheduled for deletion, and go from the disk a while later: somebody may be in the middle of reading them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.later import every
+from pgrepl.catalog.store import rows
+from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.inlined import deletes_table, exists
+from pgrepl.lake.readers import oldest_reader
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_ENDING = (  # DuckLake's tables whose rows live from one snapshot to another
+    "ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_column", "ducklake_tag", "ducklake_column_tag",
+    "ducklake_partition_info", "ducklake_sort_info", "ducklake_macro",
+)  # fmt: skip
+
+
+@frozen
+class Expired:
+    snapshots: int
+    files: int  # scheduled for deletion
+
+
+def horizon(session: Session, keep: timedelta) -> int:
+    """The oldest snapshot that must stay."""
+    last = session.transaction.numbering.last_snapshot()
+    needed = [last]
+    for slot in rows(session, tables.pg_replication_slot):
+        if slot.restart_lsn and not slot.invalidation_reason:
+            needed.append(int(slot.restart_lsn) - 1)
+    reader = oldest_reader(session)
+    if reader is not None:
+        needed.append(reader)
+    if keep:
+        since = (datetime.now(timezone.utc) - keep).isoformat(sep=" ")
+        link = session.link
+        found = link.execute(
+            f"SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= {link.mark}", (since,)
+        )[0][0]
+        needed.append(0 if found is None else int(found))
+    return max(0, min(needed))
+
+
+def expire(session: Session, keep: timedelta) -> Expired:
+    """Forget the snapshots before the horizon; holding the write lock."""
+    link = session.link
+    mark = link.mark
+    oldest = horizon(session, keep)
+    gone = link.execute(f"SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < {mark}", (oldest,))[0][0]
+    if not gone:
+        return Expired(0, 0)
+    for table in ("ducklake_snapshot", "ducklake_snapshot_changes"):
+        link.execute(f"DELETE FROM {table} WHERE snapshot_id < {mark}", (oldest,))
+    dropped = [
+        row[0]
+        for row in link.execute(
+            f"SELECT DISTINCT table_id FROM ducklake_table WHERE end_snapshot <= {mark} AND table_id NOT IN"
+            f" (SELECT table_id FROM ducklake_table WHERE end_snapshot IS NULL OR end_snapshot > {mark})",
+            (oldest, oldest),
+        )
+    ]
+    files = _expire_files(session, oldest, dropped)
+    _expire_inlined(session, oldest, dropped)
+    for table_id in dropped:
+        for table in ("ducklake_table_stats", "ducklake_table_column_stats", "ducklake_schema_versions"):
+            link.execute(f"DELETE FROM {table} WHERE table_id = {mark}", (table_id,))
+    for table in _ENDING:
+        link.execute(f"DELETE FROM {table} WHERE end_snapshot <= {mark}", (oldest,))
+    for system_table in every:
+        if system_table.info["versioned"]:
+            link.execute(f"DELETE FROM {system_table.name} WHERE end_snapshot <= {mark}", (oldest,))
+    session.forget_all()
+    return Expired(int(gone), files)
+
+
+def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
+    """Files that no snapshot left can see are scheduled for deletion."""
+    link = session.link
+    mark = link.mark
+    columns = "table_id, path, path_is_relative"
+    data = link.execute(
+        f"SELECT data_file_id, {columns} FROM ducklake_data_file WHERE end_snapshot <= {mark}", (oldest,)
+    )
+    deletes = link.execute(
+        f"SELECT delete_file_id, {columns}, data_file_id FROM ducklake_delete_file WHERE end_snapshot <= {mark}",
+        (oldest,),
+    )
+    for table_id in dropped:
+        data += link.execute(
+            f"SELECT data_file_id, {columns} FROM ducklake_data_file WHERE table_id = {mark}"
+            f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
+            (table_id, oldest),
+        )
+    for row in data:
+        deletes += link.execute(
+            f"SELECT delete_file_id, {columns}, data_file_id FROM ducklake_delete_file WHERE data_file_id = {mark}"
+            f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
+            (row[0], oldest),
+        )
+    folders: dict[int, str] = {}
+    now = datetime.now(timezone.utc).isoformat(sep=" ")
+    scheduled: dict[int, tuple[Any, ...]] = {}
+    for file_id, table_id, path, relative, *_ in (*data, *deletes):
+        if relative:
+            path = folders.setdefault(table_id, _folder(session, table_id)) + path
+        scheduled[file_id] = (file_id, path, now)
+    link.execute_many(
+        "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
+        f" VALUES ({mark}, {mark}, {'0' if link.is_sqlite else 'false'}, {mark})",
+        list(scheduled.values()),
+    )
+    for row in data:
+        for table in ("ducklake_data_file", "ducklake_file_column_stats", "ducklake_file_partition_value"):
+            link.execute(f"DELETE FROM {table} WHERE data_file_id = {mark}", (row[0],))
+    for row in deletes:
+        link.execute(f"DELETE FROM ducklake_delete_file WHERE delete_file_id = {mark}", (row[0],))
+    ended = {row[0] for row in data}
+    for table_id in {row[1] for row in data}:
+        name = deletes_table(table_id)
+        if exists(link, name):
+            link.execute_many(f"DELETE FROM {name} WHERE file_id = {mark}", [(file_id,) for file_id in ended])
+    return len(scheduled)
+
+
+def _folder(session: Session, table_id: int) -> str:
+    """Where the files of a table are, dropped ones too."""
+    link = session.link
+    found = link.execute(
+        "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
+        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {link.mark}"
+        " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
+        (table_id,),
+    )
+    path, relative, schema_path, schema_relative = found[0]
+    if not relative:
+        return str(path)
+    path = schema_path + path
+    return str(session.catalog.data_path + path if schema_relative else path)
+
+
+def _expire_inlined(session: Session, oldest: int, dropped: list[int]) -> None:
+    link = session.link
+    for name, table_id in link.execute("SELECT table_name, table_id FROM ducklake_inlined_data_tables"):
+        if table_id not in dropped:
+            link.execute(f'DELETE FROM "{name}" WHERE end_snapshot <= {link.mark}', (oldest,))
+            continue
+        link.execute(f'DROP TABLE "{name}"')
+        link.execute(f"DELETE FROM ducklake_inlined_data_tables WHERE table_name = {link.mark}", (name,))
+        deletes = deletes_table(table_id)
+        if exists(link, deletes):
+            link.execute(f"DROP TABLE {deletes}")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def remove_files(session: Session, grace: timedelta) -> int:
+    """Remove files that are scheduled for it, and files that nothing refers to, once they have been so for a while."""
+    due = (datetime.now(timezone.utc) - grace).isoformat(sep=" ")
+    link = session.link
+    removed = 0
+    scheduled = link.execute(
+        "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
+        f" WHERE schedule_start <= {link.mark}",
+        (due,),
+    )
+    for file_id, path, relative in scheduled:
+        storage.remove(session.catalog.data_path + path if relative else path)
+        link.execute(f"DELETE FROM ducklake_files_scheduled_for_deletion WHERE data_file_id = {link.mark}", (file_id,))
+        removed += 1
+    known = _known_files(session)
+    for path, age in storage.listed(session.catalog.data_path):
+        if path.endswith(".parquet") and path not in known and age >= grace:
+            storage.remove(path)
+            removed += 1
+    return removed
+
+
+def _known_files(session: Session) -> set[str]:
+    """Every file the catalog refers to, with its whole path."""
+    link = session.link
+    folders: dict[int, str] = {}
+    known: set[str] = set()
+    for table in ("ducklake_data_file", "ducklake_delete_file"):
+        for table_id, path, relative in link.execute(f"SELECT table_id, path, path_is_relative FROM {table}"):
+            if relative:
+                path = folders.setdefault(table_id, _folder(session, table_id)) + path
+            known.add(path)
+    for path, relative in link.execute("SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"):
+        known.add(session.catalog.data_path + path if relative else path)
+    return known
