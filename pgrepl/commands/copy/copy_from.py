@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.commands.base import Result
@@ -10,24 +11,75 @@ from pgrepl.commands.copy.encoding import codec
 from pgrepl.commands.copy.options import CopyOptions, copy_options
 from pgrepl.commands.copy.places import Incoming, check_place, incoming
 from pgrepl.commands.copy.relations import check_freeze, check_target
-from pgrepl.commands.copy.target import Target, find_target, with_options
+from pgrepl.commands.copy.target import Target, find_target, one_by_one, with_options
 from pgrepl.errors import unsupported
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.commands.copy.source import RowSource
     from pgrepl.sql.nodes import CopyStmt
 
 
 def copy_from(stmt: CopyStmt, session: Session) -> Result:
     check_place(session, stmt)
     target, options = _prepared(session, stmt)
-    with incoming(session, stmt, binary=options.format != "text" and not options.csv) as data:
-        check_target(target.relation)
-        if options.freeze:
-            check_freeze(session, target.relation)
-        count = _load(session, stmt, target, options, data)
+    if options.format == "parquet" and stmt.filename is not None and not stmt.program:
+        return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
+    with incoming(session, stmt, binary=options.format == "parquet") as data:
+        if options.format == "parquet":
+            source = _parquet(session, stmt, data.as_file())
+        else:
+            source = _text(session, stmt, data)
+        done = _finished(session, stmt, options, target, source)
         data.finish()
+    return done
+
+
+Opening: TypeAlias = "Callable[[Target, CopyOptions], RowSource]"
+
+
+def _parquet(session: Session, stmt: CopyStmt, name: str) -> Opening:
+    from pgrepl.commands.copy.parquet_files import parquet_groups
+    from pgrepl.commands.copy.parquet_source import ParquetSource
+
+    groups = parquet_groups(name)
+    return lambda target, options: ParquetSource(session, target, groups)
+
+
+def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
+    from pgrepl.commands.copy.source import TextSource
+
+    from_client = stmt.filename is None
+    return lambda target, options: TextSource(session, target, options, data, from_client=from_client)
+
+
+def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Target, opening: Opening) -> Result:
+    """Load the rows, now that there are some."""
+    check_target(target.relation)
+    if options.freeze:
+        check_freeze(session, target.relation)
+    count = None
+    if _is_large(session, opening(target, options)):
+        from pgrepl.commands.copy import bulk
+
+        count = bulk.load(session, lambda: opening(*_prepared(session, stmt)))
+    if count is None:
+        from pgrepl.commands.copy import local
+
+        # What the statement has seen of the catalog may have changed while the client was sending.
+        session.transaction.require_write()
+        target, options = _prepared(session, stmt)
+        count = local.load(session, opening(target, options), one_by_one=one_by_one(target, options))
     return Result(f"COPY {count}")
+
+
+def _is_large(session: Session, source: RowSource) -> bool:
+    if not source.target.relation.columns:
+        return False  # Spark has no way to write such rows
+    engine = session.settings.get("pgrepl.engine")
+    if engine != "auto":
+        return engine == "spark"
+    return source.has_more_than(int(session.settings.value("pgrepl.local_rows")))
 
 
 def _prepared(session: Session, stmt: CopyStmt) -> tuple[Target, CopyOptions]:
@@ -41,12 +93,3 @@ def _prepared(session: Session, stmt: CopyStmt) -> tuple[Target, CopyOptions]:
         raise unsupported('COPY format "binary"')
     codec(options.encoding or session.settings.get("client_encoding"))
     return target, options
-
-
-def _load(session: Session, stmt: CopyStmt, target: Target, options: CopyOptions, data: Incoming) -> int:
-    from pgrepl.commands.copy.local import load
-
-    # What the statement has seen of the catalog may have changed while the client was sending.
-    session.transaction.require_write()
-    target, options = _prepared(session, stmt)
-    return load(session, target, options, data, from_client=stmt.filename is None)

@@ -94,21 +94,23 @@ class Incoming:
         self._end = end  # what is wrong once all of them have been used
 
     def __iter__(self) -> Iterator[bytes]:
-        self._file.seek(0)
+        yield from self.pieces()
+        if self._broken is not None:
+            raise self._broken
+
+    def pieces(self) -> Iterator[bytes]:
+        """All that is there. Several may read at once."""
+        at = 0
         while True:
             try:
+                self._file.seek(at)
                 piece = self._file.read(PIECE)
             except OSError as error:
                 raise file_error("could not read from COPY file", error) from error
             if not piece:
-                break
+                return
+            at += len(piece)
             yield piece
-        if self._broken is not None:
-            raise self._broken
-
-    @property
-    def size(self) -> int:
-        return self._file.seek(0, os.SEEK_END)
 
     def as_file(self) -> str:
         """The name of a file with these data."""

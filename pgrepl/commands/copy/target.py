@@ -6,6 +6,7 @@ It is worked out before the client is asked for its data, so that a statement wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import acl
@@ -38,6 +39,7 @@ _NEXTVAL = 1574
 class Target:
     relation: Relation
     columns: tuple[Attribute, ...]  # those that the file gives, in its order
+    listed: bool  # the statement names them
     defaults: dict[int, Expr]  # by attnum, of all columns that have one, but for generated ones
     where: Expr | None
     force_not_null: tuple[bool, ...]
@@ -73,19 +75,16 @@ def find_target(session: Session, stmt: CopyStmt) -> Target:
         if default is not None:
             defaults[column.num] = default
     no = (False,) * len(columns)
-    return Target(found, tuple(columns), defaults, where, no, no)
+    return Target(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
 
 
 def with_options(target: Target, options: CopyOptions) -> Target:
     """The columns that options name are looked up once all options have been read."""
     names = [column.name for column in target.columns]
-    return Target(
-        target.relation,
-        target.columns,
-        target.defaults,
-        target.where,
-        tuple(forced("FORCE_NOT_NULL", options.force_not_null, names, target.relation)),
-        tuple(forced("FORCE_NULL", options.force_null, names, target.relation)),
+    return replace(
+        target,
+        force_not_null=tuple(forced("FORCE_NOT_NULL", options.force_not_null, names, target.relation)),
+        force_null=tuple(forced("FORCE_NULL", options.force_null, names, target.relation)),
     )
 
 

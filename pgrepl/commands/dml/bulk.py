@@ -6,7 +6,8 @@ the rows on their way, writes the files and knows what else has to hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
@@ -33,17 +34,13 @@ def stage(session: Session, modify: Modify) -> Bulk | None:
     """Carry out a statement as far as it goes without the write lock. None: it is not one for Spark."""
     target = relation(session, modify.relid)
     if modify.command is Command.INSERT:
-        return stage_rows(session, target, modify.named, insert_query(session, modify))
+        queries = [insert_query(session, modify)]
+        return staged(session, target, Kind.INSERT, modify.named, lambda bulk: insert_rows_of(session, queries, bulk))
     kind = Kind(modify.command.value)
     try:
         return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk))
     except FoundTwice:
         return staged(session, target, kind, modify.named, lambda bulk: _change(session, modify, bulk, once=True))
-
-
-def stage_rows(session: Session, target: Relation, named: frozenset[int], query: Query) -> Bulk | None:
-    """The same for an INSERT of the rows that the query gives, a column of it for each of the table's by number."""
-    return staged(session, target, Kind.INSERT, named, lambda bulk: _insert(session, query, bulk))
 
 
 def staged(
@@ -70,18 +67,20 @@ def _frame(session: Session, query: Query) -> DataFrame | None:
     return compile_frame(session, query, Context(session))
 
 
-def _insert(session: Session, query: Query, bulk: Bulk) -> bool:
-    plain, numbers = without_numbers(query)
-    frame = _frame(session, plain)
-    if frame is None:
+def insert_rows_of(session: Session, queries: Sequence[Query], bulk: Bulk) -> bool:
+    """The rows of one query after the other; columns that are numbers of sequences are so in all of them."""
+    plain, numbers = zip(*[without_numbers(query) for query in queries], strict=True)
+    frames = [_frame(session, query) for query in plain]
+    if any(frame is None for frame in frames) or any(found != numbers[0] for found in numbers):
         return False
+    frame = reduce(lambda all_rows, more: all_rows.unionAll(more), [f for f in frames if f is not None])
     # the query's columns are the table's by number
-    if not numbers:
+    if not numbers[0]:
         bulk.insert(frame)
-    elif not _insert_numbered(session, bulk, frame, numbers):
+    elif not _insert_numbered(session, bulk, frame, numbers[0]):
         frame = frame.persist()
         try:
-            _insert_numbered(session, bulk, frame, numbers)
+            _insert_numbered(session, bulk, frame, numbers[0])
         finally:
             frame.unpersist()
     return True

@@ -1,0 +1,146 @@
+"""What the columns of a Parquet file are in PostgreSQL, and how each engine reads them.
+
+Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_read import Field, read_form
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pgrepl.types.lake_read import Nested
+
+
+@frozen
+class FileColumn:
+    """A column of a file. Spark reads it as `spark` (nothing: not at all), and `made` is the SQL that makes a value of
+    the type `shipped` of that."""
+
+    name: str
+    lake: str  # DuckLake's type
+    fields: tuple[Nested, ...] = ()
+    spark: str = ""
+    made: str = "{0}"
+    shipped: int = 0
+    json: bool = False  # it is JSON in text
+
+    @property
+    def typmod(self) -> int:
+        return self.form.typmod
+
+    @property
+    def form(self) -> Form:
+        return read_form(self.lake, self.fields)
+
+
+def file_column(path: str, file: pq.ParquetFile, number: int) -> FileColumn:
+    field = file.schema_arrow.field(number)
+    int96 = _is_int96(file, field.name)
+    found = _lake_type("timestamptz" if int96 else field.type)
+    if found is None:
+        raise PgError(
+            "0A000", f'column "{field.name}" of file "{path}" is of type {field.type}, which is not supported'
+        )
+    lake, fields = found
+    form = read_form(lake, fields)
+    spark, made, shipped = form.spark, "{0}", form.typoid
+    if str(field.type) == "null":
+        spark, made = "", "CAST(NULL AS STRING)"
+    elif not int96 and str(field.type).startswith("timestamp[ns"):
+        # Spark reads nanoseconds as whole numbers or not at all
+        spark = "BIGINT"
+        made = f"CAST(timestamp_micros(({{0}} - pmod({{0}}, 1000)) div 1000) AS {form.spark})"
+    nested = form.typoid == oids.JSONB and lake != "json"
+    if nested:
+        made, shipped = "to_json({0}, map('ignoreNullFields', 'false'))", oids.TEXT
+    return FileColumn(field.name, lake, fields, spark, made, shipped, nested)
+
+
+def as_type(column: FileColumn, typoid: int) -> FileColumn:
+    """The column for a column of the table: sixteen bytes are a uuid where one is wanted."""
+    if typoid != oids.UUID or column.lake != "blob":
+        return column
+    form = read_form("uuid")
+    return FileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
+
+
+def values(column: FileColumn, array: pa.ChunkedArray) -> list[Any]:
+    """A column of a file as Python values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        whole = pc.floor_temporal(array, unit="microsecond")
+        array = whole.cast(pa.timestamp("us", array.type.tz))
+    found: list[Any] = []
+    for chunk in array.chunks:
+        found += column.form.from_array(chunk)
+    return found
+
+
+def _is_int96(file: pq.ParquetFile, name: str) -> bool:
+    """Spark's and Hive's old form of timestamps, which are in UTC."""
+    for number in range(len(file.schema)):
+        column = file.schema.column(number)
+        if column.path == name:
+            return bool(column.physical_type == "INT96")
+    return False
+
+
+_NAMES = {
+    "bool": "boolean", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
+    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float": "float32", "double": "float64",
+    "string": "varchar", "large_string": "varchar", "string_view": "varchar", "binary": "blob",
+    "large_binary": "blob", "binary_view": "blob", "date32[day]": "date", "date64[ms]": "date",
+    "time32[s]": "time", "time32[ms]": "time", "time64[us]": "time", "null": "varchar",
+    "timestamptz": "timestamptz",
+}  # fmt: skip
+_TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns": "timestamp"}
+
+
+def _lake_type(kind: pa.DataType | str) -> tuple[str, tuple[Nested, ...]] | None:
+    """DuckLake's name of an Arrow type, None if it has none."""
+    import pyarrow as pa
+
+    if str(kind) in _NAMES:
+        return _NAMES[str(kind)], ()
+    assert not isinstance(kind, str)
+    if isinstance(kind, pa.BaseExtensionType):
+        name = {"arrow.uuid": "uuid", "arrow.json": "json"}.get(kind.extension_name)
+        return (name, ()) if name is not None else _lake_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _lake_type(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return "blob", ()
+    if pa.types.is_decimal(kind):
+        return (f"decimal({kind.precision},{kind.scale})", ()) if 0 <= kind.scale <= kind.precision <= 38 else None
+    if pa.types.is_timestamp(kind):
+        return (_TIMESTAMPS[kind.unit] if kind.tz is None else "timestamptz"), ()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _nested("list", [kind.value_field])
+    if pa.types.is_map(kind):
+        return _nested("map", [kind.key_field, kind.item_field])
+    if pa.types.is_struct(kind):
+        return _nested("struct", [kind.field(n) for n in range(kind.num_fields)])
+    return None
+
+
+def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | None:
+    inner = []
+    for field in fields:
+        found = _lake_type(field.type)
+        if found is None:
+            return None
+        inner.append(Field(field.name, *found))
+    return lake, tuple(inner)
