@@ -78,23 +78,25 @@ class _Reader:
                 self._text = self._text_reader()
             return self._text(str(value))
         typoid: int
-        if kind is AConstKind.INTEGER and value.__class__ is int and -_INT4 <= value < _INT4:  # type: ignore[operator]
+        if kind is AConstKind.INTEGER and isinstance(value, int) and -_INT4 <= value < _INT4:
             typoid = oids.INT4
         else:
-            constant = transform_expr(node, self.scope) if kind is not AConstKind.FLOAT else self._number(node)
-            typoid, value = constant.type, constant.value
+            constant = self._number(str(value)) if kind is AConstKind.FLOAT else None
+            if constant is None:
+                made = transform_expr(node, self.scope)
+                assert isinstance(made, tree.Const)
+                constant = made.type, made.value
+            typoid, value = constant
         cast = self._casts.get(typoid)
         if cast is None:
             cast = self._casts[typoid] = self._cast(typoid)
         return cast(value)
 
-    def _number(self, node: AConst) -> tree.Const:
+    def _number(self, text: str) -> tuple[int, Any] | None:
+        """A number with a point or an exponent; None: it is a whole one."""
         from pgrepl.types.text import read_text
 
-        text = str(node.value)
-        if text.isdigit():
-            return transform_expr(node, self.scope)  # type: ignore[return-value]
-        return tree.Const(oids.NUMERIC, value=read_text(text, oids.NUMERIC, -1, self._style))
+        return None if text.isdigit() else (oids.NUMERIC, read_text(text, oids.NUMERIC, -1, self._style))
 
     def _text_reader(self) -> Callable[[str], Any]:
         """The type's input function, then the length."""

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, update
+from pgrepl.catalog.store import one, remember, update
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.context import Call
@@ -87,7 +87,10 @@ def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
 
 def _move(session: Session, oid: int, value: int, is_called: bool) -> None:
     """A rollback does not undo this (the WAL record of nextval belongs to no transaction)."""
+    row = one(session, pg_sequence, seqrelid=oid)
     update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    if row is not None:
+        remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
     transaction, used = session.transaction, _used(session)
     used.reached[oid] = value, is_called
     level = (transaction.started_at, len(transaction.savepoints))
