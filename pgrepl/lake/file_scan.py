@@ -166,44 +166,66 @@ class _Scan:
     def within(self, reader: footers.Reader, groups: Sequence[int]) -> Iterator[Portion]:
         """Bounded columns first; of the others only row groups in which something is left."""
         import numpy as np
+        import pyarrow.compute as pc
 
-        first = [*self.limit_columns, *([] if self.snapshot_column is None else [self.snapshot_column])]
         wanted = self.wanted
         rest = [c for c in wanted if c not in self.limit_columns]
         for some in self.lots(groups):
-            arrays = [plain_array(array) for array in reader.read(some, first)]
-            here = _joined([self.span(group) for group in some])
-            mask = np.ones(len(here), np.bool_)
-            for limit, array in zip(self.limited, arrays, strict=False):
-                mask &= limit.mask(array).to_numpy(zero_copy_only=False)
-            chosen = here[mask]
-            kept = self.alive(chosen, [_take(a, np.flatnonzero(mask)) for a in arrays[len(self.limited) :]])
-            if not len(kept):
+            arrays = reader.remembered(some, self.limit_columns)
+            mask = self.limited[0].mask(arrays[0])
+            for limit, array in zip(self.limited[1:], arrays[1:], strict=True):
+                mask = pc.and_(mask, limit.mask(array))
+            chosen = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
+            if not len(chosen):
                 continue
-            have = dict(zip([c.position for c in self.limit_columns], arrays, strict=False))
-            for group in some:
-                start, stop = self.footer.starts[group], self.footer.starts[group + 1]
-                inside = kept[(kept >= start) & (kept < stop)]
-                if not len(inside):
-                    continue
-                offset = int(np.searchsorted(here, start))
-                more = dict(zip([c.position for c in rest], reader.read([group], rest) if rest else [], strict=True))
-                taken = [
-                    _take(more[c.position], inside - start)
-                    if c.position in more
-                    else _take(have[c.position], inside - start + offset)
-                    for c in wanted
-                ]
-                yield self.portion(taken, inside)
+            have = dict(zip([c.position for c in self.limit_columns], arrays, strict=True))
+            sizes = [self.footer.starts[group + 1] - self.footer.starts[group] for group in some]
+            edges = np.searchsorted(chosen, np.cumsum([0, *sizes]))
+            before = 0
+            for number, group in enumerate(some):
+                inside = chosen[edges[number] : edges[number + 1]]
+                shift = self.footer.starts[group] - before
+                before += sizes[number]
+                if len(inside):
+                    yield from self.of_group(reader, group, inside, shift, have, rest, wanted)
+
+    def of_group(
+        self,
+        reader: footers.Reader,
+        group: int,
+        inside: Any,
+        shift: int,
+        have: dict[int, Any],
+        rest: Sequence[FileColumn],
+        wanted: Sequence[FileColumn],
+    ) -> Iterator[Portion]:
+        """`inside` are rows of the lot; `shift` makes them positions in the file."""
+        start = self.footer.starts[group]
+        born = []
+        if self.snapshot_column is not None:
+            born = [_take(reader.read([group], [self.snapshot_column])[0], inside + (shift - start))]
+        kept = self.alive(inside + shift, born)
+        if not len(kept):
+            return
+        more = dict(zip([c.position for c in rest], reader.read([group], rest) if rest else [], strict=True))
+        taken = [
+            _take(more[c.position], kept - start) if c.position in more else _take(have[c.position], kept - shift)
+            for c in wanted
+        ]
+        yield self.portion(taken, kept)
 
     def lots(self, groups: Sequence[int]) -> Iterator[list[int]]:
+        """Row groups that are read together, cut at the same places whichever are wanted."""
+        wanted = set(groups)
         lot: list[int] = []
         count = 0
-        for group in groups:
-            lot.append(group)
+        for group in self.footer.row_groups:
+            if group in wanted:
+                lot.append(group)
             count += self.footer.starts[group + 1] - self.footer.starts[group]
             if count >= _BATCH_OF_BOUNDS:
-                yield lot
+                if lot:
+                    yield lot
                 lot, count = [], 0
         if lot:
             yield lot

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.types.lake_scalars import plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,23 +55,45 @@ class Footer:
 
 
 _known: OrderedDict[str, Footer] = OrderedDict()
+_lock = Lock()  # of what is remembered: files are read by several threads
 
 
 def footer(path: str) -> Footer:
-    found = _known.get(path)
-    if found is not None:
-        _known.move_to_end(path)
-        return found
+    with _lock:
+        found = _known.get(path)
+        if found is not None:
+            _known.move_to_end(path)
+            return found
     with storage.reading(path):
         found = _read(path)
-    _known[path] = found
-    if len(_known) > _REMEMBERED:
-        _known.popitem(last=False)
+    with _lock:
+        _known[path] = found
+        if len(_known) > _REMEMBERED:
+            _known.popitem(last=False)
     return found
 
 
+_MOST_BYTES = 256 * 1024 * 1024
+_columns: OrderedDict[tuple[str, tuple[int, ...], int], Any] = OrderedDict()  # of files, never changing
+_bytes = 0
+
+
+def _remember(key: tuple[str, tuple[int, ...], int], array: Any) -> None:
+    global _bytes
+    with _lock:
+        if key in _columns:
+            _columns.move_to_end(key)
+            return
+        _columns[key] = array
+        _bytes += array.nbytes
+        while _bytes > _MOST_BYTES:
+            _, oldest = _columns.popitem(last=False)
+            _bytes -= oldest.nbytes
+
+
 def forget(path: str) -> None:
-    _known.pop(path, None)
+    with _lock:
+        _known.pop(path, None)
 
 
 def _read(path: str) -> Footer:
@@ -127,6 +151,17 @@ class Reader:
         with storage.reading(self.footer.path):
             table = self._file.reader.read_row_groups(list(groups), column_indices=leaves, use_threads=len(leaves) > 1)
         return [table.column(i) for i in order]
+
+    def remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
+        """The same, each column in one piece; the next look-up need not read the file."""
+        found = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
+        missing = [c for c, array in zip(columns, found, strict=True) if array is None]
+        if missing:
+            fresh = iter([plain_array(array) for array in self.read(groups, missing)])
+            found = [next(fresh) if array is None else array for array in found]
+        for column, array in zip(columns, found, strict=True):
+            _remember((self.footer.path, tuple(groups), column.position), array)
+        return found
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:
         """The same in portions of rows."""

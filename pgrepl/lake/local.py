@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import inlined
@@ -95,13 +96,8 @@ def _rows_of(
             assert portion.row_ids is not None
             positions = portion.positions[start : start + count].tolist()
             row_ids = portion.row_ids[start : start + count].tolist()
-            file_id = file.data_file_id
-            values.append([Place(file_id, p, r) for p, r in zip(positions, row_ids, strict=True)])
-        if values:
-            yield from zip(*values, strict=True)
-        else:
-            for _ in range(count):
-                yield ()
+            values.append(map(Place._make, zip(repeat(file.data_file_id), positions, row_ids, strict=False)))
+        yield from zip(*values, strict=False) if values else repeat((), count)
 
 
 def lookup(
