@@ -1,0 +1,78 @@
+"""Whatever has native SQL gives what the evaluator gives: every operator and function, over a table of extremes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgrepl.expr.context import Context
+from pgrepl.expr.spark import Statement, to_sql
+from pgrepl.expr.spark.sql import calls_python
+from pgrepl.lake.spark import pg_error
+from pgrepl.types.style import TextStyle
+from tests.expr.spark import expressions as made
+from tests.expr.spark.expressions import Fails
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgrepl.expr.tree import Expr
+
+SIZE = 150
+
+
+def natives(random: Random, context: Context, rows: list[tuple[object, ...]]) -> list[tuple[str, Expr, list[object]]]:
+    found = []
+    for source, expr in made.every_native(random, 2):
+        if not calls_python(to_sql(expr, made.names, Statement(context))):
+            found.append((source, expr, made.expected(expr, rows, context)))
+    return found
+
+
+@pytest.mark.parametrize("zone", ["GMT", "America/New_York"])
+def test_native_sql_means_what_the_evaluator_means(spark: SparkSession, zone: str) -> None:
+    random = Random(zone)
+    context = Context(None, TextStyle(timezone=zone))
+    rows = made.table(random, 30)
+    spark.createDataFrame(made.arrow_table(rows)).createOrReplaceTempView("extremes")
+    calls = natives(random, context, rows)
+    wrong = []
+    for start in range(0, len(calls), SIZE):
+        exprs = [expr for _, expr, _ in calls[start : start + SIZE]]
+        answers = [answer for _, _, answer in calls[start : start + SIZE]]
+        statement = Statement(context)
+        query, texts = made.batch(exprs, answers, statement, "extremes")
+        result = statement.run(spark, query).toArrow()
+        for number, row, wanted, value in made.differences(exprs, answers, result):
+            wrong.append((calls[start + number][0], texts[number], rows[row], wanted, value))
+    assert wrong == []
+
+
+def test_native_sql_fails_as_the_evaluator_fails(spark: SparkSession) -> None:
+    """One call for each function and kind of failure, where no NULL keeps Spark from looking."""
+    random = Random(4)
+    context = Context()
+    rows = made.table(random, 30)
+    first = [made.VALUES[typoid][0] for typoid, _ in made.COLUMNS]
+    rows = [tuple(f if v is None else v for v, f in zip(row, first, strict=True)) for row in rows]
+    spark.createDataFrame(made.arrow_table(rows)).createOrReplaceTempView("failing")
+    kinds: dict[str, tuple[Expr, int, object]] = {}
+    for _, expr, answer in natives(random, context, rows):
+        for row, wanted in enumerate(answer):
+            if isinstance(wanted, Fails):
+                kinds.setdefault(wanted.report.message[:24], (expr, row, wanted))
+    wrong = []
+    for expr, row, wanted in kinds.values():
+        statement = Statement(context)
+        text = to_sql(expr, made.names, statement)
+        try:
+            value = statement.run(spark, f"SELECT {text} AS r FROM failing WHERE n = {row}").toArrow().to_pylist()
+        except Exception as problem:
+            error = pg_error(problem)
+            value = problem if error is None else Fails(error)
+        if value != wanted:
+            wrong.append((text, rows[row], wanted, value))
+    assert wrong == []
+    assert len(kinds) >= 20
