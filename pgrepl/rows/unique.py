@@ -108,6 +108,10 @@ class UniqueIndex:
             if key is not None and key in values:
                 yield key, read[-1], tuple([row[number - 1] for number in want])
 
+    def is_twice(self, values: tuple[Any, ...]) -> bool:
+        """Whether several rows of the table have these values."""
+        return sum(1 for _ in self.find([values])) > 1
+
     def duplicate(self, values: tuple[Any, ...]) -> PgError:
         key = index_key(self._session, self.info, values)
         rel = self.relation
@@ -185,7 +189,7 @@ class UniqueChecks:
     def __init__(self, session: Session, rel: Relation, changed: frozenset[int] | None = None) -> None:
         """`changed`: of an UPDATE, the columns that can have another value."""
         self.relation = rel
-        self.late: list[tuple[UniqueIndex, tuple[Any, ...]]] = []  # keys of deferrable constraints to look at again
+        self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # to be looked at again: whose key, which
         self._session = session
         indexes = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
         if changed is not None:
@@ -208,7 +212,7 @@ class UniqueChecks:
             if holders.of(row) is not None and (old is None or index.of_row(old) != key):
                 if index.info.immediate:
                     raise index.duplicate(values)
-                self.late.append((index, values))
+                self.late.append((holder, index, values))
             holders.add(key, holder)
 
     def conflict(self, row: Row, arbiters: frozenset[int]) -> Found | None:
@@ -232,17 +236,10 @@ class UniqueChecks:
         return None
 
 
-def recheck(late: Sequence[tuple[UniqueIndex, tuple[Any, ...]]]) -> None:
-    """The keys of deferrable constraints once all rows are written (unique_key_recheck)."""
-    for index, values in late:
-        if len(list(index.find([values]))) > 1:
-            raise index.duplicate(values)
-
-
 def is_deferred(session: Session, info: IndexInfo) -> bool:
     """Whether a constraint waits for the commit."""
     oid = constraint_of_index(session, info.oid)
     return bool(oid) and bool(constraint_row(session, oid).condeferred)
 
 
-__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "is_deferred", "recheck", "unique_indexes"]
+__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "is_deferred", "unique_indexes"]

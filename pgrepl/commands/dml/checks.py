@@ -42,6 +42,7 @@ class RowChecks:
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
         self._unique: dict[int, UniqueChecks] = {}
+        self._numbers: dict[int, int] = {}  # where the changes that `local` was given are among those it gave
         self._converters: dict[int, Callable[[Row], Row]] = {}
 
     def local(
@@ -75,9 +76,13 @@ class RowChecks:
     def after(self, changes: Sequence[Change]) -> None:
         """Once the changes are written: foreign keys on both sides, and deferrable unique constraints. What CASCADE
         and its like change are further snapshots."""
-        from pgrepl.commands.dml.foreign import fire
+        from pgrepl.commands.dml.foreign import Recheck, fire
 
-        fire(self._session, self.relation, changes, [late for each in self._unique.values() for late in each.late])
+        late: dict[int, list[Recheck]] = {}
+        for each in self._unique.values():
+            for number, index, values in each.late:
+                late.setdefault(self._numbers[number], []).append(Recheck(index, values))
+        fire(self._session, self.relation, changes, late)
 
     def named(self, change: Change) -> Row:
         """The new row (of a DELETE the old one) in the layout of the relation that the statement names, for
@@ -164,15 +169,15 @@ class RowChecks:
             unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
             unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
             self._unique[table] = unique
-        done = []
+        done: dict[int, Change] = {}
         for number, change in enumerate(prepared):
             self.failed = number
             if change.new is None:
-                done.append(change)
+                done[number] = change
             elif conflict is not None and change.old is None:
                 settled = self._settled(change, change.new, number, conflict)
                 if settled is not None:
-                    done.append(settled)
+                    done[number] = settled
             else:
                 stays = change.table == change.to
                 self._unique[change.to].enter(
@@ -181,8 +186,9 @@ class RowChecks:
                     replaces=change.place if stays else None,
                     old=change.old if stays else None,
                 )
-                done.append(change)
-        return done
+                done[number] = change
+        self._numbers = {number: position for position, number in enumerate(done)}
+        return list(done.values())
 
     def _settled(self, change: Change, row: Row, number: int, conflict: OnConflict) -> Change | None:
         """A row that may meet one that is there: inserted, the other one updated, or nothing (ExecOnConflictUpdate)."""

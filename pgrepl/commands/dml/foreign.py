@@ -9,7 +9,7 @@ INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml import foreign_lookup as lookup
 from pgrepl.commands.dml.changes import Change, Row
 from pgrepl.commands.dml.foreign_key import (
-    CASCADE,
     NO_ACTION,
     RESTRICT,
+    SET_DEFAULT,
     ForeignKey,
     key_values,
     keys_of,
@@ -32,7 +32,7 @@ from pgrepl.commands.dml.foreign_key import (
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.rows.routing import converter
-from pgrepl.rows.unique import UniqueIndex, is_deferred, recheck
+from pgrepl.rows.unique import UniqueIndex, is_deferred
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -65,39 +65,54 @@ class Event:
         return self.key.on_update if self.does is Does.UPDATE else self.key.on_delete
 
     @property
+    def acts(self) -> bool:
+        return self.action not in ("", NO_ACTION, RESTRICT)
+
+    @property
     def can_wait(self) -> bool:
         return self.does is Does.CHECK or self.action == NO_ACTION
 
 
-Late = tuple[UniqueIndex, tuple[Any, ...]]
+@frozen
+class Recheck:
+    """A key of a deferrable constraint that somebody else had when the row came."""
+
+    index: UniqueIndex
+    values: tuple[Any, ...]
+
+    @property
+    def table(self) -> int:
+        return self.index.relation.oid
 
 
-def fire(session: Session, named: Relation, changes: Sequence[Change], late: Sequence[Late] = ()) -> None:
-    """Fire what the written changes of a statement on `named` call for."""
+Fired = Event | Recheck
+
+
+def fire(
+    session: Session, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
+) -> None:
+    """Fire what the written changes of a statement on `named` call for; `late` by their positions."""
     queue = Queue(session)
-    queue.add(named, changes)
-    queue.late += late
+    queue.add(named, changes, late or {})
     queue.run()
 
 
 class Deferred:
     """Events that wait for the commit."""
 
-    def __init__(self, session: Session, events: Sequence[Event], late: Sequence[Late]) -> None:
+    def __init__(self, session: Session, events: Sequence[Fired]) -> None:
         self.session = session
         self.events = events
-        self.late = late
 
     def __call__(self) -> None:
         queue = Queue(self.session, at_commit=True)
         queue.events += self.events
-        queue.late += self.late
         queue.run()
 
     @property
     def tables(self) -> frozenset[int]:
         """The tables whose rows are waiting."""
-        return frozenset([event.table for event in self.events] + [index.relation.oid for index, _ in self.late])
+        return frozenset(event.table for event in self.events)
 
 
 def pending(session: Session, table: int) -> bool:
@@ -110,20 +125,25 @@ class Queue:
 
     def __init__(self, session: Session, *, at_commit: bool = False) -> None:
         self.session = session
-        self.events: list[Event] = []
-        self.late: list[Late] = []
+        self.events: list[Fired] = []
         self._at_commit = at_commit
         self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
 
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
-    def add(self, named: Relation, changes: Sequence[Change]) -> None:
-        """The events of changes that a statement on `named` has written, row by row."""
-        for change in changes:
+    def add(
+        self, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
+    ) -> None:
+        """The events of changes that a statement on `named` has written, row by row; for one row in the order of the
+        triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
+        for position, change in enumerate(changes):
+            again = late.get(position, ()) if late else ()
+            self.events += [each for each in again if each.index.info.primary]
             if change.old is not None:
                 self._leaves(named, change, change.old)
             if change.new is not None:
                 self._comes(change, change.new)
+            self.events += [each for each in again if not each.index.info.primary]
 
     def _to(self, table: int) -> list[ForeignKey]:
         found = self._keys.get(("to", table))
@@ -191,8 +211,6 @@ class Queue:
 
     def run(self) -> None:
         self._put_off()
-        late, self.late = self.late, []
-        recheck(late)
         while self.events:
             batch, self.events = self.events, []
             self._fire_all(batch)
@@ -202,56 +220,64 @@ class Queue:
         """What can wait for the commit does."""
         if self._at_commit:
             return
-        waiting = [event for event in self.events if event.can_wait and event.key.deferred]
-        late = [each for each in self.late if is_deferred(self.session, each[0].info)]
-        if waiting or late:
-            self.events = [event for event in self.events if event not in waiting]
-            self.late = [each for each in self.late if each not in late]
-            self.session.transaction.before_commit.append(Deferred(self.session, waiting, late))
+        waiting = {id(event) for event in self.events if self._waits(event)}
+        if waiting:
+            put_off = [event for event in self.events if id(event) in waiting]
+            self.events = [event for event in self.events if id(event) not in waiting]
+            self.session.transaction.before_commit.append(Deferred(self.session, put_off))
 
-    def _fire_all(self, batch: Sequence[Event]) -> None:
+    def _waits(self, event: Fired) -> bool:
+        if isinstance(event, Recheck):
+            return is_deferred(self.session, event.index.info)
+        return event.can_wait and event.key.deferred
+
+    def _fire_all(self, batch: Sequence[Fired]) -> None:
         """One by one while there are few, if what one does could be seen by another; else key by key."""
-        keys = {(event.key.oid, event.does) for event in batch}
-        acting = any(event.action not in ("", NO_ACTION, RESTRICT) for event in batch)
-        if acting and len(keys) > 1 and len(batch) <= _FEW:
+        groups: dict[tuple[int, Does | None], list[Fired]] = {}
+        for event in batch:
+            groups.setdefault(_group(event), []).append(event)
+        acting = any(isinstance(event, Event) and event.acts for event in batch)
+        if acting and len(groups) > 1 and len(batch) <= _FEW:
             for event in batch:
                 self._fire([event])
-            return
-        groups: dict[tuple[int, Does], list[Event]] = {}
-        for event in batch:
-            groups.setdefault((event.key.oid, event.does), []).append(event)
-        if not acting:
-            self._raise_first(batch, groups.values())
-            return
-        for events in groups.values():
-            self._fire(events)
+        elif acting:
+            for events in groups.values():
+                self._fire(events)
+        else:
+            self._raise_first(batch, list(groups.values()))
 
-    def _fire(self, events: Sequence[Event]) -> None:
+    def _fire(self, group: Sequence[Fired]) -> None:
         """Events of one key and kind."""
-        if events[0].action in ("", NO_ACTION, RESTRICT):
-            self._raise_first(events, [events])
+        events = [event for event in group if isinstance(event, Event) and event.acts]
+        if not events:
+            self._raise_first(group, [group])
             return
         from pgrepl.commands.dml.foreign_actions import act
 
         self.add(*act(self.session, events))
-        if events[0].action not in (CASCADE, "n"):  # the default may be the very key that went
+        if events[0].action == SET_DEFAULT:  # the default may be the very key that went
             found = self._still_referenced(events, restrict=False)
             if found is not None:
                 raise found[1]
 
-    def _raise_first(self, batch: Sequence[Event], groups: Any) -> None:
+    def _raise_first(self, batch: Sequence[Fired], groups: Sequence[Sequence[Fired]]) -> None:
         """Look at all, and raise the error of the first event that has one."""
         position = {id(event): number for number, event in enumerate(batch)}
-        failures = []
-        for events in groups:
-            if events[0].does is Does.CHECK:
-                found = self._missing(events)
-            else:
-                found = self._still_referenced(events, restrict=events[0].action == RESTRICT)
-            if found is not None:
-                failures.append((position[id(found[0])], found[1]))
-        if failures:
-            raise min(failures, key=lambda each: each[0])[1]
+        found = [failure for group in groups if (failure := self._failure(group)) is not None]
+        if found:
+            raise min(found, key=lambda each: position[id(each[0])])[1]
+
+    def _failure(self, group: Sequence[Fired]) -> tuple[Fired, PgError] | None:
+        """The first event of a group that fails."""
+        for again in group:
+            if isinstance(again, Recheck) and again.index.is_twice(again.values):
+                return again, again.index.duplicate(again.values)
+        events = [event for event in group if isinstance(event, Event)]
+        if not events:
+            return None
+        if events[0].does is Does.CHECK:
+            return self._missing(events)
+        return self._still_referenced(events, restrict=events[0].action == RESTRICT)
 
     def _missing(self, events: Sequence[Event]) -> tuple[Event, PgError] | None:
         """The first row whose key is not there (RI_FKey_check)."""
@@ -289,6 +315,10 @@ class Queue:
             return None
         event = events[min(used)]
         return event, still_referenced(session, key, event.row)
+
+
+def _group(event: Fired) -> tuple[int, Does | None]:
+    return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.does)
 
 
 def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
