@@ -18,6 +18,7 @@ from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.dml.views import on_tables
 from pgrepl.commands.query.run import as_text
+from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.statement import analyze_modifying
@@ -131,6 +132,7 @@ def plan(session: Session, written: Modify) -> Plan:
     from pgrepl.commands.dml.arbiters import arbiter_indexes
 
     modify, levels = on_tables(session, written)
+    modify = with_constants(session, modify)
     arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
     permissions.check(session, levels)
     check_targets(session, modify)

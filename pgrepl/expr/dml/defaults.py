@@ -13,6 +13,7 @@ from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Assignment, Command, Modify
 from pgrepl.expr.dml.update import merge_assignments
+from pgrepl.expr.folding import folded
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Const, Expr, NextValueExpr, Rte, RteKind, SetToDefault, Var
 
@@ -48,6 +49,21 @@ def with_defaults(session: Session, modify: Modify) -> Modify:
         updated = _updated(session, target, conflict.assigned)
         modify = replace(modify, conflict=replace(conflict, assigned=updated))
     return modify
+
+
+def with_constants(session: Session, modify: Modify) -> Modify:
+    """The statement with expressions of constants computed; an error in one is raised whether or not there are rows."""
+
+    def fold(assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+        return tuple(Assignment(a.attnum, folded(session, a.expr)) for a in assigned)
+
+    def optional(expr: Expr | None) -> Expr | None:
+        return folded(session, expr) if expr is not None else None
+
+    conflict = modify.conflict
+    if conflict is not None and conflict.assigned is not None:
+        conflict = replace(conflict, assigned=fold(conflict.assigned), where=optional(conflict.where))
+    return replace(modify, assigned=fold(modify.assigned), where=optional(modify.where), conflict=conflict)
 
 
 def _updated(session: Session, target: Relation, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:

@@ -1,0 +1,107 @@
+"""Expressions of constants are computed once, before any row is looked at (eval_const_expressions): so an error in them
+is an error even where there is no row. What CASE, COALESCE, AND and OR never come to is left alone, as there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.expr import evaluate
+from pgrepl.expr.context import Context
+from pgrepl.expr.tree import (
+    BoolExpr,
+    CaseExpr,
+    CoalesceExpr,
+    CoerceViaIO,
+    Const,
+    DistinctExpr,
+    Expr,
+    FuncExpr,
+    NullIfExpr,
+    OpExpr,
+    RelabelType,
+    ScalarArrayOpExpr,
+    SubLink,
+)
+from pgrepl.expr.walk import children, functions_used, map_children
+from pgrepl.sql.nodes import BoolOp
+from pgrepl.types.builtin import proc_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_COMPUTED = (
+    FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, RelabelType, CoerceViaIO,
+)  # fmt: skip
+
+
+def folded(session: Session, expr: Expr) -> Expr:
+    context = Context(session)
+
+    def visit(node: Expr) -> Expr:
+        if isinstance(node, (Const, SubLink)):
+            return node
+        if isinstance(node, BoolExpr) and node.op is not BoolOp.NOT:
+            return _connective(node)
+        if isinstance(node, CaseExpr):
+            return _case(node)
+        if isinstance(node, CoalesceExpr):
+            return _coalesce(node)
+        node = map_children(node, visit)
+        if not isinstance(node, _COMPUTED) or not _is_constant(node):
+            return node
+        value = evaluate.evaluate(node, (), context)
+        return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
+
+    def _connective(node: BoolExpr) -> Expr:
+        """Behind what decides, nothing is looked at."""
+        decides = node.op is BoolOp.OR
+        args: list[Expr] = []
+        for arg in node.args:
+            arg = visit(arg)
+            args.append(arg)
+            if isinstance(arg, Const) and arg.value is decides:
+                return arg
+        return replace(node, args=tuple(args))
+
+    def _case(node: CaseExpr) -> Expr:
+        if node.arg is not None:
+            return node
+        whens: list[tuple[Expr, Expr]] = []
+        for condition, result in node.whens:
+            test = visit(condition)
+            if isinstance(test, Const) and test.value is not True:
+                continue
+            if isinstance(test, Const):
+                if not whens:
+                    return visit(result)
+                return replace(node, whens=tuple(whens), default=visit(result))
+            whens.append((test, visit(result)))
+        default = visit(node.default) if node.default is not None else None
+        if not whens and default is not None:
+            return default
+        return replace(node, whens=tuple(whens), default=default) if whens else node
+
+    def _coalesce(node: CoalesceExpr) -> Expr:
+        args: list[Expr] = []
+        for arg in node.args:
+            arg = visit(arg)
+            if isinstance(arg, Const) and arg.value is None:
+                continue
+            args.append(arg)
+            if isinstance(arg, Const):
+                break
+        if not args:
+            return Const(node.type, typmod=node.typmod, collation=node.collation)
+        return args[0] if isinstance(args[0], Const) else replace(node, args=tuple(args))
+
+    return visit(expr)
+
+
+def _is_constant(node: Expr) -> bool:
+    """Only constants go in, and the same always comes out."""
+    if isinstance(node, (FuncExpr, OpExpr)) and node.retset:
+        return False
+    if not all(isinstance(child, Const) for child in children(node)):
+        return False
+    return all(proc is not None and proc.volatile == "i" for proc in map(proc_by_oid, functions_used(node)))
