@@ -106,9 +106,10 @@ def _change(session: Session, modify: Modify, bulk: Bulk, *, once: bool = False)
     one of them; that each is there only `once` is seen to when it has turned out not to be."""
     target = relation(session, modify.relid)
     updates = modify.command is Command.UPDATE
-    for member in changed_tables(session, modify):
+    tables = changed_tables(session, modify)
+    for member in tables:
         table = member.relation
-        own = table if table.oid != target.oid else None
+        own = None if len(tables) == 1 and table.oid == target.oid else table
         found = found_query(session, modify, own, None if updates else frozenset())
         frame = _frame(session, found.query)
         if frame is None:
