@@ -94,7 +94,7 @@ def _engine(session: Session, query: Query, context: Context, verbose: bool, app
     from pgrepl.commands.query.spark import Unplayable, physical_plan, sql_of
 
     try:
-        job, text = sql_of(session, query, context)
+        job, text = sql_of(session, query, context, dry=True)
         if verbose:
             appendix += [f"Spark SQL: {text}", physical_plan(job, text)]
     except Unplayable as reason:

@@ -17,6 +17,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.frozen import frozen
+from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
 
 _KEY_SHARE = 1000  # looking through the column of a key costs one in so many of handling whole rows here
+_COUNTING_SHARE = 50  # and making numbers is so much cheaper than handling rows of tables
 _FEW = 100_000  # rows that may come from Spark in one piece
+MANY = 10_000  # numbers that Spark rather makes itself
+WHOLE_SERIES = frozenset(
+    ("generate_series_int4", "generate_series_step_int4", "generate_series_int8", "generate_series_step_int8")
+)
 
 
 @frozen
@@ -37,9 +43,10 @@ class Choice:
 
 def choose(session: Session, query: Query, context: Context) -> Choice:
     wanted = session.settings.get("pgrepl.engine")
-    if wanted == "local" or not has_user_tables(query):
+    counted = counted_rows(query, context)
+    if wanted == "local" or not (counted or has_user_tables(query)):
         return Choice(False)
-    rows = rows_to_look_at(session, query, context)
+    rows = rows_to_look_at(session, query, context) + counted // _COUNTING_SHARE
     few = (rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
     if wanted == "spark":
         return Choice(True, few)
@@ -50,6 +57,11 @@ def choose(session: Session, query: Query, context: Context) -> Choice:
 def has_user_tables(query: Query) -> bool:
     """Whether rows of the lake are asked for, at any depth."""
     return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
+
+
+def is_for_spark(query: Query, context: Context) -> bool:
+    """Whether it has anything that Spark finds by itself; otherwise its rows are sent there."""
+    return has_user_tables(query) or counted_rows(query, context) > 0
 
 
 def rows_to_look_at(session: Session, query: Query, context: Context) -> int:
@@ -89,6 +101,30 @@ def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int
                 found *= counts[key]
             rows = min(rows, found + rows // _KEY_SHARE)
     return rows
+
+
+def counted_rows(query: Query, context: Context) -> int:
+    """How many rows generate_series gives, where it gives many."""
+    total = 0
+    for level in levels(query):
+        for entry in level.rtable:
+            if entry.kind is RteKind.FUNCTION and len(entry.functions) == 1:
+                total += series_length(entry.functions[0], context)
+    return total if total >= MANY else 0
+
+
+def series_length(function: tree.Expr, context: Context) -> int:
+    """Of generate_series over whole numbers that are known; 0 for anything else."""
+    proc = proc_by_oid(function.func) if isinstance(function, tree.FuncExpr) else None
+    if proc is None or not isinstance(function, tree.FuncExpr) or proc.src not in WHOLE_SERIES:
+        return 0
+    if any(isinstance(arg, tree.NamedArg) for arg in function.args):
+        return 0
+    values = [value_of(arg, context) for arg in function.args]
+    if None in values:
+        return 0
+    start, stop, step = (*values, 1)[:3]
+    return max((stop - start) // step + 1, 0) if step else 0
 
 
 def levels(query: Query) -> Iterator[Query]:

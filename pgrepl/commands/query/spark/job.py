@@ -39,12 +39,14 @@ class Text:
 class Job:
     """One statement on its way to Spark."""
 
-    def __init__(self, session: Session, context: Context) -> None:
+    def __init__(self, session: Session, context: Context, *, dry: bool = False) -> None:
         self.session = session
         self.context = context
+        self.dry = dry  # the text is wanted, nothing is to be carried out for it
         self.statement = expressions.Statement(context)
         self.frames: dict[str, Callable[[], DataFrame]] = {}  # by the name that stands in braces in the text
         self.correlated = False  # whether subqueries depend on rows around them: Spark knows late what it cannot do
+        self.listed: list[str] = []  # the WITH queries so far
         self._names = 0
 
     def name(self, letter: str) -> str:
@@ -58,11 +60,19 @@ class Job:
         self.frames[name] = make
         return f"{{{name}}}"
 
+    def replace_frame(self, named: str, make: Callable[[], DataFrame]) -> None:
+        self.frames[named[1:-1]] = make
+
+    def with_list(self) -> str:
+        """For a statement apart that uses WITH queries of this one."""
+        return f"WITH {', '.join(self.listed)} " if self.listed else ""
+
     def run(self, text: str) -> DataFrame:
         from pgrepl.lake import spark
 
         session = spark.session()
-        return self.statement.run(session, text, {name: make() for name, make in self.frames.items()})
+        used = {name: make() for name, make in self.frames.items() if f"{{{name}}}" in text}
+        return self.statement.run(session, text, used)
 
 
 def compile_frame(session: Session, query: Query, context: Context) -> DataFrame | None:
@@ -76,11 +86,11 @@ def compile_frame(session: Session, query: Query, context: Context) -> DataFrame
     return None
 
 
-def sql_of(session: Session, query: Query, context: Context) -> tuple[Job, str]:
-    """The query as SQL; Unplayable if Spark cannot do it."""
+def sql_of(session: Session, query: Query, context: Context, *, dry: bool = False) -> tuple[Job, str]:
+    """The query as SQL; Unplayable if Spark cannot do it. `dry`: no part of it is carried out for that."""
     from pgrepl.commands.query.spark.select import compile_query
 
-    job = Job(session, context)
+    job = Job(session, context, dry=dry)
     try:
         return job, compile_query(query, job, None, final=True).text
     except PgError as problem:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pgrepl.commands.query.engine import has_user_tables
+from pgrepl.commands.query.engine import is_for_spark
 from pgrepl.commands.query.env import sees_outside
 from pgrepl.commands.query.grouping import at_home, uses_groups
 from pgrepl.commands.query.spark.job import Job, Text, Unplayable
@@ -67,7 +67,11 @@ def _with_list(level: Level) -> str:
             level.ctes[cte.name] = recursive_query(level, cte)
             continue
         name = level.job.name("w")
-        if not has_user_tables(cte.query) and not sees_outside(cte.query) and not _names_asked(cte.query, 1):
+        if (
+            not is_for_spark(cte.query, level.job.context)
+            and not sees_outside(cte.query)
+            and not _names_asked(cte.query, 1)
+        ):
             from pgrepl.commands.query.spark.shipped import ship
 
             numbers = range(1, len(cte.query.columns) + 1)
@@ -78,6 +82,7 @@ def _with_list(level: Level) -> str:
         text = compile_query(cte.query, level.job, level)
         level.ctes[cte.name] = WithQuery(name, text.types)
         listed.append(f"{name} AS ({text.text})")
+        level.job.listed.append(listed[-1])
     return f"WITH {', '.join(listed)} " if listed else ""
 
 

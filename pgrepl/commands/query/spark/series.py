@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pgrepl.commands.query.bounds import value_of
+from pgrepl.commands.query.engine import MANY, WHOLE_SERIES, series_length
 from pgrepl.commands.query.spark.job import Text, Unplayable
 from pgrepl.commands.query.spark.level import Level
 from pgrepl.expr import tree
@@ -11,32 +13,19 @@ from pgrepl.expr.walk import returns_set
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 
-_SERIES = {"generate_series_int4": "INT", "generate_series_step_int4": "INT"} | {
-    "generate_series_int8": "BIGINT",
-    "generate_series_step_int8": "BIGINT",
-}
-_LONG = 10_000  # from so many numbers on, Spark makes them
-
 
 def plain_series(level: Level, entry: Rte) -> Text | None:
     """generate_series of constants, as rows that Spark counts up itself; None: it is short, or something else."""
     if len(entry.functions) != 1 or entry.ordinality:
         return None
-    found = _series(entry.functions[0])
-    if found is None:
+    function = entry.functions[0]
+    if series_length(function, level.job.context) < MANY or not isinstance(function, tree.FuncExpr):
         return None
-    from pgrepl.commands.query.bounds import value_of
-
-    values = [value_of(arg, level.job.context) for arg in found.args]
-    if None in values:
-        return None
-    start, stop, step = (*values, 1)[:3]
-    if step == 0 or abs(stop - start) // abs(step) < _LONG:
-        return None
-    kind = form_type(entry.functions[0].type)
+    start, stop, step = (*[value_of(arg, level.job.context) for arg in function.args], 1)[:3]
     end = stop + (1 if step > 0 else -1)
     if not -(2**63) <= end < 2**63:
         return None
+    kind = form_type(function.type)
     return Text(f"SELECT CAST(id AS {kind}) AS c1 FROM range({start}, {end}, {step})", (kind,))
 
 
@@ -70,8 +59,6 @@ def as_array(level: Level, function: Expr) -> tuple[str, str]:
         start, stop, *rest = [level.form(arg) for arg in series.args]
         step = rest[0] if rest else f"CAST(1 AS {kind})"
         if rest:
-            from pgrepl.commands.query.bounds import value_of
-
             constant = value_of(series.args[2], level.job.context)
             if not constant:
                 raise Unplayable("generate_series with a step that is not constant")
@@ -90,7 +77,7 @@ def _series(expr: Expr) -> tree.FuncExpr | None:
     if not isinstance(expr, tree.FuncExpr) or expr.type not in (oids.INT4, oids.INT8):
         return None
     proc = proc_by_oid(expr.func)
-    return expr if proc is not None and proc.src in _SERIES and not any(map(_named, expr.args)) else None
+    return expr if proc is not None and proc.src in WHOLE_SERIES and not any(map(_named, expr.args)) else None
 
 
 def _named(arg: Expr) -> bool:

@@ -31,14 +31,17 @@ def _part(level: Level, part: SetOperation | RangeRef) -> Text:
         nested = level.query.rtable[part.varno - 1].subquery
         assert nested is not None
         return compile_query(nested, level.job, level)
-    left, right = (
-        _as_columns(level, _part(level, side), _columns(level, side), part.columns) for side in (part.left, part.right)
-    )
+    left, right = side(level, part.left, part.columns), side(level, part.right, part.columns)
     types = tuple(form_type(c.type, c.typmod) for c in part.columns)
     if not part.columns or all(_is_plain(level, column) for column in part.columns):
         word = f"{_WORDS[part.op]}{' ALL' if part.all else ''}"
         return Text(f"({left}) {word} ({right})", types)
     return Text(_counted(level, part, left, right), types)
+
+
+def side(level: Level, part: SetOperation | RangeRef, columns: tuple[Column, ...]) -> str:
+    """One side of an operation that gives these columns."""
+    return _as_columns(level, _part(level, part), _columns(level, part), columns)
 
 
 _WORDS = {SetOp.UNION: "UNION", SetOp.INTERSECT: "INTERSECT", SetOp.EXCEPT: "EXCEPT"}
