@@ -72,7 +72,10 @@ def _texts(problem: BaseException) -> list[str]:
 
 def _text(problem: BaseException) -> str:
     """The message, and what pyspark keeps beside it: the Java stack trace names causes that the message does not."""
-    parts = [str(problem)]
+    try:
+        parts = [str(problem)]
+    except ConnectionError:  # it asks the JVM, which is gone
+        parts = ["JVM is not running"]
     for attribute in ("_stackTrace", "_stack_trace"):
         trace = getattr(problem, attribute, None)
         if isinstance(trace, str):
