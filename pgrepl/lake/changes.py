@@ -135,7 +135,7 @@ class _Feed:
             for here, row_ids, births, rows in self._read(file, positions[chosen]):
                 deaths = self._deaths_at(file, here)
                 for row_id, birth, death, row in zip(row_ids, births, deaths, rows, strict=True):
-                    if birth < death:
+                    if birth < death and death not in self._only_files:
                         yield _Event(death, row_id, row)
         end = file.end_snapshot
         if end is not None and self._in_range(end) and end not in self._only_files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers, inlined
@@ -33,17 +34,17 @@ def deaths(
     """The same with the snapshot at which each was deleted; in no order."""
     at = last_snapshot(session) if snapshot is None else snapshot
     own = inlined.deletes(session, table, at, file.data_file_id)
-    return joined(file.delete_file, [(position, begin) for _, position, begin in own], at)
+    return joined(file.delete_files, [(position, begin) for _, position, begin in own], at)
 
 
 def joined(
-    delete_file: DeleteFile | None, own: list[tuple[int, int]], snapshot: int
+    delete_files: Sequence[DeleteFile], own: list[tuple[int, int]], snapshot: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """What a delete file and inlined deletes (position, snapshot) say together."""
     import numpy as np
 
     positions, snapshots = np.array(own, np.int64).reshape(-1, 2).T
-    if delete_file is not None:
+    for delete_file in delete_files:
         listed, when = read_delete_file(delete_file)
         past = when <= snapshot
         if not past.all():

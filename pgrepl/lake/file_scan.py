@@ -69,7 +69,7 @@ def portions(
         return
     scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
     scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
-    scan.dead = np.unique(joined(file.delete_file, deletes, snapshot)[0])
+    scan.dead = np.unique(joined(file.delete_files, deletes, snapshot)[0])
     with footers.Reader(footer) as reader:
         yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ class DataFile:
     row_id_start: int | None
     mapping_id: int | None  # not NULL: columns are found by name, not by field id
     partial_max: int | None  # not NULL: rows say at which snapshot they came
-    delete_file: DeleteFile | None
+    delete_files: tuple[DeleteFile, ...]  # one, unless DuckDB has flushed inlined deletes from before another
     names: SourceNames | None = None  # with mapping_id
 
 
@@ -89,7 +90,14 @@ def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | Non
         " ORDER BY f.begin_snapshot, f.data_file_id",
         (snapshot, snapshot, table.table_id, snapshot, snapshot, *(() if only is None else (only,))),
     )
-    return [_made(session, table.location, row) for row in rows]
+    found: dict[int, DataFile] = {}
+    for row in rows:
+        file = _made(session, table.location, row)
+        known = found.get(file.data_file_id)
+        if known is not None:
+            file = replace(known, delete_files=(*known.delete_files, *file.delete_files))
+        found[file.data_file_id] = file
+    return list(found.values())
 
 
 def _made(session: Session, location: str, row: tuple[Any, ...]) -> DataFile:
@@ -101,11 +109,12 @@ def _made(session: Session, location: str, row: tuple[Any, ...]) -> DataFile:
         raise unsupported("an encrypted data file")
     return DataFile(
         file_id, begin, end, location + path if relative else path, count, size, row_id_start, mapping, partial,
-        _made_delete_file(location, file_id, *of_deletes), None if mapping is None else source_names(session, mapping),
+        _made_delete_files(location, file_id, *of_deletes),
+        None if mapping is None else source_names(session, mapping),
     )  # fmt: skip
 
 
-def _made_delete_file(
+def _made_delete_files(
     location: str,
     file_id: int,
     delete_id: int | None,
@@ -117,14 +126,14 @@ def _made_delete_file(
     size: int,
     partial: int | None,
     key: str | None,
-) -> DeleteFile | None:
+) -> tuple[DeleteFile, ...]:
     if delete_id is None:
-        return None
+        return ()
     if kind is not None and kind != "parquet":
         raise unsupported(f"a delete file in format {kind}")
     if key is not None:
         raise unsupported("an encrypted delete file")
-    return DeleteFile(delete_id, file_id, begin, location + path if relative else path, count, size, partial)
+    return (DeleteFile(delete_id, file_id, begin, location + path if relative else path, count, size, partial),)
 
 
 # --- files without field ids ----------------------------------------------------------------------------------------
@@ -237,5 +246,4 @@ def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[De
         f" WHERE table_id = {link.mark} AND begin_snapshot <= {link.mark} ORDER BY begin_snapshot, delete_file_id",
         (table.table_id, upto),
     )
-    found = [_made_delete_file(table.location, *row) for row in rows]
-    return [file for file in found if file is not None]
+    return [file for row in rows for file in _made_delete_files(table.location, *row)]

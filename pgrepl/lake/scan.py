@@ -123,8 +123,8 @@ def _dead(session: Session, table: LakeTable, files: Sequence[DataFile], at: int
         own.setdefault(file_id, []).append((position, begin))
     found = {}
     for file in files:
-        if file.delete_file is not None or file.data_file_id in own:
-            positions, _ = joined(file.delete_file, own.get(file.data_file_id, []), at)
+        if file.delete_files or file.data_file_id in own:
+            positions, _ = joined(file.delete_files, own.get(file.data_file_id, []), at)
             if len(positions):
                 found[file.data_file_id] = positions
     return found

@@ -86,7 +86,7 @@ def locate(
             break
         here = _positions_in(file, wanted)
         if len(here):
-            gone, _ = joined(file.delete_file, deletes.get(file.data_file_id, []), at)
+            gone, _ = joined(file.delete_files, deletes.get(file.data_file_id, []), at)
             here = np.setdiff1d(here, gone)
         if len(here):
             found[file.data_file_id] = here

@@ -43,7 +43,7 @@ class StagedDeletes:
     positions: Any
     file: NewDeletes | None
     data_file_id: int
-    replaces: int | None  # the delete file that the data file had
+    replaces: tuple[int, ...]  # the delete files that the data file had: one at most, but DuckDB makes more
 
 
 class Write:
@@ -188,21 +188,23 @@ class Write:
         file = data_file(self.session, self.table, file_id, self.snapshot)
         assert file is not None, "a place is in a file of the table"
         gone = dead.dead(self.session, self.table, file, self.snapshot)
-        old = file.delete_file
-        replaces = None if old is None else old.delete_file_id
+        old = file.delete_files
+        replaces = tuple(sorted(each.delete_file_id for each in old))
         if len(np.union1d(gone, positions)) == file.record_count:
             self.staged_deletes.append(StagedDeletes(positions, None, file_id, replaces))
             return
-        if old is None:
+        if not old:
             made = write_deletes(self.table, file, positions, None)
         else:
-            listed, when = dead.read_delete_file(old)
-            fresh = np.setdiff1d(positions, listed, assume_unique=True)
-            merged = np.concatenate([listed, fresh])
+            before = [dead.read_delete_file(each) for each in old]
             snapshot = self._likely_snapshot()
-            snapshots = np.concatenate([when, np.full(len(fresh), snapshot, np.int64)])
-            order = np.argsort(merged, kind="stable")
-            made = write_deletes(self.table, file, merged[order], snapshots[order], old.begin_snapshot, snapshot)
+            merged = np.concatenate([*(listed for listed, _ in before), positions])
+            snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), snapshot, np.int64)])
+            order = np.lexsort((snapshots, merged))  # what is deleted twice went the first time
+            merged, snapshots = merged[order], snapshots[order]
+            first = np.concatenate([[True], merged[1:] != merged[:-1]])
+            begin = min(each.begin_snapshot for each in old)
+            made = write_deletes(self.table, file, merged[first], snapshots[first], begin, snapshot)
         self._remember(self.table.location + made.name)
         self.staged_deletes.append(StagedDeletes(positions, made, file_id, replaces))
 
