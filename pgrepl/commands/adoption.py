@@ -1,7 +1,8 @@
 """What others have defined in the lake becomes schemas, tables and columns here, as of the snapshot they did it at.
 
-It belongs to whoever owns the database. What depends on a thing that is gone goes with it, and nobody is told: the one
-who dropped it is elsewhere. A name that is taken here, or that no statement could say, gets a number.
+It belongs to whoever owns the database. A partition or an heir whose columns are not its parent's any more is a table
+of its own from then on. What depends on a thing that is gone goes with it, and nobody is told: the one who dropped it is
+elsewhere. A name that is taken here, or that no statement could say, gets a number.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import store, tables
+from pgrepl.catalog import inheritance, store, tables
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     PG_CLASS,
@@ -168,6 +169,9 @@ def _free_relation_name(session: Session, namespace: int, name: str) -> str:
 @_make_up.register(adopt.ColumnMade)
 def _column_made(made: adopt.ColumnMade, session: Session) -> None:
     there = _of_relation(session, made.oid)
+    if relation(there, made.oid).is_partition:
+        _leave_parents(there, made.oid)
+    _leave_children(there, made.oid)
     rel = relation(there, made.oid)
     column = _column(made.column, {c.name for c in rel.columns})
     finish(there, [column])
@@ -183,12 +187,19 @@ def _column_gone(gone: adopt.ColumnGone, session: Session) -> None:
     row = store.one(session, tables.pg_attribute, attrelid=gone.oid, attnum=gone.attnum)
     if row is not None and not row.attisdropped:
         there = _of_relation(session, gone.oid)
+        if row.attinhcount:
+            _leave_parents(there, gone.oid)
+        _leave_children(there, gone.oid)
         drop_objects(there, [ObjectAddress(PG_CLASS, gone.oid, gone.attnum)], cascade=True, quietly=True)
 
 
 @_make_up.register(adopt.ColumnChanged)
 def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
     there = _of_relation(session, changed.oid)
+    if changed.renamed or changed.retyped:
+        if relation(there, changed.oid).attributes[changed.attnum - 1].inhcount:
+            _leave_parents(there, changed.oid)
+        _leave_children(there, changed.oid)
     rel = relation(there, changed.oid)
     attribute = rel.attribute_by_number(changed.attnum)
     assert attribute is not None
@@ -209,6 +220,24 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
         if attribute.has_default:
             remove_default(there, changed.oid, changed.attnum)
         _store_default(there, changed.oid, changed.attnum, column)
+
+
+def _leave_parents(session: Session, oid: int) -> None:
+    """Who changed the columns knew nothing of the parents: they would not be the parents' columns any more."""
+    from pgrepl.commands.table.alter.inherit import remove_inheritance
+    from pgrepl.commands.table.alter.partition import detach
+
+    for parent in inheritance.parents(session, oid):
+        above = relation(session, parent)
+        if above.kind == "p":
+            detach(session, above, relation(session, oid))
+        else:
+            remove_inheritance(session, relation(session, oid), above)
+
+
+def _leave_children(session: Session, oid: int) -> None:
+    for child in inheritance.children(session, oid):
+        _leave_parents(session, child)
 
 
 def _is_key(session: Session, oid: int, attnum: int) -> bool:

@@ -242,3 +242,36 @@ def test_a_type_that_nobody_can_read_is_an_error_when_it_is_read(lake: Lake, sho
     assert ask(shop, "SELECT a FROM t") == [("1",)]
     with pytest.raises(PgError, match="a column of lake type variant is not supported"):
         ask(shop, "SELECT b FROM t")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DROP COLUMN b", "RENAME b TO z", "ALTER b TYPE BIGINT", "ADD COLUMN z INT", "DROP COLUMN k"],
+)
+def test_a_partition_with_other_columns_is_a_table_of_its_own(lake: Lake, shop: Session, change: str) -> None:
+    list(run(shop, "CREATE TABLE p (k int PRIMARY KEY, b int) PARTITION BY LIST (k)"))
+    list(run(shop, "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p DEFAULT"))
+    list(run(shop, "INSERT INTO p VALUES (1, 2), (3, 4)"))
+    lake.duck_runs(f"ALTER TABLE shop.p2 {change}")
+    assert ask(shop, "SELECT * FROM p") == [("1", "2")]
+    assert ask(shop, "SELECT count(*) FROM p2") == [("1",)]
+    assert ask(shop, "SELECT relispartition, relpartbound FROM pg_class WHERE relname = 'p2'") == [("f", None)]
+    list(run(shop, "CREATE TABLE p3 PARTITION OF p DEFAULT; INSERT INTO p VALUES (5, 6)"))
+    assert lake.duck("SELECT * FROM shop.p ORDER BY k") == [("1", "2"), ("5", "6")]
+
+
+def test_an_heir_keeps_its_parent_as_long_as_it_has_its_columns(lake: Lake, shop: Session) -> None:
+    list(run(shop, "CREATE TABLE parent (a int, b int); CREATE TABLE heir (c int) INHERITS (parent)"))
+    list(run(shop, "CREATE TABLE other () INHERITS (parent)"))
+    lake.duck_runs("ALTER TABLE shop.heir RENAME c TO d", "ALTER TABLE shop.heir ADD COLUMN e INT")
+    found = "SELECT inhrelid::regclass FROM pg_inherits ORDER BY 1::text"
+    assert ask(shop, found) == [("heir",), ("other",)]
+    lake.duck_runs("ALTER TABLE shop.heir DROP COLUMN b")
+    assert ask(shop, found) == [("other",)]
+    lake.duck_runs("ALTER TABLE shop.parent DROP COLUMN b")
+    assert ask(shop, found) == []
+    assert tables(shop) == {
+        "public.heir": ["a integer", "d integer", "e integer"],
+        "public.other": ["a integer", "b integer"],
+        "public.parent": ["a integer"],
+    }

@@ -206,6 +206,13 @@ def _keep_bound_as_check(work: Work, rel: Relation, child: Relation) -> None:
     add_check_and_recurse(work, child, None, cooked, recurse=True, merge=True)
 
 
+def detach(session: Session, rel: Relation, child: Relation) -> None:
+    """Make a partition a table of its own, whoever references it."""
+    default = partition_desc(session, rel.oid).default
+    remove_inheritance(session, child, rel)
+    _finish(session, rel, relation(session, child.oid), default)
+
+
 def _finish(session: Session, rel: Relation, child: Relation, default: int) -> None:
     """As DetachPartitionFinalize does."""
     detach_foreign_keys(session, child)
