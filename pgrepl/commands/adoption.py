@@ -1,8 +1,8 @@
 """What others have defined in the lake becomes schemas, tables and columns here, as of the snapshot they did it at.
 
 It belongs to whoever owns the database. A partition or an heir whose columns are not its parent's any more is a table
-of its own from then on. What depends on a thing that is gone goes with it, and nobody is told: the one who dropped it is
-elsewhere. A name that is taken here, or that no statement could say, gets a number.
+of its own from then on. What depends on a thing that is gone goes with it, and nobody is told: the one who dropped it
+is elsewhere. A name that is taken here, or that no statement could say, gets a number.
 """
 
 from __future__ import annotations
