@@ -105,7 +105,8 @@ class _Feed:
     def came(self) -> Iterator[_Event]:
         events = [event for file in self._files for event in self._came_in(file)]
         for row in inlined.rows_begun(self._session, self._table, self._columns, self._after, self._upto):
-            events.append(_Event(row.begin_snapshot, row.row_id, self._laid_out(row.values)))
+            if row.begin_snapshot not in self._only_files:
+                events.append(_Event(row.begin_snapshot, row.row_id, self._laid_out(row.values)))
         return iter(events)
 
     def _came_in(self, file: DataFile) -> Iterator[_Event]:
