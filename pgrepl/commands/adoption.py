@@ -44,11 +44,16 @@ if TYPE_CHECKING:
 
 
 def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
-    """Make up for everything that the system tables lack."""
+    """Make up for everything that the system tables lack. Partitioned tables are defined anew for the lake whose
+    partitions were changed."""
     numbering = session.transaction.numbering
+    above: set[int] = set()
     for difference in adopt.differences(session, constant):
+        oid = getattr(difference, "oid", 0)
+        above.update(inheritance.partition_ancestors(session, oid))
         with numbering.adopting(difference.snapshot):
             _make_up(difference, session)
+    numbering.touched.relations.update(dict.fromkeys(above))
 
 
 @singledispatch

@@ -256,8 +256,21 @@ def test_a_partition_with_other_columns_is_a_table_of_its_own(lake: Lake, shop: 
     assert ask(shop, "SELECT * FROM p") == [("1", "2")]
     assert ask(shop, "SELECT count(*) FROM p2") == [("1",)]
     assert ask(shop, "SELECT relispartition, relpartbound FROM pg_class WHERE relname = 'p2'") == [("f", None)]
+    assert lake.duck("SELECT * FROM shop.p") == [("1", "2")]
     list(run(shop, "CREATE TABLE p3 PARTITION OF p DEFAULT; INSERT INTO p VALUES (5, 6)"))
     assert lake.duck("SELECT * FROM shop.p ORDER BY k") == [("1", "2"), ("5", "6")]
+
+
+def test_a_partition_of_another_name_stays_one(lake: Lake, shop: Session) -> None:
+    list(run(shop, "CREATE TABLE p (k int, b int) PARTITION BY LIST (k)"))
+    list(run(shop, "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p DEFAULT"))
+    list(run(shop, "INSERT INTO p VALUES (1, 2), (3, 4)"))
+    lake.duck_runs("ALTER TABLE shop.p2 RENAME TO rest")
+    assert ask(shop, "SELECT * FROM p") == [("1", "2"), ("3", "4")]
+    assert lake.duck("SELECT * FROM shop.p") == [("1", "2"), ("3", "4")]
+    lake.duck_runs("DROP TABLE shop.rest")
+    assert ask(shop, "SELECT * FROM p") == [("1", "2")]
+    assert lake.duck("SELECT * FROM shop.p") == [("1", "2")]
 
 
 def test_an_heir_keeps_its_parent_as_long_as_it_has_its_columns(lake: Lake, shop: Session) -> None:

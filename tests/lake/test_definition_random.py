@@ -186,7 +186,7 @@ class Player:
             return None
         here, there, _table, columns = picked
         values = ", ".join(f"'{TYPES[kind][1]}'" for kind in columns.values())
-        count = self.chance.choice((1, 30))
+        count = self.chance.choice((1, 12))
         names = ", ".join(columns)
         rows = ", ".join([f"({values})"] * count)
         return self.side(f"INSERT INTO {here} ({names}) VALUES {rows}", f"INSERT INTO {there} ({names}) VALUES {rows}")
