@@ -23,7 +23,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.commands.dml.changes import Kind
 from pgrepl.commands.dml.checks_staged import ROW, Staged
 from pgrepl.commands.dml.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
-from pgrepl.commands.dml.foreign_spark import After, check_not_referenced, check_present, side
+from pgrepl.commands.dml.foreign_spark import After, Failure, first_missing, first_referenced, side
 from pgrepl.commands.dml.keeper_write import next_snapshot
 from pgrepl.commands.dml.unique_spark import check_unique
 from pgrepl.commands.query.tables import members
@@ -35,7 +35,7 @@ from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
 from pgrepl.rows.unique import unique_indexes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -247,24 +247,28 @@ class Bulk:
         """Unique keys first, then foreign keys, as triggers come after the last row."""
         for staged in self.staged.values():
             check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
-        for staged in self.staged.values():
-            if staged.files:
-                self._check_present(staged)
-        for left, key in self._referenced():
-            action = self._action(key)
-            if action == RESTRICT or (action == NO_ACTION and not self._acting()):
-                self._note_read(key.referencing)
-                check_not_referenced(self._after, left, key, restrict=action == RESTRICT and not self._moved)
+        _raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
+        acting = bool(self._acting())
+        _raise_first(
+            self._still_referenced(left, key)
+            for left, key in self._referenced()
+            if self._action(key) == RESTRICT or (self._action(key) == NO_ACTION and not acting)
+        )
+
+    def _still_referenced(self, left: Sequence[Staged], key: ForeignKey) -> Failure | None:
+        self._note_read(key.referencing)
+        restrict = self._action(key) == RESTRICT and not self._moved
+        return first_referenced(self._after, left, key, restrict=restrict)
 
     def _action(self, key: ForeignKey) -> str:
         return key.on_delete if self.kind is Kind.DELETE else key.on_update
 
-    def _check_present(self, staged: Staged) -> None:
+    def _missing(self, staged: Staged) -> Iterator[Failure | None]:
         changed = None if staged.inserted else self._changed(staged.relation)
         for key in keys_of(self._session, staged.relation.oid):
             if changed is None or changed & set(key.columns):
                 self._note_read(key.referenced)
-                check_present(self._after, staged, key)
+                yield first_missing(self._after, staged, key)
 
     def _referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
         """The foreign keys to tables whose rows go or have other keys now."""
@@ -307,9 +311,11 @@ class Bulk:
             for left, key in acting:
                 act(self._after, left, key)
             now = After(session, {}, session.transaction.numbering.last_snapshot())
-            for left, key in self._referenced():
-                if self._action(key) == NO_ACTION:
-                    check_not_referenced(now, left, key, restrict=False)
+            _raise_first(
+                first_referenced(now, left, key, restrict=False)
+                for left, key in self._referenced()
+                if self._action(key) == NO_ACTION
+            )
 
     def discard(self) -> None:
         for staged in self.staged.values():
@@ -328,6 +334,13 @@ def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame
     columns = [F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers]
     kept = [F.col(name) for name in rows.columns if name.startswith("__") and name != _LEAF]
     return rows.select(*columns, *kept)
+
+
+def _raise_first(failures: Iterable[Failure | None]) -> None:
+    """The error of the row that comes first; for one row, of the key that does."""
+    found = [failure for failure in failures if failure is not None]
+    if found:
+        raise min(found, key=lambda failure: failure[0])[1]
 
 
 def _known(found: tuple[int, PgError] | None) -> list[tuple[int, PgError]]:

@@ -43,7 +43,7 @@ def act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
         return
     if len(rows) <= few and not _many(now, key, gone, few):
         queue = Queue(session)
-        queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for row in rows]
+        queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for _, row in rows]
         queue.run()
         return
     _act_in_bulk(now, key, gone)

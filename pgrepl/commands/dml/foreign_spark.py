@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
 
 Row = tuple[Any, ...]
+Failure = tuple[tuple[int, ...], PgError]  # where in the order of the rows, and what PostgreSQL says
 
 
 @frozen
@@ -124,15 +125,15 @@ def side(session: Session, table: int) -> list[Member]:
 # --- rows that came ---------------------------------------------------------------------------------------------------
 
 
-def check_present(after: After, staged: Staged, key: ForeignKey) -> None:
-    """Every staged row of a referencing table finds its key."""
+def first_missing(after: After, staged: Staged, key: ForeignKey) -> Failure | None:
+    """The first staged row of a referencing table that does not find its key."""
     session, rel = after.session, staged.relation
     spark_key = SparkKey(session, key)
     numbers = dict(zip(key.columns, key.columns, strict=True))
     new = staged.new_rows(key.columns)
     shown = ", ".join(f"c{number}" for number in key.columns)
     types = [(rel.attributes[number - 1].type, rel.attributes[number - 1].typmod) for number in key.columns]
-    failures: list[tuple[int, PgError]] = []
+    failures: list[Failure] = []
     if key.match_full and len(key.columns) > 1:
         nulls = [f"c{number} IS NULL" for number in key.columns]
         text = (
@@ -141,7 +142,7 @@ def check_present(after: After, staged: Staged, key: ForeignKey) -> None:
         )
         found = spark_key.first(text, [(oids.INT8, -1)], f=new)
         if found is not None:
-            failures.append((found[0], mixed_nulls(key, rel)))
+            failures.append(((found[0],), mixed_nulls(key, rel)))
     firsts = spark_key.referencing(new, numbers, f"{ORDER}, {shown}")
     names = ", ".join(f"k{n}" for n in range(len(key.columns)))
     keys = spark_key.statement.run(
@@ -156,9 +157,8 @@ def check_present(after: After, staged: Staged, key: ForeignKey) -> None:
         row: list[Any] = [None] * len(rel.attributes)
         for number, value in zip(key.columns, found[1:], strict=True):
             row[number - 1] = value
-        failures.append((found[0], not_present(session, key, rel, tuple(row))))
-    if failures:
-        raise min(failures, key=lambda each: each[0])[1]
+        failures.append(((found[0],), not_present(session, key, rel, tuple(row))))
+    return min(failures, key=lambda each: each[0], default=None)
 
 
 def _present(after: After, key: SparkKey, staged: Staged | None) -> DataFrame:
@@ -218,32 +218,35 @@ def gone_keys(after: After, left: Sequence[Staged], key: SparkKey) -> DataFrame:
     return _union(parts)
 
 
-def check_not_referenced(after: After, left: Sequence[Staged], foreign: ForeignKey, *, restrict: bool) -> None:
-    """No row references a key that went (ri_restrict); without `restrict` another row may have it now."""
+def first_referenced(after: After, left: Sequence[Staged], foreign: ForeignKey, *, restrict: bool) -> Failure | None:
+    """The first key that went and is referenced (ri_restrict); without `restrict` another row may have it now."""
     key = SparkKey(after.session, foreign)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
     frames = {"old": gone_keys(after, left, key), "used": referencing_keys(after, key)}
     if not restrict:
         text = f"SELECT a.* FROM ({text}) a LEFT ANTI JOIN {{there}} b ON {key.on}"
         frames["there"] = _present(after, key, None)
-    found = first_keys(key, text, 1, frames)
-    if found:
-        raise still_referenced(after.session, foreign, found[0])
+    for place, row in first_keys(key, text, 1, frames):
+        return place, still_referenced(after.session, foreign, row)
+    return None
 
 
-def first_keys(key: SparkKey, text: str, count: int, frames: Mapping[str, DataFrame]) -> list[Row]:
-    """Old keys in the order of their places, as rows of the referenced table with nothing else in them."""
+def first_keys(
+    key: SparkKey, text: str, count: int, frames: Mapping[str, DataFrame]
+) -> list[tuple[tuple[int, int], Row]]:
+    """Old keys by their places, as rows of the referenced table with nothing else in them."""
     columns = key.key.referenced_columns
     attributes = [key.other.attributes[number - 1] for number in columns]
-    order = "coalesce(place.file, 9223372036854775807), coalesce(place.pos, place.row)"
+    order = "coalesce(place.file, 9223372036854775807) AS f, coalesce(place.pos, place.row) AS p"
     shown = ", ".join(f"o{number}" for number in columns)
-    text = f"SELECT {shown} FROM ({text}) ORDER BY {order} LIMIT {count}"
+    text = f"SELECT {order}, {shown} FROM ({text}) ORDER BY f, p LIMIT {count}"
+    types = [(oids.INT8, -1), (oids.INT8, -1), *((a.type, a.typmod) for a in attributes)]
     rows = []
-    for values in python_rows(key.statement.run(_spark(), text, frames), [(a.type, a.typmod) for a in attributes]):
+    for file, position, *values in python_rows(key.statement.run(_spark(), text, frames), types):
         row: list[Any] = [None] * len(key.other.attributes)
         for number, value in zip(columns, values, strict=True):
             row[number - 1] = value
-        rows.append(tuple(row))
+        rows.append(((file, position), tuple(row)))
     return rows
 
 
