@@ -1,7 +1,8 @@
 """Rows out of Spark: Arrow batches become tuples of Python values.
 
-A result that is known to be small comes in one piece. Any other comes partition by partition, each batch as one binary
-value (an Arrow stream), so that the driver never holds more than a few of them: 10 million rows can go to a file.
+A result that is known to be small, or that somebody wants to have whole anyway, comes in one piece. Any other comes
+partition by partition, each batch as one binary value (an Arrow stream), so that this process never holds more than a
+few of them: 10 million rows can go to a file.
 """
 
 from __future__ import annotations
@@ -15,26 +16,39 @@ if TYPE_CHECKING:
 
     from pgrepl.expr.tree import Column
 
+TOO_LARGE = "the result is too large to be fetched"
 Row = tuple[Any, ...]
 
 
-def batches(frame: DataFrame, columns: Sequence[Column], *, few: bool = False) -> Iterator[list[Row]]:
+def batches(frame: DataFrame, columns: Sequence[Column], *, whole: bool = False) -> Iterator[list[Row]]:
     """The rows of a frame whose columns c1 … cn have the Spark forms of these types."""
     readers = [_reader(column) for column in columns]
-    for batch in record_batches(frame, few=few):
+    for batch in record_batches(frame, whole=whole):
         if batch.num_rows:
             yield _rows(batch, readers)
 
 
-def record_batches(frame: DataFrame, *, few: bool = False) -> Iterator[pa.RecordBatch]:
+def record_batches(frame: DataFrame, *, whole: bool = False) -> Iterator[pa.RecordBatch]:
     """The same as Spark gives it. Errors are PostgreSQL's."""
     from pgrepl.lake.spark import pg_errors
 
     with pg_errors():
-        if few:
-            yield from frame.toArrow().to_batches()
-            return
-        yield from _one_by_one(frame)
+        pieces = _in_one_piece(frame) if whole else None
+        yield from _one_by_one(frame) if pieces is None else pieces
+
+
+def _in_one_piece(frame: DataFrame) -> list[pa.RecordBatch] | None:
+    """None: it is larger than Spark lets a result in one piece be."""
+    from pgrepl.lake.spark import pg_error
+
+    try:
+        found: list[pa.RecordBatch] = frame.toArrow().to_batches()
+        return found
+    except Exception as problem:
+        error = pg_error(problem)
+        if error is None or error.message != TOO_LARGE:
+            raise
+        return None
 
 
 def _one_by_one(frame: DataFrame) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,7 @@ class LocalRows:
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
-    def batches(self) -> Iterator[Sequence[Row]]:
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
         if self.rows:
             yield self.rows
 
@@ -57,7 +57,7 @@ class PassingRows:
     def __iter__(self) -> Iterator[Row]:
         return self.rows
 
-    def batches(self) -> Iterator[Sequence[Row]]:
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
         while batch := list(islice(self.rows, _PORTION)):
             yield batch
 
@@ -74,17 +74,18 @@ class SparkRows:
         for batch in self.batches():
             yield from batch
 
-    def batches(self) -> Iterator[Sequence[Row]]:
-        """Some rows at a time: no more than a few batches are ever in memory."""
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
+        """Some rows at a time: no more than a few batches are ever in memory. `whole`: who asks keeps them all anyway,
+        so they may come in one piece."""
         from pgrepl.commands.query.fetch import batches
 
-        return batches(self.frame, self.columns, few=self.few)
+        return batches(self.frame, self.columns, whole=whole or self.few)
 
 
 def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
     """The rows of a query; `expanded`: its views have been looked into."""
     found = passing_rows(session, query, expanded=expanded)
-    return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found))
+    return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
 
 
 def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:

@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.catalog.session import Session
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows, rows_of
+from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
@@ -34,7 +34,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
     types = [c.type for c in query.columns]
     style = session.text_style
-    texts = (as_text(batch, types, style) for batch in rows.batches())
+    texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))
     if session.streams:
         from pgrepl.commands.streamed import StreamedRows
 
@@ -45,7 +45,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
 
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of an analysed query."""
-    return list(rows_of(session, query))
+    return [row for batch in passing_rows(session, query).batches(whole=True) for row in batch]
 
 
 def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:

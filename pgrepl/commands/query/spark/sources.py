@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.commands.query.bounds import Bounds
+    from pgrepl.lake.bounds import Bound
 
 _CTID = -1
 
@@ -103,7 +104,7 @@ class Sources:
 
     def _table(self, varno: int, entry: Rte, alias: str) -> str:
         session = self.job.session
-        attnums = fetched(entry, self.used.get(varno, ()))
+        attnums = list(fetched(entry, self.used.get(varno, ())))
         scanned = members(session, entry.relid, entry.inh)
         bounds = self.bounds.get(varno, ())
         columns = {
@@ -126,7 +127,7 @@ class Sources:
 
         return self.job.frame(make)
 
-    def _member(self, member: Member, attnums: Sequence[int], bounds: Sequence[object]) -> DataFrame:
+    def _member(self, member: Member, attnums: list[int], bounds: Sequence[Bound]) -> DataFrame:
         from pyspark.sql import functions as f
 
         from pgrepl.lake.scan import frame
@@ -135,7 +136,9 @@ class Sources:
         table = lake_table(self.job.session, member.relation.oid)
         own = [member.numbers[n] for n in attnums if n > 0]
         places = _CTID in attnums or PLACE in attnums
-        found = frame(self.job.session, table, own, bounds=member.bounds(bounds), places=places)  # type: ignore[arg-type]
+        found = frame(self.job.session, table, own, bounds=member.bounds(bounds), places=places)
+        if attnums == own:
+            return found
         chosen = []
         for number in attnums:
             if number > 0:
