@@ -46,11 +46,10 @@ def positions(places: DataFrame, column: str = "place") -> Positions:
 def _grouped(files: Any, at: Any) -> Positions:
     import numpy as np
 
-    order = np.lexsort((at, files))
-    files, at = files[order], at[order]
-    starts = np.flatnonzero(np.diff(files, prepend=files[0] - 1)) if len(files) else np.empty(0, np.int64)
-    ends = np.append(starts[1:], len(files)).astype(np.int64)
-    found = {int(files[start]): np.unique(at[start:end]) for start, end in zip(starts, ends, strict=True)}
+    order = np.argsort(files, kind="stable")
+    present, starts = np.unique(files[order], return_index=True)
+    parts = np.split(at[order], starts[1:]) if len(present) else []
+    found = {int(file): np.unique(part) for file, part in zip(present, parts, strict=True)}
     return Positions(found, found.pop(-1, np.empty(0, np.int64)))
 
 
