@@ -11,6 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.commands import temporary
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from tests.commands.played import Instance
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'pg\\_temp%'"
 
@@ -80,3 +81,18 @@ def test_what_a_killed_process_left_is_cleared_when_its_number_comes_again(
     play(session, "CREATE TEMP TABLE new (a int)")
     assert play(session, "SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()") == [("new",)]
     session.close()
+
+
+def test_on_commit_delete_rows(instance: Instance) -> None:
+    assert instance.play(
+        "pub",
+        "CREATE TEMP TABLE p (a int PRIMARY KEY) ON COMMIT DELETE ROWS",
+        "CREATE TEMP TABLE c (a int REFERENCES p) ON COMMIT DELETE ROWS",
+        "INSERT INTO p VALUES (1)",
+        "BEGIN",
+        "INSERT INTO p VALUES (1), (2)",
+        "INSERT INTO c VALUES (1)",
+        "SELECT (SELECT count(*) FROM p), (SELECT count(*) FROM c)",
+        "COMMIT",
+        "SELECT (SELECT count(*) FROM p), (SELECT count(*) FROM c)",
+    )[2:] == ["INSERT 0 1", "BEGIN", "INSERT 0 2", "INSERT 0 1", "2|1", "COMMIT", "0|0"]
