@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 TABLES = (
     "CREATE TABLE src (k int, v text, w numeric(8,2))",
     "INSERT INTO src SELECT n, 'v' || n, n * 1.5 FROM generate_series(1, 6) n",
-    "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'none', c numeric(6,1), g int GENERATED ALWAYS AS (a * 2) STORED, "
-    "CHECK (c < 100))",
+    "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'none', c numeric(6,1) CHECK (c < 100), "
+    "g int GENERATED ALWAYS AS (a * 2) STORED)",
     "INSERT INTO t (a, c) VALUES (1, 1), (2, 2), (3, 3), (4, NULL)",
     "CREATE TABLE p (a int, b text) PARTITION BY RANGE (a)",
     "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (4)",
@@ -44,8 +44,6 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
     [
         ("INSERT INTO t (a, b, c) SELECT k + 10, v, w FROM src WHERE k < 3", ["INSERT 0 2"],
          "SELECT * FROM t WHERE a > 10 ORDER BY a", ["11|v1|1.5|22", "12|v2|3.0|24"]),
-        ("INSERT INTO t (a) SELECT k FROM src WHERE k > 4", ["INSERT 0 2"],
-         "SELECT * FROM t WHERE a > 4 ORDER BY a", ["5|none||10", "6|none||12"]),
         ("INSERT INTO s (v) SELECT v FROM src ORDER BY k LIMIT 3", ["INSERT 0 3"],
          "SELECT * FROM s ORDER BY id", ["1|10|v1", "2|20|v2", "3|30|v3"]),
         ("INSERT INTO p SELECT k, v FROM src WHERE k > 2", ["INSERT 0 4"],
@@ -53,8 +51,6 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
          ["p1|1|one", "p1|2|two", "p1|3|v3", "p2|4|v4", "p2|5|five", "p2|5|v5", "p2|6|v6"]),
         ("UPDATE t SET b = b || a, c = DEFAULT WHERE a > 2", ["UPDATE 2"],
          "SELECT * FROM t ORDER BY a", ["1|none|1.0|2", "2|none|2.0|4", "3|none3||6", "4|none4||8"]),
-        ("UPDATE t SET a = a + 10", ["UPDATE 4"],
-         "SELECT a, g FROM t ORDER BY a", ["11|22", "12|24", "13|26", "14|28"]),
         ("UPDATE t SET b = src.v, c = w FROM src WHERE k = a AND a < 3", ["UPDATE 2"],
          "SELECT a, b, c FROM t ORDER BY a", ["1|v1|1.5", "2|v2|3.0", "3|none|3.0", "4|none|"]),
         ("UPDATE t SET b = 'joined' FROM src WHERE k > 3 AND a = 1", ["UPDATE 1"],
@@ -63,16 +59,12 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
          "SELECT a, b, c FROM t WHERE a > 2 ORDER BY a", ["3|v4|6.0", "4|v5|7.5"]),
         ("UPDATE p SET a = a + 3", ["UPDATE 3"],
          "SELECT tableoid::regclass, a, b FROM p ORDER BY a", ["p2|4|one", "p2|5|two", "p2|8|five"]),
-        ("UPDATE p SET b = upper(b) WHERE a <> 2", ["UPDATE 2"],
-         "SELECT tableoid::regclass, a, b FROM p ORDER BY a", ["p1|1|ONE", "p1|2|two", "p2|5|FIVE"]),
         ("UPDATE parent SET b = b || a", ["UPDATE 2"],
          "SELECT tableoid::regclass, * FROM parent ORDER BY a", ["parent|1|p1", "child|2|c2"]),
-        ("UPDATE parent SET b = b || a WHERE a = 2", ["UPDATE 1"], "SELECT * FROM child", ["2|c2|20"]),
         ("DELETE FROM t WHERE a % 2 = 0", ["DELETE 2"], "SELECT a FROM t ORDER BY a", ["1", "3"]),
         ("DELETE FROM t USING src WHERE k = a AND v IN ('v1', 'v4')", ["DELETE 2"],
          "SELECT a FROM t ORDER BY a", ["2", "3"]),
         ("DELETE FROM p WHERE a > 1", ["DELETE 2"], "SELECT * FROM p", ["1|one"]),
-        ("DELETE FROM ONLY parent", ["DELETE 1"], "SELECT * FROM parent", ["2|c"]),
         ("DELETE FROM t RETURNING a, g", ["1|2", "2|4", "3|6", "4|8"], "SELECT count(*) FROM t", ["0"]),
         ("INSERT INTO t (a, b) SELECT k, v FROM src WHERE k > 3 ON CONFLICT (a) DO UPDATE SET b = excluded.b || t.a",
          ["INSERT 0 3"], "SELECT a, b FROM t WHERE a > 3 ORDER BY a", ["4|v44", "5|v5", "6|v6"]),
@@ -89,9 +81,6 @@ def test_rows_are_changed(tables: Instance, statement: str, answer: list[str], s
     [
         ("INSERT INTO t (a) SELECT k FROM src", [
             'ERROR:  duplicate key value violates unique constraint "t_pkey"', "DETAIL:  Key (a)=(1) already exists."]),
-        ("INSERT INTO t (a) SELECT NULL FROM src WHERE k = 1", [
-            'ERROR:  null value in column "a" of relation "t" violates not-null constraint',
-            "DETAIL:  Failing row contains (null, none, null, null)."]),
         ("INSERT INTO t (a, c) SELECT k + 10, w * 20 FROM src ORDER BY k", [
             'ERROR:  new row for relation "t" violates check constraint "t_c_check"',
             "DETAIL:  Failing row contains (14, none, 120.0, 28)."]),
