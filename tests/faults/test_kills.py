@@ -1,0 +1,40 @@
+"""A process is killed at every step of a write, and at random times: nothing is lost, nothing is there by half."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faults.kills import State, check_survival, random_kills, states
+
+LAKE = Path(__file__).resolve().parents[2] / "pgrepl" / "lake"
+SPARK_ONLY = {"stage.written"}
+STEPS = sorted({name for path in LAKE.glob("*.py") for name in re.findall(r'\bstep\("([^"]+)"\)', path.read_text())})
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[State]:
+    return states(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize("name", [step for step in STEPS if step not in SPARK_ONLY])
+def test_killed_at_each_step(tmp_path: Path, expected: list[State], name: str) -> None:
+    assert check_survival(tmp_path / "catalog.db", expected, "local", [name]) == 1
+
+
+def test_killed_at_random_times(tmp_path: Path, expected: list[State]) -> None:
+    check_survival(tmp_path / "catalog.db", expected, "local", random_kills(7, 6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_many_random_times(tmp_path: Path, expected: list[State], seed: int) -> None:
+    check_survival(tmp_path / "catalog.db", expected, "local", random_kills(seed, 12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STEPS)
+def test_killed_at_each_step_with_spark(tmp_path: Path, expected: list[State], name: str) -> None:
+    check_survival(tmp_path / "catalog.db", expected, "spark", [f"{name}:{n}" for n in (1, 3)])
