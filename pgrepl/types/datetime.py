@@ -37,6 +37,7 @@ from pgrepl.types.dates import (
 )
 from pgrepl.types.datetime_decoding import session_zone
 from pgrepl.types.datetime_input import decode_datetime, decode_time
+from pgrepl.types.datetime_plain import plain_date, plain_timestamp
 from pgrepl.types.datetime_tokens import InputError, report
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
@@ -52,6 +53,9 @@ class TimeTz(NamedTuple):
 
 
 def read_date(text: str, style: TextStyle) -> int:
+    plain = plain_date(text)
+    if plain is not None:
+        return plain
     try:
         kind, fields = decode_datetime(text, style, _DATE_ROOM)
     except InputError as error:
@@ -84,6 +88,9 @@ def _decode_time(text: str, style: TextStyle, typename: str) -> Fields:
 
 
 def read_timestamp(text: str, typmod: int, style: TextStyle, *, zoned: bool) -> int:
+    plain = plain_timestamp(text, zoned=zoned)
+    if plain is not None:
+        return fit_timestamp(plain, typmod)
     try:
         kind, fields = decode_datetime(text, style, _TIMESTAMP_ROOM)
     except InputError as error:

@@ -33,7 +33,7 @@ def splitter(options: CopyOptions, columns: Sequence[str], defaults: Sequence[bo
     walk = _walk_csv(options) if options.csv else _walk_text(options)
     if options.default is None:
         careful = _with_nulls(walk, options)
-        return _quick_csv(careful, options) if options.csv else _quick_text(careful, options)
+        return _quick_csv(careful, options, len(columns)) if options.csv else _quick_text(careful, options)
     return _with_defaults(walk, options, columns, defaults)
 
 
@@ -59,15 +59,32 @@ def _quick_text(careful: Splitter, options: CopyOptions) -> Splitter:
     return split
 
 
-def _quick_csv(careful: Splitter, options: CopyOptions) -> Splitter:
+def _quick_csv(careful: Splitter, options: CopyOptions, count: int) -> Splitter:
+    """Lines without quotes, and those of so many fields whose quotes stand around whole fields."""
     delimiter, quote, null = options.delimiter, options.quote, options.null
+    if options.escape != quote:
+        return lambda line: careful(line) if quote in line else _plain(line, delimiter, null)
+    mark, doubled = re.escape(quote), quote * 2
+    field = f"(?:{mark}([^{mark}]*(?:{mark}{mark}[^{mark}]*)*){mark}|([^{mark}{re.escape(delimiter)}]*))"
+    match = re.compile(re.escape(delimiter).join([field] * count)).fullmatch
 
     def split(line: str) -> list[Any]:
-        if quote in line:
+        if quote not in line:
+            return _plain(line, delimiter, null)
+        found = match(line)
+        if found is None:
             return careful(line)
-        return [None if field == null else field for field in line.split(delimiter)]
+        groups = found.groups()
+        return [
+            (None if plain == null else plain) if quoted is None else quoted.replace(doubled, quote)
+            for quoted, plain in zip(groups[::2], groups[1::2], strict=True)
+        ]
 
     return split
+
+
+def _plain(line: str, delimiter: str, null: str) -> list[Any]:
+    return [None if field == null else field for field in line.split(delimiter)]
 
 
 # --- with care --------------------------------------------------------------------------------------------------------
