@@ -53,8 +53,13 @@ def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
         elif chunk.num_values > statistics.null_count:
             sure = False  # a text that is too long
     texts = _texts(form, low, high) if sure else (None, None)
-    known = form.lake.startswith("float") and (sure or has_nan)
+    # other writers leave NaN out of the bounds without a word
+    known = form.lake.startswith("float") and (has_nan or (sure and _by_java(footer)))
     return ColumnStatistics(values, nulls, *texts, has_nan=has_nan if known else None, size=size)
+
+
+def _by_java(footer: Footer) -> bool:
+    return str(footer.metadata.created_by).startswith("parquet-mr")
 
 
 def _bound(form: Form, raw: Any, scale: int) -> Any:

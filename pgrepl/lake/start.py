@@ -112,6 +112,7 @@ class Driver:
 
     def end(self) -> None:
         """Close the pipe: the JVM cleans up and ends by itself. Returns at once."""
+        self.gateway_client.is_connected = False  # so that py4j does not tell it of objects that are gone
         if self.process.stdin is not None:
             self.process.stdin.close()
         self.forget()

@@ -1,0 +1,198 @@
+"""Files that Spark writes: what DuckDB reads of them, their ids and statistics; nothing is left of a failure."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pgrepl.errors import PgError, marked
+from pgrepl.lake import commit, scan, stage
+from pgrepl.lake.files import data_files
+from pgrepl.lake.write import Write
+from tests.lake.conftest import Lake
+from tests.lake.spark_rows import agree, nothing_inlined
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TYPES = (
+    "a int2, b int4, c int8, d float4, e float8, f numeric(12,3), g numeric, h text, i varchar(20), j char(4), k bool,"
+    " l bytea, m date, n time, o timestamp, p timestamptz, q uuid, r int[], s text[], t jsonb, u uuid[],"
+    " v numeric(4,2)[]"
+)
+VALUES = (
+    "(-32768, -2147483648, -9223372036854775808, 'NaN', '-Infinity', 123456789.125, 'NaN', 'it''s \\ ü', 'x', 'ab',"
+    " true, '\\x00ff', '2000-01-01', '12:34:56.000001', '1999-12-31 23:59:59.5', '2024-02-29 12:00:00+02',"
+    " '00112233-4455-6677-8899-aabbccddeeff', '{1,NULL,3}', '{\"a,b\",NULL}', '{\"k\": [1]}',"
+    " '{00112233-4455-6677-8899-aabbccddeeff}', '{1.50,NULL}')"
+)
+NULLS = "(" + ", ".join(["NULL"] * 22) + ")"
+
+
+def write(lake: Lake, name: str, rows: DataFrame, row_ids: str | None = None) -> list[stage.NewFile]:
+    """Into the table, as a statement of its own."""
+    table = lake.table(name)
+    with lake.statement(writes=True):
+        write = Write(lake.session, table)
+        files = stage.write_frame(lake.session, table, rows, row_ids)
+        write.insert_files(files)
+        if row_ids is not None:
+            places = stage.locate(lake.session, table, stage.row_ids_of(table, files))
+            for file_id, positions in places.files.items():
+                write.delete_positions(file_id, positions)
+            write.delete_inlined(places.inlined)
+        commit.apply(lake.session, [write])
+    return files
+
+
+def copy(lake: Lake, source: str, target: str, filter: str = "true") -> list[stage.NewFile]:
+    """All rows of a table into another of the same columns."""
+    table = lake.table(source)
+    with lake.statement():
+        rows = scan.frame(lake.session, table, [column.attnum for column in table.columns]).filter(filter)
+    return write(lake, target, rows)
+
+
+def test_every_type_is_what_duckdb_reads(lake: Lake, spark: SparkSession) -> None:
+    lake.sql(f"CREATE TABLE s ({TYPES})")
+    lake.sql(f"CREATE TABLE t ({TYPES})")
+    lake.sql(f"INSERT INTO s VALUES {VALUES}, {NULLS}")
+    (file,) = copy(lake, "s", "t")
+    assert file.record_count == 2
+    assert agree(lake, "t") == 2
+    assert lake.duck("SELECT * FROM postgres.t ORDER BY a") == lake.duck("SELECT * FROM postgres.s ORDER BY a")
+    assert lake.duck("SELECT rowid, r[2], s[1], u[1], v[1] FROM postgres.t WHERE b < 0") == [
+        ("0", None, "a,b", "00112233-4455-6677-8899-aabbccddeeff", "1.50")
+    ]
+
+
+def test_files_carry_all_field_ids_and_true_statistics(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE t (a int, b float8, c text[], d numeric(30,2), e float4, f uuid, g date)")
+    rows = spark.sql(
+        "SELECT CAST(id AS INT) c1, IF(id = 7, double('NaN'), double(id)) c2, array('x', string(id)) c3,"
+        " CAST(-id AS DECIMAL(30,2)) c4, float(id) c5, unhex(lpad(hex(id), 32, '0')) c6, CAST(NULL AS DATE) c7"
+        " FROM range(0, 10, 1, 1)"
+    )
+    (file,) = write(lake, "t", rows)
+    table = lake.table("t")
+    schema = pq.read_metadata(table.location + file.name).schema
+    names = [schema.column(i).path for i in range(len(schema))]
+    assert names == ["a", "b", "c.list.element", "d", "e", "f", "g"]
+    arrow = pq.read_schema(table.location + file.name)
+    inner = arrow.field("c").type.value_field
+    ids = [int(field.metadata[b"PARQUET:field_id"]) for field in (*arrow, inner)]
+    assert ids == [*(column.column_id for column in table.columns), table.columns[2].fields[0].column_id]
+    found = {column: (s.low, s.high, s.values, s.nulls, s.has_nan) for column, s in file.statistics.items()}
+    assert found == {
+        ids[0]: ("0", "9", 10, 0, None),
+        ids[1]: (None, None, 10, 0, True),
+        ids[7]: ("0", "x", 20, 0, None),
+        ids[3]: ("-9.00", "0.00", 10, 0, None),
+        ids[4]: ("0", "9", 10, 0, False),
+        ids[5]: ("0" * 8 + "-0000-0000-0000-" + "0" * 12, "0" * 8 + "-0000-0000-0000-" + "0" * 11 + "9", 10, 0, None),
+        ids[6]: (None, None, 0, 10, None),
+    }
+    assert lake.duck("SELECT min(d), max(d), count(b), count(g) FROM postgres.t") == [("-9.00", "0.00", "10", "0")]
+
+
+def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession) -> None:
+    """A list of many schema elements has another header in the footer."""
+    lake.sql("CREATE TABLE t (" + ", ".join(f"c{i} int[]" for i in range(200)) + ")")
+    write(lake, "t", spark.range(3).select(*[_list(i) for i in range(200)]))
+    assert lake.duck("SELECT c0, c199 FROM postgres.t ORDER BY c0") == [(f"[{i}, 0]", f"[{i}, 199]") for i in range(3)]
+
+
+def _list(number: int) -> object:
+    from pyspark.sql import functions as F
+
+    return F.expr(f"array(int(id), {number})").alias(f"c{number + 1}")
+
+
+def test_no_rows_make_no_file(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE t (a int)")
+    assert write(lake, "t", spark.range(100, numPartitions=4).selectExpr("int(id) c1").filter("c1 < 0")) == []
+    assert os.listdir(lake.table("t").location) == []
+
+
+def test_partitions_of_few_rows_become_one_file_in_their_order(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE t (a int, b text[])")
+    files = write(lake, "t", spark.range(0, 1000, 1, 7).selectExpr("int(id) c1", "array(string(id)) c2"))
+    assert [file.record_count for file in files] == [1000]
+    assert [row[0] for row in lake.rows("t")] == [str(i) for i in range(1000)]
+    assert lake.duck("SELECT count(*), sum(b[1]::INT) FROM postgres.t") == [("1000", "499500")]
+
+
+def test_much_stays_in_as_many_files_as_there_are_partitions(
+    lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "SMALL_BYTES", 1000)
+    lake.sql("CREATE TABLE t (a int)")
+    files = write(lake, "t", spark.range(0, 1000, 1, 3).selectExpr("int(id) c1"))
+    assert [file.record_count for file in files] == [333, 333, 334]
+    location = Path(lake.table("t").location)
+    assert sorted(os.listdir(location)) == sorted(file.name for file in files)
+    assert all(file.name.startswith("ducklake-") and file.name.endswith(".parquet") for file in files)
+    assert agree(lake, "t") == 1000
+
+
+def test_updated_rows_keep_their_ids(lake: Lake, spark: SparkSession) -> None:
+    """New versions are written once, and their ids say where the old ones stand: in files, updated before, inlined."""
+    nothing_inlined(lake)
+    lake.sql("CREATE TABLE t (a int, b text)")
+    lake.sql("INSERT INTO t SELECT i, 'old' FROM generate_series(0, 499) i")
+    lake.sql("UPDATE t SET b = 'updated' WHERE a BETWEEN 100 AND 199")
+    lake.sql("DELETE FROM t WHERE a % 10 = 9")
+    lake.sql("SET search_path = public")
+    table = lake.table("t")
+    with lake.statement():
+        old = scan.frame(lake.session, table, [1, 2], places=True).filter("c1 BETWEEN 150 AND 249")
+        new = old.selectExpr("c1", "'new' AS c2", "place.row AS id")
+    (file,) = write(lake, "t", new, row_ids="id")
+    assert (file.record_count, file.has_row_ids) == (90, True)
+    assert agree(lake, "t") == 450
+    counts = "SELECT b, count(*), count(DISTINCT rowid), bool_and(rowid = a) FROM postgres.t GROUP BY b ORDER BY b"
+    assert lake.duck(counts) == [
+        ("new", "90", "90", "true"), ("old", "315", "315", "true"), ("updated", "45", "45", "true"),
+    ]  # fmt: skip
+
+
+def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE t (a int)")
+    for start in (0, 1000):
+        lake.sql(f"INSERT INTO t SELECT generate_series({start}, {start + 299})")
+    lake.sql("INSERT INTO t VALUES (5000), (5001)")
+    table = lake.table("t")
+    with lake.statement():
+        files = [file.data_file_id for file in data_files(lake.session, table)]
+        rows = scan.frame(lake.session, table, [1], places=True).filter("c1 % 100 = 1 OR c1 = 5000")
+        found = stage.positions(rows.unionAll(rows))
+        ids = np.array(found.inlined.tolist() + [1, 301, 100, 100], np.int64)
+        located = stage.locate(lake.session, table, ids)
+        nothing = stage.positions(rows.filter("c1 < 0"))
+    assert {file: positions.tolist() for file, positions in found.files.items()} == {
+        files[0]: [1, 101, 201],
+        files[1]: [1, 101, 201],
+    }
+    assert found.inlined.tolist() == [600, 601]
+    assert {file: positions.tolist() for file, positions in located.files.items()} == {
+        files[0]: [1, 100],
+        files[1]: [1],
+    }
+    assert located.inlined.tolist() == [600, 601]
+    assert (nothing.files, nothing.inlined.tolist()) == ({}, [])
+
+
+def test_nothing_is_left_of_a_write_that_fails(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE t (a int)")
+    message = marked(PgError("23514", "this will not do", detail="Row 700."))
+    rows = spark.range(0, 1000, 1, 3).selectExpr(f"IF(id < 700, int(id), int(raise_error('{message}'))) AS c1")
+    table = lake.table("t")
+    with pytest.raises(PgError) as raised:
+        stage.write_frame(lake.session, table, rows)
+    assert (raised.value.sqlstate, raised.value.report.detail) == ("23514", "Row 700.")
+    assert os.listdir(table.location) == []
