@@ -54,6 +54,8 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
         write.stage()
         step("commit.begin")
         _Commit(session, write).run()
+        if write.table.oid in session.emptied_at_commit and not write.truncates:
+            _empty_at_commit(session, write.table.oid)
     numbering = session.transaction.numbering
     for key, value in (extra or {}).items():
         numbering.note(key, value)
@@ -61,6 +63,22 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     if truncated and "truncate" not in (extra or {}):
         numbering.note("truncate", {"tables": truncated, "cascade": False, "restart_identity": False})
     step("commit.end")
+
+
+def _empty_at_commit(session: Session, oid: int) -> None:
+    """A temporary table made ON COMMIT DELETE ROWS keeps nothing."""
+
+    def empty() -> None:
+        from pgrepl.catalog.relation import relation_or_none
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.write import Write
+
+        if relation_or_none(session, oid) is not None:
+            write = Write(session, lake_table(session, oid))
+            write.truncate()
+            apply(session, [write])
+
+    session.transaction.before_commit.append(empty)
 
 
 class _Commit:
@@ -130,7 +148,7 @@ class _Commit:
             " AND end_snapshot IS NULL",
             (staged.data_file_id,),
         )
-        if (found[0][0] if found else None) != staged.replaces:
+        if tuple(sorted(row[0] for row in found)) != staged.replaces:
             return True
         return staged.file is not None and staged.file.snapshot not in (None, self.snapshot)
 
@@ -144,8 +162,8 @@ class _Commit:
                     (self.snapshot, staged.data_file_id),
                 )
             return
-        if staged.replaces is not None:
-            self.replace(staged.replaces)
+        for old in staged.replaces:
+            self.replace(old)
         made = staged.file
         self.link.execute(
             "INSERT INTO ducklake_delete_file (delete_file_id, table_id, begin_snapshot, data_file_id, path,"

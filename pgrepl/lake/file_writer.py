@@ -96,7 +96,12 @@ class DataFileWriter:
         with storage.writing(self.path):
             self._sink = storage.open_output(self.path)
             self._writer = pq.ParquetWriter(
-                self._sink, self._schema, compression="snappy", store_schema=False, metadata_collector=self._footers
+                self._sink,
+                self._schema,
+                compression="snappy",
+                store_schema=False,
+                write_statistics=_with_statistics(table),
+                metadata_collector=self._footers,
             )
 
     def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
@@ -175,6 +180,17 @@ class DataFileWriter:
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
         storage.remove(self.path)
+
+
+def _with_statistics(table: LakeTable) -> list[str]:
+    """The leaves of which row groups have bounds. Not floats: Parquet says nothing of NaN, and a reader to whom NaN is
+    the greatest of all would not find it."""
+    found = [footers.ROW_ID_NAME]
+    for column in table.columns:
+        form = column.form
+        if not (form.element or form).lake.startswith("float"):
+            found.append(column.name if form.element is None else f"{column.name}.list.element")
+    return found
 
 
 def _sizes(metadata: Any) -> dict[int, int]:

@@ -53,9 +53,9 @@ class Lake:
             transaction.fail_statement()
             raise
 
-    def table(self, name: str) -> LakeTable:
+    def table(self, name: str, snapshot: int | None = None) -> LakeTable:
         with self.statement():
-            return lake_table(self.session, find_relation(self.session, range_var([name])).oid)
+            return lake_table(self.session, find_relation(self.session, range_var([name])).oid, snapshot)
 
     def write(self, name: str, change: Callable[[Write], None], **extra: Any) -> int:
         """One statement; its snapshot."""
@@ -83,7 +83,7 @@ class Lake:
     ) -> list[tuple[str | None, ...]]:
         """All columns as PostgreSQL's text, in the order of the table; with `row_ids` before them."""
         if isinstance(table, str):
-            table = self.table(table)
+            table = self.table(table, snapshot)
         attnums = [column.attnum for column in table.columns]
         with self.statement():
             found = list(local.rows(self.session, table, attnums, bounds, places=True, snapshot=snapshot))
