@@ -191,14 +191,14 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
 
 
 def text_form(typoid: int, typmod: int) -> Form:
-    """Of a type that is kept as PostgreSQL's own text of it; no order can be told from it."""
-    read, write = reader(typoid), writer(typoid)
+    """Of a type that is kept as PostgreSQL's own text of it; no order can be told from it. A type whose text nobody can
+    read or write has only NULLs."""
 
     def to_text(value: Any) -> str:
-        return write(value, DEFAULT_STYLE)
+        return writer(typoid)(value, DEFAULT_STYLE)
 
     def from_text(text: str) -> Any:
-        return Decimal(text) if typoid == oids.NUMERIC else read(text, -1, DEFAULT_STYLE)
+        return Decimal(text) if typoid == oids.NUMERIC else reader(typoid)(text, -1, DEFAULT_STYLE)
 
     def from_array(array: Any) -> list[Any]:
         return [None if v is None else from_text(v) for v in _values(array)]
