@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from benchmarks import catalog_size, ddl_rate, parse_rate, start
+from benchmarks import catalog_size, ddl_rate, lake, parse_rate, start
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class Line:
 
 
 def main() -> int:
-    lines = [Line(*values) for module in (start, parse_rate, ddl_rate, catalog_size) for values in module.measure()]
+    lines = [
+        Line(*values) for module in (start, parse_rate, ddl_rate, catalog_size, lake) for values in module.measure()
+    ]
     headers = ("what", "measured", "beside", "limit", "")
     rows = [headers] + [(x.what, x.measured, x.floor, x.limit, "ok" if x.holds else "TOO SLOW") for x in lines]
     widths = [max(len(row[i]) for row in rows) for i in range(len(headers))]
