@@ -28,6 +28,7 @@ def connect(catalog):
     for name in ("sqlite_scanner", "ducklake"):
         link.execute(f"LOAD '{extension(name)}'")
     link.execute("SET TimeZone = 'UTC'")
+    link.execute("SET enable_progress_bar = false")  # it would stand among the answers
     link.execute(f"ATTACH 'ducklake:sqlite:{catalog}' AS lake")
     link.execute("USE lake")
     return link
