@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _ENDING = (  # DuckLake's tables whose rows live from one snapshot to another
-    "ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_column", "ducklake_tag", "ducklake_column_tag",
+    "ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_tag", "ducklake_column_tag",
     "ducklake_partition_info", "ducklake_sort_info", "ducklake_macro",
 )  # fmt: skip
+
+# what is known of a table as long as it is there: its files may be as old as columns that are long gone, whose ids must
+# not come back
+_OF_TABLES = ("ducklake_column", "ducklake_table_stats", "ducklake_table_column_stats", "ducklake_schema_versions")
 
 
 @frozen
@@ -74,7 +78,7 @@ def expire(session: Session, keep: timedelta) -> Expired:
     files = _expire_files(session, oldest, dropped)
     _expire_inlined(session, oldest, dropped)
     for table_id in dropped:
-        for table in ("ducklake_table_stats", "ducklake_table_column_stats", "ducklake_schema_versions"):
+        for table in _OF_TABLES:
             link.execute(f"DELETE FROM {table} WHERE table_id = {mark}", (table_id,))
     for table in _ENDING:
         link.execute(f"DELETE FROM {table} WHERE end_snapshot <= {mark}", (oldest,))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.lake.expire import expire
 from tests.lake.conftest import Lake
 
 
@@ -315,3 +318,18 @@ def test_snapshots_of_a_transaction_say_so(lake: Lake) -> None:
         (7, '{"transaction": 7}'),
         (8, '{"transaction": 7, "last": true}'),
     ]
+
+
+def test_ids_of_columns_never_come_back(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (a int, b int)")
+    lake.sql("INSERT INTO t SELECT i, 7 FROM generate_series(1, 30) i")
+    lake.sql("INSERT INTO t VALUES (0, 7)")
+    lake.sql("ALTER TABLE t DROP b")
+    lake.sql("ALTER TABLE t RENAME a TO k")
+    with lake.statement(writes=True):
+        expire(lake.session, timedelta(0))
+    lake.sql("ALTER TABLE t ADD c int")
+    assert [c.column_id for c in lake.table("t").columns] == [1, 3]
+    found = [(str(n), None) for n in range(31)]
+    assert sorted(lake.rows("t"), key=lambda row: int(str(row[0]))) == found
+    assert lake.duck("SELECT * FROM postgres.t ORDER BY k") == found
