@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.transaction import require_writable
@@ -12,7 +13,7 @@ from pgrepl.commands.copy.options import CopyOptions, copy_options
 from pgrepl.commands.copy.places import Incoming, check_place, incoming
 from pgrepl.commands.copy.relations import check_freeze, check_target
 from pgrepl.commands.copy.target import Target, find_target, one_by_one, with_options
-from pgrepl.errors import unsupported
+from pgrepl.errors import PgError, unsupported
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -27,7 +28,7 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
         return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
     with incoming(session, stmt, binary=options.format == "parquet") as data:
         if options.format == "parquet":
-            source = _parquet(session, stmt, data.as_file())
+            source = _parquet(session, stmt, data.as_file(), "STDIN" if stmt.filename is None else "PROGRAM")
         else:
             source = _text(session, stmt, data)
         done = _finished(session, stmt, options, target, source)
@@ -38,12 +39,18 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
 Opening: TypeAlias = "Callable[[Target, CopyOptions], RowSource]"
 
 
-def _parquet(session: Session, stmt: CopyStmt, name: str) -> Opening:
+def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = None) -> Opening:
+    """`shown` is what messages call data that come without a name of their own."""
     from pgrepl.commands.copy.parquet_files import parquet_groups
     from pgrepl.commands.copy.parquet_source import ParquetSource
 
-    groups = parquet_groups(name)
-    return lambda target, options: ParquetSource(session, target, groups)
+    try:
+        groups = parquet_groups(name)
+    except PgError as error:
+        if shown is not None:
+            error.report = replace(error.report, message=error.report.message.replace(name, shown))
+        raise
+    return lambda target, options: ParquetSource(session, target, groups, shown)
 
 
 def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:

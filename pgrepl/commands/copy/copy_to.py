@@ -14,13 +14,15 @@ from pgrepl.commands.copy.places import check_place, outgoing
 from pgrepl.commands.copy.relations import check_source, open_relation
 from pgrepl.commands.copy.writer import LineWriter
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.rowset import passing_rows
+from pgrepl.commands.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.commands.query.run import as_text
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
+from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import ColumnRef, CopyStmt, RangeVar, ResTarget, SelectStmt, Statement
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -35,6 +37,7 @@ class Source:
     """What is copied: a query (a table is one too), or the rows that INSERT and its like return."""
 
     names: tuple[str, ...]
+    types: tuple[tuple[int, int], ...]  # with the modifiers
     query: Query | None
     returned: Sequence[TextRow] = ()
     relation: Relation | None = None
@@ -50,6 +53,8 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
     if options.format == "binary":
         raise unsupported('COPY format "binary"')
+    if options.format == "parquet":
+        return Result(f"COPY {_parquet(session, stmt, source)}")
     writer = LineWriter(source.names, options, force_quote)
     encoding = options.encoding or session.settings.get("client_encoding")
     count = 0
@@ -71,7 +76,11 @@ def _table(session: Session, stmt: CopyStmt) -> Source:
     query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
     permissions.check(session, query)
     check_source(found)
-    return Source(tuple(column.name for column in columns), query, relation=found)
+    return _of_query(query, tuple(column.name for column in columns), found)
+
+
+def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> Source:
+    return Source(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
 
 
 def _query(session: Session, stmt: Statement) -> Source:
@@ -81,12 +90,13 @@ def _query(session: Session, stmt: Statement) -> Source:
         query = analyze_query(session, stmt)
         permissions.check(session, query)
         permissions.check_functions(session, query)
-        return Source(tuple(column.name for column in query.columns), query)
+        return _of_query(query, tuple(column.name for column in query.columns))
     if not getattr(stmt, "returning", ()):
         raise PgError("0A000", "COPY query must have a RETURNING clause")
     session.transaction.require_write()
     result = execute(stmt, session)
-    return Source(tuple(column.name for column in result.columns or ()), None, result.rows)
+    columns = result.columns or ()
+    return Source(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
 
 
 def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
@@ -99,3 +109,29 @@ def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
     for batch in passing_rows(session, source.query).batches():
         for begin in range(0, len(batch), _LINES):
             yield as_text(batch[begin : begin + _LINES], types, style)
+
+
+def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
+    """Write a Parquet file, or a folder of them; how many rows there are."""
+    from pgrepl.commands.copy.parquet_writer import parquet_columns, write_file, write_folder
+
+    columns = parquet_columns(source.names, source.types)
+    name = stmt.filename
+    if name is not None and not stmt.program and name.endswith("/"):
+        return write_folder(name, columns, _rows(session, source))
+    with outgoing(session, stmt) as place:
+        return write_file(place, columns, _rows(session, source))
+
+
+def _rows(session: Session, source: Source) -> PassingRows | SparkRows:
+    if source.query is not None:
+        return passing_rows(session, source.query)
+    style = session.text_style
+    rows = (
+        tuple(
+            None if text is None else read_text(text, typoid, typmod, style)
+            for text, (typoid, typmod) in zip(row, source.types, strict=True)
+        )
+        for row in source.returned
+    )
+    return PassingRows((), rows)

@@ -39,7 +39,7 @@ class ParquetGroup:
 
 def parquet_groups(name: str) -> list[ParquetGroup]:
     """What the name stands for, read as far as the files' footers; in the order of their names."""
-    paths = _paths(name)
+    paths = parquet_paths(name)
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
         described = list(threads.map(_described, paths))
     together: dict[tuple[FileColumn, ...], tuple[list[str], int]] = {}
@@ -80,7 +80,7 @@ class opened:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def _paths(name: str) -> list[str]:
+def parquet_paths(name: str) -> list[str]:
     if storage.local_path(name) is None:
         paths = _remote(name)
     else:

@@ -40,15 +40,19 @@ _NAME = "*FILE*"
 
 
 class ParquetSource(RowSource):
-    def __init__(self, session: Session, target: Target, groups: Sequence[ParquetGroup]) -> None:
+    def __init__(
+        self, session: Session, target: Target, groups: Sequence[ParquetGroup], shown: str | None = None
+    ) -> None:
+        """`shown` is what messages call the one file that there is, if not by its path."""
         super().__init__(session, target)
         self._groups = groups
+        self._shown = shown
         self._path = groups[0].paths[0]
         self._number = 0  # of the row in its file
-        self._parts = [_Part(session, target, group) for group in groups]
+        self._parts = [_Part(session, target, group, shown or group.paths[0]) for group in groups]
 
     def anew(self) -> ParquetSource:
-        return ParquetSource(self.session, self.target, self._groups)
+        return ParquetSource(self.session, self.target, self._groups, self._shown)
 
     def has_more_than(self, rows: int) -> bool:
         return total_rows(self._groups) > rows
@@ -66,8 +70,8 @@ class ParquetSource(RowSource):
                     self._number += 1
                     try:
                         row = make(read)
-                    except PgError as error:
-                        raise placed(error, self.place()) from None
+                    except _InColumn as problem:
+                        raise placed(problem.error, f"{self.place()}, column {problem.column}") from None
                     yield row
 
     @property
@@ -80,24 +84,32 @@ class ParquetSource(RowSource):
 
     def place(self, number: int | None = None) -> str:
         row = self._number if number is None else number
-        return f'COPY {self.target.relation.name}, row {row} of file "{self._path}"'
+        return f'COPY {self.target.relation.name}, row {row} of file "{self._shown or self._path}"'
 
     def text_of(self, number: int) -> str:
         return self.place(number)
 
 
+class _InColumn(Exception):
+    """The value for a column cannot be made."""
+
+    def __init__(self, error: PgError, column: str) -> None:
+        super().__init__(column)
+        self.error = error
+        self.column = column
+
+
 class _Part:
     """Files with the same columns, and what becomes of these."""
 
-    def __init__(self, session: Session, target: Target, group: ParquetGroup) -> None:
+    def __init__(self, session: Session, target: Target, group: ParquetGroup, path: str) -> None:
         self._session = session
         self._target = target
         self.group = group
         self.columns: list[FileColumn] = []  # those that are read
         self._exprs: dict[int, Expr] = dict(target.defaults)
-        path = group.paths[0]
         if not target.listed:
-            _refuse_more(target, group)
+            _refuse_more(target, group, path)
         for column in target.columns:
             found = group.column(column.name)
             if found is None:
@@ -108,10 +120,6 @@ class _Part:
             self.columns.append(found)
             number = len(self.columns)
             self._exprs[column.num] = _converted(session, found, number, column, path)
-
-    @property
-    def _width(self) -> int:
-        return len(self._target.relation.attributes)
 
     def _entry(self) -> Rte:
         columns = tuple(Column(c.name, c.shipped, c.typmod) for c in self.columns)
@@ -145,14 +153,19 @@ class _Part:
                 yield from zip(*[values(c, batch.column(c.name)) for c in self.columns], strict=True)
 
     def row_maker(self) -> Callable[[tuple[Any, ...]], Row]:
+        """Errors are those of a column, which their context names."""
         context = Context(self._session)
         made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
-        width = self._width
+        attributes = self._target.relation.attributes
 
         def make(read: tuple[Any, ...]) -> Row:
-            row: list[Any] = [None] * width
-            for place, value in made:
-                row[place] = value(read)
+            row: list[Any] = [None] * len(attributes)
+            place = 0
+            try:
+                for place, value in made:
+                    row[place] = value(read)
+            except PgError as error:
+                raise _InColumn(error, attributes[place].name) from None
             return tuple(row)
 
         return make
@@ -202,15 +215,14 @@ def _var(expr: Expr, number: int) -> Var:
     return Var(expr.type, typmod=expr.typmod, collation=expr.collation, varno=1, attnum=number)
 
 
-def _refuse_more(target: Target, group: ParquetGroup) -> None:
+def _refuse_more(target: Target, group: ParquetGroup, path: str) -> None:
     """Nothing of a file is dropped unless a list of columns says so."""
     known = {column.name for column in target.relation.columns}
     for column in group.columns:
         if column.name not in known:
             raise PgError(
                 "22P04",
-                f'column "{column.name}" of file "{group.paths[0]}" does not exist in relation '
-                f'"{target.relation.name}"',
+                f'column "{column.name}" of file "{path}" does not exist in relation "{target.relation.name}"',
                 hint="Name the columns to be copied: COPY table (column, ...) FROM ...",
             )
         if target.relation.attribute(column.name) not in target.columns:

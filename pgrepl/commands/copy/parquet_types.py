@@ -73,7 +73,7 @@ def as_type(column: FileColumn, typoid: int) -> FileColumn:
     return FileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
 
 
-def values(column: FileColumn, array: pa.ChunkedArray) -> list[Any]:
+def values(column: FileColumn, array: pa.Array) -> list[Any]:
     """A column of a file as Python values."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -81,12 +81,8 @@ def values(column: FileColumn, array: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
-        whole = pc.floor_temporal(array, unit="microsecond")
-        array = whole.cast(pa.timestamp("us", array.type.tz))
-    found: list[Any] = []
-    for chunk in array.chunks:
-        found += column.form.from_array(chunk)
-    return found
+        array = pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz))
+    return column.form.from_array(array)
 
 
 def _is_int96(file: pq.ParquetFile, name: str) -> bool:

@@ -50,7 +50,7 @@ def placed(error: PgError, context: str) -> PgError:
 
 
 def is_placed(error: PgError) -> bool:
-    return re.search(r"^COPY .*, line [0-9]", error.report.context or "", re.MULTILINE) is not None
+    return re.search(r"^COPY .*, (line|row) [0-9]", error.report.context or "", re.MULTILINE) is not None
 
 
 class Reader:
