@@ -34,7 +34,7 @@ _LOUDNESS = {
 _SOURCES = frozenset(
     {
         "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "ducklake_column",
-        "ducklake_schema", "ducklake_table",
+        "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 

@@ -179,6 +179,15 @@ def missing_value(attribute: Row) -> Any:
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     """The inlined data tables that a DuckLake table has, oldest first."""
+    session.transaction.require_read()
+    key = ("inlined_tables", table_id)
+    known: tuple[InlinedTable, ...] | None = session.derived.get(key)
+    if known is None:
+        known = session.derived[key] = _inlined_tables(session, table_id)
+    return known
+
+
+def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     link = session.link
     mark = link.mark
     named = link.execute(
