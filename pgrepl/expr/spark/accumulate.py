@@ -1,15 +1,21 @@
-"""What runs on executors for a gathered aggregate: an array of a group's rows in, one value out."""
+"""What runs on executors for an aggregate: an array of a group's rows in, one value out; or Spark's sums in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import accumulator, ordered_set
+from pgrepl.expr.functions.aggregates import numeric_sum
+from pgrepl.expr.functions.numeric import numeric_div
+from pgrepl.expr.functions.statistics import numeric_stddev
+from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.numeric import rescale
 from pgrepl.types.values import comparer, hashable, order_key
 
 if TYPE_CHECKING:
@@ -98,3 +104,38 @@ def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Ro
 
         found.sort(key=key)
     return found
+
+
+# ------------------------------------------------------------------------------------------------ the last step of sums
+
+
+def _sum(total: Decimal | None, scale: int | None, others: PgArray | None) -> Decimal | None:
+    """The sum of numbers that Spark could add, with the largest of their scales, and of those that it could not."""
+    found = None if total is None or scale is None else rescale(total, scale)
+    for each in others.items if others is not None else ():
+        found = each if found is None else numeric_sum(found, each)
+    return found
+
+
+def _average(total: Decimal | None, scale: int | None, others: PgArray | None, count: int) -> Decimal | None:
+    found = _sum(total, scale, others)
+    return None if found is None else numeric_div(found, Decimal(count))
+
+
+def _spread(*, sample: bool, variance: bool) -> Callable[[int, Decimal, Decimal], Decimal | None]:
+    def finish(count: int, total: Decimal | None, squares: Decimal | None) -> Decimal | None:
+        if total is None or squares is None or count < (2 if sample else 1):
+            return None
+        return numeric_stddev(count, total, squares, sample=sample, variance=variance)
+
+    return finish
+
+
+FINISHES: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "avg": _average,
+    "stddev_samp": _spread(sample=True, variance=False),
+    "stddev_pop": _spread(sample=False, variance=False),
+    "var_samp": _spread(sample=True, variance=True),
+    "var_pop": _spread(sample=False, variance=True),
+}

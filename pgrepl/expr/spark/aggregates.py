@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark.compiler import Compiler, Names
-from pgrepl.expr.spark.gathered import gathered
+from pgrepl.expr.spark.compiler import Compiler, Names, numeric_text
+from pgrepl.expr.spark.gathered import finished, gathered
 from pgrepl.expr.spark.keys import NATURAL, base_type, equal_key_of, sort_key_of
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, quoted
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import array_type, proc_by_oid
 
 Node = tree.Aggref | tree.WindowFunc
 
@@ -102,12 +102,39 @@ def _bigint_sum(call: Call) -> Sql:
 
 
 def _numeric_sum(call: Call) -> Sql | None:
+    found = _decimal_sum(call)
+    if found is not None:
+        return found
+    if call.distinct:
+        return None
+    return finished("sum", call.compiler, _parts(call))
+
+
+def _decimal_sum(call: Call) -> Sql | None:
+    """Of decimals that leave room for ten billion of them."""
     value = call.value()
     size = decimal_size(value.type)
-    if size is None or value.special is not None or size[0] > 28:
+    if size is None or size[0] > 28:
         return None
     result = decimal_type(size[0] + 10, size[1])
     return Sql(call.spark("sum", call.filtered(value.text)), result)
+
+
+_USUAL = r"^-?[0-9]{1,18}(\\.[0-9]{1,10})?$"  # numbers as text that are added as decimals; the rest is gathered
+
+
+def _parts(call: Call) -> list[tuple[int, Sql]]:
+    """The sum of the usual numbers, the largest of their scales, and the numbers that are not usual."""
+    text = numeric_text(call.value())
+    usual = f"({text} RLIKE {quoted(_USUAL)})"
+    total = call.spark("sum", call.filtered(f"CASE WHEN {usual} THEN CAST({text} AS DECIMAL(28,10)) END"))
+    scale = call.spark("max", call.filtered(f"CASE WHEN {usual} THEN char_length(split_part({text}, '.', 2)) END"))
+    others = call.spark("collect_list", call.filtered(f"CASE WHEN NOT {usual} THEN {text} END"))
+    return [
+        (oids.NUMERIC, Sql(total, "DECIMAL(38,10)")),
+        (oids.INT4, Sql(scale, "INT")),
+        (array_type(oids.NUMERIC), Sql(others, "ARRAY<STRING>")),
+    ]
 
 
 def _float_sum(call: Call, text: str, result: str) -> Sql:
@@ -138,14 +165,18 @@ def _average(call: Call) -> Sql | None:
     elif typoid == oids.INT8:
         total = _bigint_sum(call)
     elif typoid == oids.NUMERIC:
-        found = _numeric_sum(call)
+        found = _decimal_sum(call)
         if found is None:
-            return None
+            return None if call.distinct else finished("avg", call.compiler, [*_parts(call), _count_of(call)])
         total = found
     else:
         return None
     count = call.spark("count", call.filtered(call.value().text))
     return _finish(call, _divided(), total, Sql(f"CAST(nullif({count}, 0) AS DECIMAL(19,0))", "DECIMAL(19,0)"))
+
+
+def _count_of(call: Call) -> tuple[int, Sql]:
+    return oids.INT8, Sql(call.spark("count", call.filtered(call.value().text)), "BIGINT")
 
 
 def _divided() -> tree.Expr:
@@ -202,12 +233,31 @@ def _any_value(call: Call) -> Sql | None:
 
 
 def _moments(function: str) -> Callable[[Call], Sql | None]:
+    """Of floats Spark's own, whose last digits depend on how it divides the rows; of exact numbers by exact sums."""
+
     def make(call: Call) -> Sql | None:
-        if call.types[0] not in (oids.FLOAT4, oids.FLOAT8) or call.distinct:
+        typoid, value = call.types[0], call.value()
+        if call.distinct:
             return None
-        return Sql(call.spark(function, call.filtered(cast(call.value().text, "DOUBLE"))), "DOUBLE")
+        if typoid in (oids.FLOAT4, oids.FLOAT8):
+            return Sql(call.spark(function, call.filtered(cast(value.text, "DOUBLE"))), "DOUBLE")
+        if typoid in (oids.INT2, oids.INT4):
+            number, scale = cast(value.text, "DECIMAL(10,0)"), 0
+        else:
+            size = decimal_size(value.type)
+            if size is None or size[0] > _SQUARED:
+                return None
+            number, scale = value.text, size[1]
+        total = Sql(call.spark("sum", call.filtered(cast(number, decimal_type(28, scale)))), decimal_type(38, scale))
+        square = cast(f"{number} * {number}", decimal_type(28, 2 * scale))
+        squares = Sql(call.spark("sum", call.filtered(square)), decimal_type(38, 2 * scale))
+        sums = [_count_of(call), (oids.NUMERIC, total), (oids.NUMERIC, squares)]
+        return finished(function, call.compiler, sums)
 
     return make
+
+
+_SQUARED = 13  # digits of decimals whose squares can be summed up
 
 
 def _array_agg(call: Call) -> Sql | None:

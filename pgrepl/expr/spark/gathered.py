@@ -10,6 +10,7 @@ from pgrepl.expr.spark.compiler import Compiler
 from pgrepl.expr.spark.fallback import argument_form, call, style_fields
 from pgrepl.expr.spark.sql import Sql, form_type
 from pgrepl.expr.stored import to_json
+from pgrepl.types import oids
 
 
 def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
@@ -31,6 +32,19 @@ def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str)
     }
     texts = [f"collect_list({row}){over}", *[text for _, text in given]]
     return call(compiler, program, texts, form_type(node.type, node.typmod))
+
+
+def finished(step: str, compiler: Compiler, values: list[tuple[int, Sql]]) -> Sql:
+    """A numeric that a last step in Python makes of what Spark has summed up (accumulate.FINISHES); of each value its
+    type and SQL."""
+    given = [argument_form(tree.Const(typoid), sql) for typoid, sql in values]
+    program: dict[str, Any] = {
+        "finish": step,
+        "arguments": [form for form, _ in given],
+        "result": [oids.NUMERIC, -1],
+        "style": style_fields(compiler.statement.context.style),
+    }
+    return call(compiler, program, [text for _, text in given], "STRING")
 
 
 def _without_expressions(node: tree.Aggref | tree.WindowFunc) -> tree.Aggref:

@@ -92,6 +92,11 @@ def _loaded(program: str) -> Loaded:
     parts = json.loads(program)
     context = WorkerContext(None, TextStyle(**parts["style"]))
     forms = [form_of(*argument) for argument in parts["arguments"]]
+    if "finish" in parts:
+        from pgrepl.expr.spark.accumulate import FINISHES
+
+        finish = FINISHES[parts["finish"]]
+        return lambda row: finish(*row), forms, form_of(*parts["result"]), None
     if "aggregate" in parts:
         from pgrepl.expr.spark.accumulate import accumulate
 

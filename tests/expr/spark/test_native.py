@@ -10,7 +10,9 @@ import pytest
 from pgrepl.expr.context import Context
 from pgrepl.expr.spark import Statement, to_sql
 from pgrepl.expr.spark.sql import calls_python
+from pgrepl.expr.walk import walk
 from pgrepl.lake.spark import pg_error
+from pgrepl.types import oids
 from pgrepl.types.style import TextStyle
 from tests.expr.spark import expressions as made
 from tests.expr.spark.expressions import Fails
@@ -25,7 +27,10 @@ SIZE = 150
 
 def natives(random: Random, context: Context, rows: list[tuple[object, ...]]) -> list[tuple[str, Expr, list[object]]]:
     found = []
+    zoned = context.style.timezone != "GMT"
     for source, expr in made.every_native(random, 2):
+        if zoned and not any(node.type == oids.TIMESTAMPTZ for node in walk(expr)):
+            continue
         if not calls_python(to_sql(expr, made.names, Statement(context))):
             found.append((source, expr, made.expected(expr, rows, context)))
     return found
