@@ -14,8 +14,17 @@ from pgrepl.commands.dml.changes import Kind
 from pgrepl.commands.dml.checks_staged import Staged
 from pgrepl.commands.dml.foreign import Does, Event, Queue
 from pgrepl.commands.dml.foreign_actions import as_owner, in_statement, may_change, set_columns
-from pgrepl.commands.dml.foreign_key import CASCADE, SET_NULL, ForeignKey
-from pgrepl.commands.dml.foreign_spark import After, SparkKey, first_keys, gone_keys, referencing_keys, side
+from pgrepl.commands.dml.foreign_key import CASCADE, SET_DEFAULT, SET_NULL, ForeignKey
+from pgrepl.commands.dml.foreign_spark import (
+    After,
+    Failure,
+    SparkKey,
+    first_keys,
+    first_referenced,
+    gone_keys,
+    referencing_keys,
+    side,
+)
 from pgrepl.commands.query.tables import Member
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
@@ -46,7 +55,7 @@ def act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
         queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for _, row in rows]
         queue.run()
         return
-    _act_in_bulk(now, key, gone)
+    _act_in_bulk(now, key, gone, left)
 
 
 def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
@@ -59,7 +68,7 @@ def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
         return bool(key.statement.run(spark.session(), text, frames).toArrow().num_rows > few)
 
 
-def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame) -> None:
+def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Staged]) -> None:
     from pgrepl.commands.dml.checks_bulk import Bulk
 
     session, foreign = now.session, key.key
@@ -67,6 +76,7 @@ def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame) -> None:
     remove = foreign.on_delete == CASCADE
     columns = set_columns(foreign, foreign.on_delete, True)
     kind = Kind.DELETE if remove else Kind.UPDATE
+    failure: Failure | None = None
     with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
         may_change(session, rel, kind)
         bulk = Bulk(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
@@ -76,6 +86,12 @@ def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame) -> None:
                 bulk.delete(member.relation, rows.select("place"))
             else:
                 bulk.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
+        if foreign.on_delete == SET_DEFAULT:  # the default may be the very key that went
+            after = After(session, bulk.staged, now.snapshot)
+            failure = first_referenced(after, left, foreign, restrict=False)
+    if failure is not None:
+        raise failure[1]
+    with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
         bulk.check()
         bulk.apply()
 
