@@ -174,7 +174,7 @@ class DataFileWriter:
     def discard(self) -> None:
         import pyarrow as pa
 
-        with suppress(pa.ArrowException, OSError):  # a full disk is full for the footer, too
+        with suppress(pa.ArrowException, OSError, RuntimeError):  # a full disk is full for the footer, too
             self._writer.close()
         self._writer.is_open = False
         with suppress(pa.ArrowException, OSError):

@@ -26,9 +26,9 @@ from tests.lake import duck
 class Lake:
     """A catalog in a folder. What is written here is written as statements are, each at a snapshot of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data_path: str | None = None) -> None:
         self.path = folder / "catalog.db"
-        self.catalog = open_catalog(self.path)
+        self.catalog = open_catalog(self.path, data_path=data_path)
         self.session = Session(self.catalog)
 
     def close(self) -> None:
