@@ -32,6 +32,8 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     if stmt.query.into is not None:
         raise PgError("0A000", "views must not contain SELECT INTO")
     query = analyze_query(session, stmt.query)
+    if any(cte.modify is not None for cte in query.ctes):
+        raise PgError("0A000", "views must not contain data-modifying statements in WITH")
     options = stmt.options
     if stmt.check_option is not None:
         options = (*options, DefElem("check_option", stmt.check_option.lower()))

@@ -61,7 +61,7 @@ def _matches(index: Row, conflict: Conflict, columns: set[int]) -> bool:
     named = [e.expr for e in conflict.elements if not isinstance(e.expr, Var)]
     if any(expr not in named for expr in exprs):
         return False
-    return index.indpred is None or _implies(conflict.arbiter_where, from_json(index.indpred))
+    return index.indpred is None or implies(conflict.arbiter_where, from_json(index.indpred))
 
 
 def _same_comparison(index: Row, keys: list[int], exprs: list[Expr], element: Inference) -> bool:
@@ -87,7 +87,7 @@ def _same_comparison(index: Row, keys: list[int], exprs: list[Expr], element: In
     return False
 
 
-def _implies(given: Expr | None, predicate: Expr) -> bool:
+def implies(given: Expr | None, predicate: Expr) -> bool:
     """Whether the WHERE that was written has every part of the index's (predicate_implied_by)."""
     from pgrepl.commands.dml.implication import implied
 

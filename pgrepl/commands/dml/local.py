@@ -30,13 +30,22 @@ def arbiters_of(session: Session, modify: Modify) -> frozenset[int]:
     return arbiter_indexes(session, modify, conflict) if conflict is not None else frozenset()
 
 
-def insert(session: Session, modify: Modify, arbiters: frozenset[int]) -> Pending:
+def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:
+    """`hidden`: row security lets no row in."""
     target = relation(session, modify.relid)
     checks = prepare(session, target, Kind.INSERT, modify.named)
     conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
     rows = stream(session, insert_query(session, modify))
+    if hidden:
+        rows = _refused(target, rows)
     changes = checks.local((Change(target.oid, new=row) for row in rows), conflict)
     return _finished(session, modify, checks, changes, ())
+
+
+def _refused(target: Relation, rows: Iterator[Row]) -> Iterator[Row]:
+    for _ in rows:
+        raise PgError("42501", f'new row violates row-level security policy for table "{target.name}"')
+    yield from ()
 
 
 def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters: frozenset[int]) -> OnConflict:
@@ -104,6 +113,12 @@ def delete(session: Session, modify: Modify) -> Pending:
         changes.append(change)
         carried.append(rest)
     return _finished(session, modify, checks, checks.local(changes), carried)
+
+
+def nothing(session: Session, modify: Modify) -> Pending:
+    """An UPDATE or DELETE that finds no row."""
+    checks = prepare(session, relation(session, modify.relid), Kind(modify.command.value))
+    return _finished(session, modify, checks, (), ())
 
 
 def found_rows(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.row_security import hides_rows
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
 from pgrepl.commands.dml.size import is_large
@@ -43,6 +45,7 @@ class Plan:
 
     modify: Modify
     arbiters: frozenset[int] = frozenset()
+    hidden: bool = False  # row security lets nobody through
 
 
 @dataclass
@@ -91,7 +94,7 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     transaction = session.transaction
     written = analyze_modifying(session, stmt)
     modifies = any(cte.modify is not None for cte in written.ctes)
-    bulk = None if modifies else _bulk(session, plan(session, written).modify)
+    bulk = None if modifies else _bulk(session, plan(session, written))
     version = transaction.version
     transaction.require_write()
     if bulk is None:
@@ -109,7 +112,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False) -> Result
     ctes, before = with_queries(session, written.ctes)
     written = replace(written, ctes=ctes)
     planned = plan(session, written)
-    bulk = _bulk(session, planned.modify) if not before and not small else None
+    bulk = _bulk(session, planned) if not before and not small else None
     if bulk is not None:
         bulk.apply()
         return Result(_tag(written, bulk.count))
@@ -136,12 +139,19 @@ def plan(session: Session, written: Modify) -> Plan:
     arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
     permissions.check(session, levels)
     check_targets(session, modify)
-    return Plan(modify, arbiters)
+    return Plan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
 
 
-def _bulk(session: Session, modify: Modify) -> Bulk | None:
+def _bulk(session: Session, planned: Plan) -> Bulk | None:
     """The statement as Spark has staged it, if it is large."""
-    if modify.returning or modify.conflict is not None or modify.check_options or not is_large(session, modify):
+    modify = planned.modify
+    if (
+        planned.hidden
+        or modify.returning
+        or modify.conflict is not None
+        or modify.check_options
+        or not is_large(session, modify)
+    ):
         return None
     from pgrepl.commands.dml.bulk import stage
 
@@ -154,7 +164,9 @@ def work_out(session: Session, planned: Plan) -> Pending:
 
     modify = planned.modify
     if modify.command is Command.INSERT:
-        return local.insert(session, modify, planned.arbiters)
+        return local.insert(session, modify, planned.arbiters, hidden=planned.hidden)
+    if planned.hidden:
+        return local.nothing(session, modify)
     if modify.command is Command.UPDATE:
         return local.update(session, modify)
     return local.delete(session, modify)

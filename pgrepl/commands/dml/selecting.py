@@ -24,7 +24,12 @@ def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tu
     query = analyze_query(session, stmt)
     permissions.check(session, query)
     permissions.check_functions(session, query)
+    return query, modifying_rows(session, query)
+
+
+def modifying_rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
+    """The rows of a query that its caller may ask; the session holds the write lock."""
     ctes, pending = with_queries(session, query.ctes)
     rows = list(rows_of(session, replace(query, ctes=ctes)))
     write(session, pending)
-    return query, rows
+    return rows

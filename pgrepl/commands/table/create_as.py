@@ -63,8 +63,12 @@ def _columns(session: Session, query: Query, names: tuple[str, ...]) -> list[New
 
 def _rows(session: Session, query: Query) -> LocalRows | SparkRows:
     from pgrepl.commands.query import permissions
-    from pgrepl.commands.query.rowset import rows_of
+    from pgrepl.commands.query.rowset import LocalRows, rows_of
 
     permissions.check(session, query)
     permissions.check_functions(session, query)
+    if any(cte.modify is not None for cte in query.ctes):
+        from pgrepl.commands.dml.selecting import modifying_rows
+
+        return LocalRows(query.columns, modifying_rows(session, query))
     return rows_of(session, query)
