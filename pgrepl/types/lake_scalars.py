@@ -13,7 +13,7 @@ from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
 from pgrepl.types.json import Jsonb
 from pgrepl.types.lake_forms import Form
 from pgrepl.types.names import format_type, numeric_precision_scale
-from pgrepl.types.numbers import write_float4
+from pgrepl.types.numbers import to_float4, write_float4
 from pgrepl.types.numeric import EXACT, write_numeric
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import reader, writer
@@ -100,18 +100,25 @@ def _read_bool(text: str) -> bool:
     return text.lower() in ("1", "true", "t")
 
 
-def _float(lake: str, spark: str, arrow: str, text: Callable[[float], str]) -> Callable[[int, int], Form]:
+def _float(
+    lake: str, spark: str, arrow: str, text: Callable[[float], str], read: Callable[[Any], float]
+) -> Callable[[int, int], Form]:
     def stat(value: float) -> str | None:
         return None if value != value else _float_word(value) or text(value)
 
     def make(typoid: int, typmod: int) -> Form:
         return Form(
             typoid=typoid, typmod=typmod, lake=lake, spark=spark, arrow=lambda: _arrow(arrow), to_arrow=_same,
-            from_arrow=_same, from_array=_values, to_stat=stat, from_stat=float, from_raw=_raw_same,
-            to_inlined=lambda v: _float_word(v) or text(v), from_inlined=float,
+            from_arrow=_same, from_array=_values, to_stat=stat, from_stat=read, from_raw=_raw_same,
+            to_inlined=lambda v: _float_word(v) or text(v), from_inlined=read,
         )  # fmt: skip
 
     return make
+
+
+def _single(text: Any) -> float:
+    """The shortest text of a single is not quite its value."""
+    return to_float4(float(text))
 
 
 def _float_word(value: float) -> str | None:
@@ -437,8 +444,8 @@ _FAMILIES: dict[int, Callable[[int, int], Form]] = {
         ),
         _int64,
     ),
-    oids.FLOAT4: _float("float32", "FLOAT", "float32", write_float4),
-    oids.FLOAT8: _float("float64", "DOUBLE", "float64", repr),
+    oids.FLOAT4: _float("float32", "FLOAT", "float32", write_float4, _single),
+    oids.FLOAT8: _float("float64", "DOUBLE", "float64", repr, float),
     oids.NUMERIC: _numeric_form,
     **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.NAME, oids.CHAR), _string_form),
     oids.BPCHAR: _bpchar_form,
