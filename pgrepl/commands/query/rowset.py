@@ -68,6 +68,7 @@ class SparkRows:
 
     columns: tuple[Column, ...]
     frame: DataFrame
+    data_path: str  # where all machines that Spark may run on can leave files
     few: bool = False  # so few that they can come in one piece
 
     def __iter__(self) -> Iterator[Row]:
@@ -79,7 +80,7 @@ class SparkRows:
         so they may come in one piece."""
         from pgrepl.commands.query.fetch import batches
 
-        return batches(self.frame, self.columns, whole=whole or self.few)
+        return batches(self.frame, self.columns, self.data_path, whole=whole or self.few)
 
 
 def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
@@ -101,7 +102,7 @@ def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> P
 
         frame = compile_frame(session, query, context)
         if frame is not None:
-            return SparkRows(query.columns, frame, choice.few)
+            return SparkRows(query.columns, frame, session.catalog.data_path, choice.few)
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
 
 

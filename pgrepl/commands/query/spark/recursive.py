@@ -74,7 +74,8 @@ def _numbers(columns: Sequence[Column]) -> list[int]:
 def _rows(level: Level, text: str, columns: Sequence[Column]) -> Iterator[Row]:
     from pgrepl.commands.query.fetch import batches
 
-    for batch in batches(level.job.run(level.job.with_list() + text), columns):
+    frame = level.job.run(level.job.with_list() + text)
+    for batch in batches(frame, columns, level.job.session.catalog.data_path, whole=True):
         yield from batch
 
 

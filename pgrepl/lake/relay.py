@@ -1,0 +1,64 @@
+"""A large result on its way out of Spark: Spark writes it to files, and here they are read, a few rows at a time.
+
+So neither the driver nor this process ever holds more than a batch, all tasks work at once, and the rows keep the
+frame's order. The files are in this machine's temporary folder when Spark runs here; otherwise in the data folder,
+which all machines reach. They go as they are read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.lake import spark
+from pgrepl.lake.storage import listed, local_path, open_input, reading, remove, uuid7
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_BATCH = 10_000
+
+
+def relayed(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame in its order."""
+    from pyarrow.parquet import ParquetFile
+
+    folder = _folder(data_path)
+    try:
+        with spark.pg_errors():
+            _write(frame, folder)
+        for path in sorted(path for path, _ in listed(folder) if path.endswith(".parquet")):
+            with reading(path), open_input(path) as file:
+                yield from ParquetFile(file).iter_batches(_BATCH)
+            remove(path)
+    finally:
+        _remove_folder(folder)
+
+
+def _write(frame: DataFrame, folder: str) -> None:
+    from pgrepl.lake.scan import spark_path
+
+    # what a write into the lake asks of Spark's writer is of no use here
+    frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20)).parquet(
+        spark_path(folder.rstrip("/") + "/rows")
+    )
+
+
+def _folder(data_path: str) -> str:
+    options = spark.options()
+    if options.remote is None and (options.master or spark.DEFAULT_MASTER).startswith("local"):
+        return tempfile.mkdtemp(prefix="pgrepl-result-") + "/"
+    return f"{data_path}pgrepl-result-{uuid7()}/"
+
+
+def _remove_folder(folder: str) -> None:
+    local = local_path(folder)
+    if local is not None:
+        import shutil
+
+        shutil.rmtree(local, ignore_errors=True)
+        return
+    for path, _ in listed(folder):
+        remove(path)
