@@ -48,6 +48,8 @@ _FILE = "__file"
 _START = "__start"
 _DEAD = "__dead"
 
+_FEW = 64  # files that are told apart without a join
+
 
 @frozen
 class _Group:
@@ -215,17 +217,39 @@ def _file_rows(
     df = df.select(*values)
     if group.until is not None:
         df = df.filter(F.col(_SNAPSHOT).isNull() | (F.col(_SNAPSHOT) <= group.until))
-    if told_apart:
-        df = _joined(df, group, places, by_size)
+    if group.dead or len(group.files) > _FEW:
+        df = _joined(df, group, places, by_size) if told_apart else df
     elif places:
-        file = group.files[0]
-        df = df.select("*", F.lit(file.data_file_id).alias(_FILE), F.lit(file.row_id_start).alias(_START))
+        df = df.select("*", _of_file(group.files, by_size, _FILE), _of_file(group.files, by_size, _START))
     output = [F.col(f"c{column.attnum}") for column in columns]
     if places:
         row = F.coalesce(F.col(_ROW_ID), F.col(_START).cast("bigint") + F.col(_POSITION))
         place = F.struct(F.col(_FILE).cast("bigint").alias("file"), F.col(_POSITION).alias("pos"), row.alias("row"))
         output.append(place.alias(PLACE))
     return df.select(*output)
+
+
+def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
+    """What is known of a row's file, where the files are few: cheaper than a join, and nothing if nobody asks."""
+    from pyspark.sql import functions as F
+
+    of = {_key(file, by_size): file.data_file_id if what == _FILE else file.row_id_start for file in files}
+    if len(of) == 1:
+        return F.lit(next(iter(of.values()))).cast("bigint").alias(what)
+    entries = [
+        F.lit(each).cast(kind)
+        for pair in of.items()
+        for each, kind in zip(pair, (_kind(by_size), "bigint"), strict=True)
+    ]
+    return F.element_at(F.create_map(*entries), F.col(_TOLD_BY)).alias(what)
+
+
+def _key(file: DataFile, by_size: bool) -> int | str:
+    return file.file_size_bytes if by_size else _file_name(file)
+
+
+def _kind(by_size: bool) -> str:
+    return "bigint" if by_size else "string"
 
 
 def _check(files: Sequence[DataFile], *, by_size: bool) -> None:
@@ -276,11 +300,8 @@ def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFr
     from pyspark.sql import functions as F
 
     files = group.files
-    known: dict[str, pa.Array] = {}
-    if by_size:
-        known[_KEY] = pa.array([file.file_size_bytes for file in files], pa.int64())
-    else:
-        known[_KEY] = pa.array([_file_name(file) for file in files], pa.string())
+    keys = [_key(file, by_size) for file in files]
+    known: dict[str, pa.Array] = {_KEY: pa.array(keys, pa.int64() if by_size else pa.string())}
     if places:
         known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
         known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
