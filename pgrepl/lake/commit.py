@@ -284,6 +284,7 @@ class _Commit:
             rows.append((self.next_row_id, row))
             self.next_row_id += 1
         inlined.insert(self.session, target, self.table, rows)
+        self.numbering.next_file_id()  # by which DuckDB tells whether the statistics it remembers are still true
         self.record_count += len(rows)
         self.count_in(statistics.of_rows(self.table, [row for _, row in rows]))
         self.note("inlined_insert")

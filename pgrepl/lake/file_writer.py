@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.lake.files import DataFile
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.table import LakeField, LakeTable
 
 ROWS_IN_GROUP = 122_880  # as DuckDB has it: a look-up reads a row group
 
@@ -64,16 +64,28 @@ def _field_id(number: int) -> dict[bytes, bytes]:
 def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
     import pyarrow as pa
 
-    fields = []
-    for column in table.columns:
-        kind = column.form.arrow()
-        if column.form.element is not None:
-            inner = pa.field("element", column.form.element.arrow(), metadata=_field_id(column.fields[0].column_id))
-            kind = pa.list_(inner)
-        fields.append(pa.field(column.name, kind, metadata=_field_id(column.column_id)))
+    fields = [
+        pa.field(c.name, _with_ids(c.form.arrow(), c.fields), metadata=_field_id(c.column_id)) for c in table.columns
+    ]
     if row_ids:
         fields.append(pa.field(footers.ROW_ID_NAME, pa.int64(), metadata=_field_id(footers.ROW_ID)))
     return pa.schema(fields)
+
+
+def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
+    """A nested type whose inner fields have their ids, too."""
+    import pyarrow as pa
+
+    def inner(field: Any, of: LakeField) -> Any:
+        return field.with_type(_with_ids(field.type, of.fields)).with_metadata(_field_id(of.column_id))
+
+    if pa.types.is_list(kind):
+        return pa.list_(inner(kind.value_field, fields[0]))
+    if pa.types.is_map(kind):
+        return pa.map_(inner(kind.key_field, fields[0]), inner(kind.item_field, fields[1]))
+    if pa.types.is_struct(kind):
+        return pa.struct([inner(kind.field(i), of) for i, of in enumerate(fields)])
+    return kind
 
 
 class DataFileWriter:

@@ -8,7 +8,7 @@ widened at each commit, and where a bound is not known the column's row is taken
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from pgrepl.types.lake_lists import list_items
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.table import LakeColumn, LakeField, LakeTable
     from pgrepl.types.lake_forms import Form
 
 LONGEST = 256  # characters of a bound
@@ -243,6 +243,8 @@ def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistic
             ],
         )
         return
+    inside = [(table.table_id, inner) for column in table.columns for inner in _inner(column) if inner not in forms]
+    link.execute_many(f"DELETE FROM ducklake_table_column_stats WHERE table_id = {mark} AND column_id = {mark}", inside)
     rows = link.execute(
         "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats"
         f" WHERE table_id = {mark}",
@@ -262,6 +264,13 @@ def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistic
                 f" min_value = {mark}, max_value = {mark} {where}",
                 (_stored(session, after[0]), _stored(session, after[1]), *after[2:], table.table_id, column_id),
             )
+
+
+def _inner(column: LakeColumn | LakeField) -> Iterator[int]:
+    """The ids of what is nested in a column."""
+    for field in column.fields:
+        yield field.column_id
+        yield from _inner(field)
 
 
 _Row = tuple[Any, Any, Any, Any]

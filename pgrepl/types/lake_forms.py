@@ -70,19 +70,34 @@ def storage_type(kind: Any) -> Any:
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(storage_type(kind.value_type)))
+        return pa.list_(_stored(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_stored(kind.key_field), _stored(kind.item_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_stored(kind.field(i)) for i in range(kind.num_fields)])
     return kind
 
 
+def _stored(field: Any) -> Any:
+    return field.with_type(storage_type(field.type))
+
+
 def _annotated(array: Any, kind: Any) -> Any:
+    """The array of the storage type as one of the type."""
     import pyarrow as pa
 
+    if array.type == kind:
+        return array
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, array)
-    if pa.types.is_list(kind) and array.type != kind:
+    if pa.types.is_list(kind):
         items = _annotated(array.values, kind.value_type)
         return pa.ListArray.from_arrays(array.offsets, items, type=kind, mask=array.is_null())
-    return array
+    if pa.types.is_map(kind):
+        keys, items = _annotated(array.keys, kind.key_type), _annotated(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
+    columns = [_annotated(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=array.is_null())
 
 
 @cache

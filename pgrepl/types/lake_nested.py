@@ -1,4 +1,4 @@
-"""The forms of nested values in tables that somebody else has made: jsonb, to be read and not to be written.
+"""The forms of nested values in tables that somebody else has made: jsonb.
 
 Fields are found by name; scalars that JSON has none like are their text.
 """
@@ -15,10 +15,10 @@ from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import array_type
 from pgrepl.types.json import read_jsonb
 from pgrepl.types.lake_forms import Form, form
-from pgrepl.types.lake_lists import element_value, list_form
-from pgrepl.types.lake_read import Field, Nested, read_form, refuse
+from pgrepl.types.lake_lists import element_text, element_value, list_form
+from pgrepl.types.lake_read import Field, Nested, read_form
 from pgrepl.types.lake_scalars import plain_array
-from pgrepl.types.text import write_text
+from pgrepl.types.text import read_text, write_text
 
 
 def nested_form(lake: str, fields: tuple[Nested, ...]) -> Form:
@@ -65,15 +65,89 @@ def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
         lake=lake,
         spark=spark,
         arrow=arrow,
-        to_arrow=refuse(lake),
+        to_arrow=lambda text: _storable(_parsed(text), itself),
         from_arrow=_jsonb,
         from_array=from_array,
         to_stat=lambda v: None,
-        to_inlined=refuse(lake),
+        to_inlined=lambda text: _nested_text(_parsed(text), itself),
         from_inlined=from_inlined,
         ordered="none",
         children=tuple(inner),
     )
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+def _members(value: Any, field: Nested) -> list[tuple[str, Any, Any]]:
+    """The fields of a struct with their values; others are refused."""
+    if not isinstance(value, dict) or not value.keys() <= {f.name for f in field.fields}:
+        raise _misfit(value, field)
+    return [(f.name, value.get(f.name), f) for f in field.fields]
+
+
+def _misfit(value: Any, field: Nested) -> PgError:
+    return PgError("22023", f"{_json(value)} is no value of lake type {field.type}")
+
+
+def _storable(value: Any, field: Nested) -> Any:
+    """What Arrow makes a nested array of."""
+    if value is None:
+        return None
+    if field.type == "struct":
+        return {name: _storable(item, f) for name, item, f in _members(value, field)}
+    if field.type == "map":
+        if not isinstance(value, dict):
+            raise _misfit(value, field)
+        key, item = field.fields
+        return [(_storable(k, key), _storable(v, item)) for k, v in value.items()]
+    if field.type == "list":
+        if not isinstance(value, list):
+            raise _misfit(value, field)
+        return [_storable(item, field.fields[0]) for item in value]
+    child = read_form(field.type, field.fields)
+    return child.to_arrow(_scalar(value, child))
+
+
+def _scalar(value: Any, child: Form) -> Any:
+    """A scalar of JSON as the value that its text is."""
+    text = value if isinstance(value, str) and child.lake != "json" else _json(value)
+    return read_text(text, child.typoid, child.typmod)
+
+
+def _nested_text(value: Any, field: Nested) -> str:
+    """As DuckDB prints it."""
+    if field.type == "struct":
+        inside = [f"{_quoted(name)}: {_item_text(item, f)}" for name, item, f in _members(value, field)]
+        return "{" + ", ".join(inside) + "}"
+    if field.type == "map":
+        if not isinstance(value, dict):
+            raise _misfit(value, field)
+        key, item = field.fields
+        return "{" + ", ".join([f"{_item_text(k, key)}={_item_text(v, item)}" for k, v in value.items()]) + "}"
+    if not isinstance(value, list):
+        raise _misfit(value, field)
+    return "[" + ", ".join([_item_text(item, field.fields[0]) for item in value]) + "]"
+
+
+def _item_text(value: Any, field: Nested) -> str:
+    if value is None:
+        return "NULL"
+    if field.type in ("struct", "map", "list"):
+        return _nested_text(value, field)
+    child = read_form(field.type, field.fields)
+    return _quoted(element_text(child, _scalar(value, child)))
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
 
 
 def _backticked(name: str) -> str:

@@ -348,3 +348,64 @@ def test_duckdb_goes_on_writing(table: Lake) -> None:
 
 
 Change = Callable[[Write], Any]
+
+
+NESTED = """
+    CREATE TABLE postgres.n (
+      k INTEGER, s STRUCT(a INTEGER, "b c" VARCHAR, u UUID), m MAP(VARCHAR, DECIMAL(5, 2)),
+      l STRUCT(x INTEGER[], y MAP(INTEGER, DATE))[], ll INTEGER[][], i8 TINYINT, u64 UBIGINT, h HUGEINT,
+      ns TIMESTAMP_NS, sec TIMESTAMP_S, ms TIMESTAMP_MS
+    )"""
+NESTED_ROW = (
+    "1", '{"a": 5, "u": "58aa937a-c590-4880-a920-c872ebcab382", "b c": "it\'s, \\"x\\" \\\\ ü"}',
+    '{"k": 1.50, "n": null}',
+    '[{"x": [1, null], "y": {"7": "2020-01-01"}}, null]', "[[1], [], null]", "-128", "18446744073709551615", "12345",
+    "2020-01-01 00:00:00.123456", "1969-12-31 23:59:59", "2020-01-01 00:00:00.123",
+)  # fmt: skip
+NESTED_SEEN = (
+    "1", "{'a': 5, 'b c': 'it\\'s, \"x\" \\\\ ü', 'u': 58aa937a-c590-4880-a920-c872ebcab382}", "{k=1.50, n=NULL}",
+    "[{'x': [1, NULL], 'y': {7=2020-01-01}}, NULL]", "[[1], [], NULL]", "-128", "18446744073709551615", "12345",
+    "2020-01-01 00:00:00.123456", "1969-12-31 23:59:59", "2020-01-01 00:00:00.123",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [100, 0])
+def test_types_that_others_have_can_be_written(lake: Lake, limit: int) -> None:
+    lake.duck_runs(f"CALL lake.set_option('data_inlining_row_limit', {limit})", NESTED)
+    nothing = ("2", *[None] * 10)
+    lake.insert("n", NESTED_ROW, nothing)
+    assert lake.rows("n") == [NESTED_ROW, nothing]
+    assert lake.duck("SELECT * FROM postgres.n ORDER BY k") == [NESTED_SEEN, nothing]
+    assert lake.duck("SELECT k FROM postgres.n WHERE s.a = 5 AND m['k'] = 1.5") == [("1",)]
+    assert lake.duck("SELECT k FROM postgres.n WHERE s.a IS NULL") == [("2",)]
+    lake.duck_runs("INSERT INTO postgres.n (k, s) VALUES (3, {a: 7, 'b c': '', u: NULL})")
+    lake.insert("n", ("4", '{"a": 1000}', *[None] * 9))
+    assert lake.duck("SELECT k FROM postgres.n WHERE s.a > 5 ORDER BY k") == [("3",), ("4",)]
+    places = lake.places("n")
+    row = values(lake.table("n"), NESTED_ROW)
+    lake.write("n", lambda write: write.update(places[1], (9, *row[1:])))
+    assert lake.duck("SELECT k, s, l FROM postgres.n WHERE k = 9") == [("9", NESTED_SEEN[1], NESTED_SEEN[3])]
+
+
+@pytest.mark.parametrize("value", ["[1]", '{"z": 1}', '{"a": "x"}', '{"a": [1]}'])
+def test_documents_that_do_not_fit(lake: Lake, value: str) -> None:
+    lake.duck_runs("CREATE TABLE postgres.n (s STRUCT(a INTEGER))")
+    for limit in (100, 0):
+        lake.duck_runs(f"CALL lake.set_option('data_inlining_row_limit', {limit})")
+        with pytest.raises(PgError) as caught:
+            lake.insert("n", (value,))
+        assert caught.value.sqlstate in ("22023", "22P02")
+    assert lake.rows("n") == []
+
+
+def test_intervals_of_others_stay_in_the_catalog(lake: Lake) -> None:
+    """Arrow cannot write Parquet's intervals."""
+    lake.duck_runs("CREATE TABLE postgres.n (k INTEGER, i INTERVAL)")
+    lake.insert("n", ("1", "1 year 2 mons 3 days 04:05:06.7"), ("2", None))
+    assert lake.duck("SELECT * FROM postgres.n ORDER BY k") == [
+        ("1", "1 year 2 months 3 days 04:05:06.7"), ("2", None),
+    ]  # fmt: skip
+    with pytest.raises(PgError, match="writing a value of lake type interval is not supported"):
+        lake.insert("n", *[("1", "1 day")] * 200)
+    lake.insert("n", *[("3", None)] * 200)
+    assert lake.duck("SELECT count(*), count(i) FROM postgres.n") == [("202", "1")]
