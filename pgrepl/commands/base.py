@@ -62,6 +62,7 @@ _MODULES = {
     "AlterSystemStmt": "system_settings",
     "AlterTableStmt": "table.alter.run",
     "CommentStmt": "comment",
+    "ConstraintsSetStmt": "dml.constraints_set",
     "CopyStmt": "copy.run",
     "CreateDatabaseStmt": "database",
     "CreatePublicationStmt": "publication",

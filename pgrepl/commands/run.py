@@ -35,12 +35,13 @@ _READING = frozenset(
         "VacuumStmt",
         "CopyStmt",
         "UnsupportedStmt",
+        "ConstraintsSetStmt",
     )
 )
 # these take the lock themselves: what Spark computes it computes without
 _LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
-_WITHOUT_SNAPSHOT = frozenset(("TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
+_WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
 # the way out of an aborted transaction (IsTransactionExitStmt)
 _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -236,10 +235,4 @@ class UniqueChecks:
         return None
 
 
-def is_deferred(session: Session, info: IndexInfo) -> bool:
-    """Whether a constraint waits for the commit."""
-    oid = constraint_of_index(session, info.oid)
-    return bool(oid) and bool(constraint_row(session, oid).condeferred)
-
-
-__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "is_deferred", "unique_indexes"]
+__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "unique_indexes"]

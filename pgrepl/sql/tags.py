@@ -26,6 +26,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "AlterSystemStmt": "ALTER SYSTEM",
     "AlterTableStmt": lambda stmt: alter_tag(stmt.kind),
     "CommentStmt": "COMMENT",
+    "ConstraintsSetStmt": "SET CONSTRAINTS",
     "CopyStmt": "COPY",
     "CreateDatabaseStmt": "CREATE DATABASE",
     "CreatePublicationStmt": "CREATE PUBLICATION",

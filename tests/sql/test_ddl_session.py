@@ -8,13 +8,14 @@ from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
     AlterSystemStmt,
+    ConstraintsSetStmt,
     DefElem,
     DiscardStmt,
+    RangeVar,
     TransactionKind,
     TransactionStmt,
     TypeCast,
     TypeName,
-    UnsupportedStmt,
     VariableSetKind,
     VariableSetStmt,
     VariableShowStmt,
@@ -107,8 +108,11 @@ def test_discard(text: str, target: str) -> None:
     assert node(f"DISCARD {text}") == DiscardStmt(target)
 
 
-def test_set_constraints_is_outside_the_dialect() -> None:
-    assert node("SET CONSTRAINTS ALL DEFERRED") == UnsupportedStmt("SET CONSTRAINTS", 0)
+def test_set_constraints() -> None:
+    assert node("SET CONSTRAINTS ALL DEFERRED") == ConstraintsSetStmt(None, True)
+    assert node("SET CONSTRAINTS a, s.b IMMEDIATE") == ConstraintsSetStmt(
+        (RangeVar("a", location=16), RangeVar("b", "s", location=19)), False
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]
     for member in members(session, named.oid, True):
         rel = member.relation
         for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
-            if key.deferred:
+            if key.deferrable:
                 return False
         if any(not info.immediate for info in unique_indexes(session, rel)):
             return False

@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import store
+from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.tables import pg_constraint, pg_index
 from pgrepl.commands.dml import foreign_lookup as lookup
 from pgrepl.commands.dml.changes import Change, Row
 from pgrepl.commands.dml.foreign_key import (
@@ -29,10 +32,11 @@ from pgrepl.commands.dml.foreign_key import (
     not_present,
     still_referenced,
 )
+from pgrepl.commands.dml.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.rows.routing import converter
-from pgrepl.rows.unique import UniqueIndex, is_deferred
+from pgrepl.rows.unique import UniqueIndex
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -106,18 +110,48 @@ class Deferred:
 
     def __call__(self) -> None:
         queue = Queue(self.session, at_commit=True)
-        queue.events += self.events
+        queue.events += [event for event in self.waiting if _exists(self.session, event)]
         queue.run()
 
     @property
-    def tables(self) -> frozenset[int]:
-        """The tables whose rows are waiting."""
-        return frozenset(event.table for event in self.events)
+    def waiting(self) -> list[Fired]:
+        """Those that SET CONSTRAINTS has not fired since."""
+        fired = modes(self.session).fired
+        return [event for event in self.events if id(event) not in fired]
 
 
 def pending(session: Session, table: int) -> bool:
     """Whether rows of the table wait for the commit to be checked."""
-    return any(isinstance(each, Deferred) and table in each.tables for each in session.transaction.before_commit)
+    return any(event.table == table for event in _waiting(session))
+
+
+def _waiting(session: Session) -> list[Fired]:
+    deferred = [each for each in session.transaction.before_commit if isinstance(each, Deferred)]
+    return [event for each in deferred for event in each.waiting]
+
+
+def _exists(session: Session, event: Fired) -> bool:
+    """Whether the constraint is still there."""
+    if isinstance(event, Recheck):
+        return store.one(session, pg_index, indexrelid=event.index.info.oid) is not None
+    return store.one(session, pg_constraint, oid=event.key.oid) is not None
+
+
+def fire_deferred(session: Session) -> None:
+    """What has waited and need not any more (SET CONSTRAINTS … IMMEDIATE)."""
+    events = [event for event in _waiting(session) if _exists(session, event) and not waits(session, event)]
+    queue = Queue(session)
+    queue.events += events
+    queue.run()
+    if events:
+        note_fired(session, frozenset(map(id, events)))
+
+
+def waits(session: Session, event: Fired) -> bool:
+    """Whether an event is left to the commit."""
+    if isinstance(event, Recheck):
+        return is_deferred(session, constraint_of_index(session, event.index.info.oid))
+    return event.can_wait and event.key.deferrable and is_deferred(session, event.key.oid)
 
 
 class Queue:
@@ -220,16 +254,11 @@ class Queue:
         """What can wait for the commit does."""
         if self._at_commit:
             return
-        waiting = {id(event) for event in self.events if self._waits(event)}
+        waiting = {id(event) for event in self.events if waits(self.session, event)}
         if waiting:
             put_off = [event for event in self.events if id(event) in waiting]
             self.events = [event for event in self.events if id(event) not in waiting]
             self.session.transaction.before_commit.append(Deferred(self.session, put_off))
-
-    def _waits(self, event: Fired) -> bool:
-        if isinstance(event, Recheck):
-            return is_deferred(self.session, event.index.info)
-        return event.can_wait and event.key.deferred
 
     def _fire_all(self, batch: Sequence[Fired]) -> None:
         """One by one while there are few, if what one does could be seen by another; else key by key."""

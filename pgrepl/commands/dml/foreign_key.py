@@ -34,7 +34,6 @@ class ForeignKey:
     on_delete: str
     delete_set: tuple[int, ...]
     deferrable: bool
-    deferred: bool
     derived: bool  # for a partition, from the key of or to the whole
 
 
@@ -51,7 +50,6 @@ def _made(row: CatalogRow) -> ForeignKey:
         on_delete=row.confdeltype,
         delete_set=tuple(row.confdelsetcols or ()),
         deferrable=bool(row.condeferrable),
-        deferred=bool(row.condeferred),
         derived=bool(row.conparentid),
     )
 

@@ -10,6 +10,7 @@ from pgrepl.catalog.transaction import require_no_block
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.index.define import define_index
 from pgrepl.commands.index.spec import IndexKey, IndexSpec
+from pgrepl.commands.table.in_use import check_not_in_use
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.commands.table.position import named_relation
 from pgrepl.errors import PgError
@@ -31,6 +32,7 @@ def create_index(stmt: IndexStmt, session: Session) -> Result:
     refuse_catalog(rel, stmt.relation.name)
     if rel.kind == "p" and stmt.relation.inh:
         _refuse_partitions(session, rel)
+    check_not_in_use(session, rel, "CREATE INDEX")
     spec = index_spec(session, rel, stmt)
     define_index(session, rel.oid, spec)
     return Result("CREATE INDEX")

@@ -8,6 +8,7 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.subscription import forget_dropped_relation
 from pgrepl.commands.base import removes
+from pgrepl.commands.table.in_use import check_not_in_use
 
 
 @removes(PG_CLASS)
@@ -25,6 +26,8 @@ def remove_type(session: Session, address: ObjectAddress) -> None:
 
 def remove_relation(session: Session, oid: int) -> None:
     found = relation(session, oid)
+    if found.kind in ("r", "p"):
+        check_not_in_use(session, found, "DROP TABLE")
     if found.kind in ("i", "I"):
         store.delete(session, tables.pg_index, indexrelid=oid)
     if found.kind == "p":

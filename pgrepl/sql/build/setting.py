@@ -11,9 +11,11 @@ from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
     AlterSystemStmt,
+    ConstraintsSetStmt,
     DefElem,
     DiscardStmt,
     FloatText,
+    RangeVar,
     TypeCast,
     TypeName,
     VariableSetKind,
@@ -61,6 +63,11 @@ def set_(location: int, setting: VariableSetStmt) -> VariableSetStmt:
 @build
 def set_local(location: int, setting: VariableSetStmt) -> VariableSetStmt:
     return replace(setting, local=True)
+
+
+@build
+def set_constraints(location: int, names: list[RangeVar] | None, deferred: bool) -> ConstraintsSetStmt:
+    return ConstraintsSetStmt(None if names is None else tuple(names), deferred)
 
 
 @build

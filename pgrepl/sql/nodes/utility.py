@@ -175,6 +175,14 @@ class VariableSetStmt(Statement):
 
 
 @frozen
+class ConstraintsSetStmt(Statement):
+    """SET CONSTRAINTS; `constraints` None: ALL."""
+
+    constraints: tuple[RangeVar, ...] | None
+    deferred: bool
+
+
+@frozen
 class AlterSystemStmt(Statement):
     """ALTER SYSTEM SET | RESET: for all sessions that begin later."""
 
@@ -231,7 +239,7 @@ class UnsupportedStmt(Statement):
 
 __all__ = [
     "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterSystemStmt", "CommentStmt",
-    "CreateDatabaseStmt", "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt", "DropStmt", "Expr",
-    "FloatText", "ObjectType", "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt", "TypeName",
-    "UnsupportedStmt", "VacuumStmt", "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
+    "ConstraintsSetStmt", "CreateDatabaseStmt", "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt",
+    "DropStmt", "Expr", "FloatText", "ObjectType", "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt",
+    "TypeName", "UnsupportedStmt", "VacuumStmt", "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
 ]  # fmt: skip

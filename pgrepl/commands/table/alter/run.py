@@ -27,6 +27,7 @@ from pgrepl.commands.table.alter import partition as partitions
 from pgrepl.commands.table.alter.row_type import refuse_used_row_type
 from pgrepl.commands.table.alter.type import prepare_type
 from pgrepl.commands.table.alter.work import Pass, Work
+from pgrepl.commands.table.in_use import check_not_in_use
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.commands.table.position import named_relation, named_relation_or_none
 from pgrepl.commands.table.rows import KeysExist, NotNull, require, rewrite
@@ -95,6 +96,7 @@ def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
         session.notice("NOTICE", f'relation "{stmt.relation.name}" does not exist, skipping')
     else:
         check_alterable(session, rel, stmt.kind, stmt.relation.name)
+        check_not_in_use(session, rel, "ALTER TABLE")
         alter(session, rel, stmt.commands, recurse=stmt.relation.inh)
     return Result(command_tag(stmt))
 
