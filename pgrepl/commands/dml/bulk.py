@@ -30,9 +30,19 @@ if TYPE_CHECKING:
     from pgrepl.expr.tree import Query
 
 
-def stage(session: Session, modify: Modify) -> Bulk | None:
+def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> Bulk | None:
     """Carry out a statement as far as it goes without the write lock. None: it is not one for Spark."""
     target = relation(session, modify.relid)
+    if modify.conflict is not None:
+        from pgrepl.commands.dml.bulk_conflict import arbiter_key, insert_or_update
+
+        key = arbiter_key(session, modify, arbiters)
+        if key is None:
+            return None
+        found = key
+        return staged(
+            session, target, Kind.INSERT, modify.named, lambda bulk: insert_or_update(session, modify, found, bulk)
+        )
     if modify.command is Command.INSERT:
         queries = [insert_query(session, modify)]
         return staged(session, target, Kind.INSERT, modify.named, lambda bulk: insert_rows_of(session, queries, bulk))
@@ -115,14 +125,14 @@ def _change(session: Session, modify: Modify, bulk: Bulk, *, once: bool = False)
         if frame is None:
             return False
         if updates:
-            rows = _new_rows(table, found, frame)
+            rows = new_rows(table, found, frame)
             bulk.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             bulk.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
     return True
 
 
-def _new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
+def new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
     """c{attnum} for each column as it shall be, and `place`."""
     from pyspark.sql import functions as F
 

@@ -145,17 +145,11 @@ def plan(session: Session, written: Modify) -> Plan:
 def _bulk(session: Session, planned: Plan) -> Bulk | None:
     """The statement as Spark has staged it, if it is large."""
     modify = planned.modify
-    if (
-        planned.hidden
-        or modify.returning
-        or modify.conflict is not None
-        or modify.check_options
-        or not is_large(session, modify)
-    ):
+    if planned.hidden or modify.returning or modify.check_options or not is_large(session, modify):
         return None
     from pgrepl.commands.dml.bulk import stage
 
-    return stage(session, modify)
+    return stage(session, modify, planned.arbiters)
 
 
 def work_out(session: Session, planned: Plan) -> Pending:
