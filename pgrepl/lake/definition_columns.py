@@ -2,7 +2,8 @@
 
 A column keeps its id for life, so that files need not be written anew when it is renamed or its type gets wider. A type
 that existing files cannot be read as makes it another column: `replace_column` asks for that before the rows are
-converted, by making `column_id` negative in pg_attribute.
+converted, by making `column_id` negative in pg_attribute. The columns behind it get new ids, too, as all files are
+written anew: DuckDB takes the order of ids for the order of columns whenever it alters one.
 """
 
 from __future__ import annotations
@@ -39,17 +40,12 @@ class _Column:
     default: str
     initial_default: str | None = None
 
-    @property
-    def replaced(self) -> int | None:
-        return -self.column_id if self.column_id is not None and self.column_id < 0 else None
-
 
 def define_columns(session: Session, oid: int, table_id: int, constant: Callable[[Any], Any]) -> bool:
     """Bring the columns in line; whether there was anything to do."""
     rows = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
     now = {row.column_id: row for row in rows if row.parent_column is None}
     wanted = _wanted(session, oid, now, constant)
-    orders = {column.attnum: now[column.replaced].column_order for column in wanted if column.replaced in now}
     kept = {column.column_id for column in wanted}
     doomed = [column_id for column_id in now if column_id not in kept]
     for column_id in doomed:
@@ -58,7 +54,7 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Callable
     for column in wanted:
         row = now.get(column.column_id) if column.column_id is not None else None
         if row is None:
-            _add(session, oid, table_id, column, orders.get(column.attnum))
+            _add(session, oid, table_id, column)
             changed = laid_out = True
             continue
         difference = _difference(row, column)
@@ -89,7 +85,14 @@ def _wanted(session: Session, oid: int, now: dict[int, Row], constant: Callable[
         there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
         return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, True, NO_DEFAULT)]
     given = column_names(attributes, {id_: row.column_name for id_, row in now.items()})
-    return [_column(session, a, given[a.attnum], now.get(a.column_id), constant) for a in attributes]
+    found = []
+    replaced = False
+    for attribute in attributes:
+        replaced |= (attribute.column_id or 0) < 0
+        column_id = None if replaced else attribute.column_id
+        row = now.get(column_id) if column_id is not None else None
+        found.append(_column(session, attribute, column_id, given[attribute.attnum], row, constant))
+    return found
 
 
 def column_names(attributes: Sequence[Row], now: Mapping[int, str]) -> dict[int, str]:
@@ -106,7 +109,14 @@ def column_names(attributes: Sequence[Row], now: Mapping[int, str]) -> dict[int,
     return found
 
 
-def _column(session: Session, attribute: Row, name: str, row: Row | None, constant: Callable[[Any], Any]) -> _Column:
+def _column(
+    session: Session,
+    attribute: Row,
+    column_id: int | None,
+    name: str,
+    row: Row | None,
+    constant: Callable[[Any], Any],
+) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     kind = column_type(attribute.atttypid, typmod)
     changes = row is not None and row.column_type != kind.name and not fits(row.column_type, attribute.atttypid, typmod)
@@ -116,9 +126,7 @@ def _column(session: Session, attribute: Row, name: str, row: Row | None, consta
     initial = None
     if attribute.atthasmissing:
         initial = _missing(attribute, typmod)
-    return _Column(
-        attribute.attnum, attribute.column_id, name, kind, changes, not attribute.attnotnull, default, initial
-    )
+    return _Column(attribute.attnum, column_id, name, kind, changes, not attribute.attnotnull, default, initial)
 
 
 def default_of(session: Session, attribute: Row, typmod: int, constant: Callable[[Any], Any]) -> str:
@@ -166,7 +174,7 @@ def _end(session: Session, table_id: int, column_id: int, rows: Sequence[Row]) -
             _end(session, table_id, row.column_id, rows)
 
 
-def _add(session: Session, oid: int, table_id: int, column: _Column, order: int | None) -> None:
+def _add(session: Session, oid: int, table_id: int, column: _Column) -> None:
     column_id = _next_id(session, table_id)
     made: list[dict[str, Any]] = []
     _collect(made, table_id, column_id, None, column.name, column.type)
@@ -175,8 +183,6 @@ def _add(session: Session, oid: int, table_id: int, column: _Column, order: int 
         "default_value": column.default,
         "initial_default": column.initial_default,
     }
-    if order is not None:
-        made[0]["column_order"] = order
     versions.begin_many(session, ducklake_column, made)
     if column.attnum:
         where = {"attrelid": oid, "attnum": column.attnum}

@@ -333,3 +333,12 @@ def test_ids_of_columns_never_come_back(lake: Lake) -> None:
     found = [(str(n), None) for n in range(31)]
     assert sorted(lake.rows("t"), key=lambda row: int(str(row[0]))) == found
     assert lake.duck("SELECT * FROM postgres.t ORDER BY k") == found
+
+
+def test_columns_keep_their_order_when_duckdb_alters_one_of_another_type(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (a int, b int, c int)")
+    lake.sql("INSERT INTO t VALUES (1, 2, 3)")
+    lake.sql("ALTER TABLE t ALTER b TYPE text")
+    lake.duck_runs("ALTER TABLE postgres.t RENAME b TO z", "ALTER TABLE postgres.t ALTER a SET NOT NULL")
+    assert columns(lake) == {"t": ["a INTEGER not null", "z VARCHAR", "c INTEGER"]}
+    assert lake.duck("SELECT * FROM postgres.t") == lake.rows("t") == [("1", "2", "3")]
