@@ -60,10 +60,21 @@ def with_constants(session: Session, modify: Modify) -> Modify:
     def optional(expr: Expr | None) -> Expr | None:
         return folded(session, expr) if expr is not None else None
 
+    rtable = list(modify.rtable)
+    if modify.values and rtable[modify.values - 1].values:
+        rte = rtable[modify.values - 1]
+        rows = tuple(tuple([folded(session, value) for value in row]) for row in rte.values)
+        rtable[modify.values - 1] = replace(rte, values=rows)
     conflict = modify.conflict
     if conflict is not None and conflict.assigned is not None:
         conflict = replace(conflict, assigned=fold(conflict.assigned), where=optional(conflict.where))
-    return replace(modify, assigned=fold(modify.assigned), where=optional(modify.where), conflict=conflict)
+    return replace(
+        modify,
+        rtable=tuple(rtable),
+        assigned=fold(modify.assigned),
+        where=optional(modify.where),
+        conflict=conflict,
+    )
 
 
 def _updated(session: Session, target: Relation, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
