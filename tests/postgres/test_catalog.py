@@ -163,3 +163,69 @@ def test_a_newer_catalog_is_refused(catalog: Catalog, url: str, pair16: Pair) ->
     pair16.ask(pair16.publisher, "shared", "UPDATE pgrepl.pgrepl_instance SET format_version = 9;\n", "-q")
     with pytest.raises(PgError, match="was made by a newer pgrepl: it has format 9"):
         open_catalog(url)
+
+
+def test_a_new_catalog_must_be_told_where_its_data_are(url: str) -> None:
+    with pytest.raises(PgError) as caught:
+        open_catalog(url)
+    assert caught.value.report.severity == "FATAL"
+    assert caught.value.message.endswith(" needs a place for the data of its tables")
+    assert caught.value.report.hint is not None
+    assert "--data-path" in caught.value.report.hint
+
+
+def test_tables_and_their_rows(catalog: Catalog, tmp_path: Path) -> None:
+    session = Session(catalog, settings={"pgrepl.engine": "local"})
+    assert play(
+        session,
+        "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c int[], d uuid, e bool, f timestamptz)",
+        "INSERT INTO t VALUES (1, 'one', '{1,2}', '550e8400-e29b-41d4-a716-446655440000', true, 'epoch'),"
+        " (2, NULL, NULL, NULL, NULL, NULL)",
+        "UPDATE t SET b = 'uno' WHERE a = 1",
+        "ALTER TABLE t RENAME c TO list",
+        "ALTER TABLE t ALTER a TYPE bigint, ADD g int DEFAULT 7",
+        "INSERT INTO t (a) VALUES (3)",
+        "DELETE FROM t WHERE a = 2",
+        "SELECT a, b, list, d, e, g FROM t ORDER BY a",
+    ) == [
+        "CREATE TABLE",
+        "INSERT 0 2",
+        "UPDATE 1",
+        "ALTER TABLE",
+        "ALTER TABLE",
+        "INSERT 0 1",
+        "DELETE 1",
+        [
+            ("1", "uno", "{1,2}", "550e8400-e29b-41d4-a716-446655440000", "t", "7"),
+            ("3", "x", None, None, None, "7"),
+        ],
+    ]
+    session.close()
+    assert any((tmp_path / "postgres" / "t").glob("*.parquet"))
+
+
+def test_what_others_define_there_is_adopted(catalog: Catalog, url: str, pair16: Pair) -> None:
+    session = Session(catalog)
+    assert play(session, "SELECT relname FROM pg_class WHERE oid >= 16384") == [[]]
+    made = pair16.ask(
+        pair16.publisher,
+        "shared",
+        """BEGIN;
+        SET search_path = pgrepl;
+        INSERT INTO ducklake_snapshot SELECT snapshot_id + 1, now(), schema_version + 1, next_catalog_id + 1,
+          next_file_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1;
+        INSERT INTO ducklake_snapshot_changes SELECT max(snapshot_id), 'created_table:"postgres"."theirs"'
+          FROM ducklake_snapshot;
+        INSERT INTO ducklake_table (table_id, table_uuid, begin_snapshot, schema_id, table_name, path, path_is_relative)
+          SELECT next_catalog_id - 1, gen_random_uuid(), snapshot_id, 1, 'theirs', 'theirs/', true
+          FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1;
+        INSERT INTO ducklake_column (column_id, begin_snapshot, table_id, column_order, column_name, column_type,
+          nulls_allowed, default_value, default_value_type)
+          SELECT 1, begin_snapshot, table_id, 1, 'a', 'int32', true, '5', 'literal' FROM ducklake_table;
+        COMMIT;
+        """,
+        "-q",
+    )
+    assert made == ""
+    assert play(session, "INSERT INTO theirs DEFAULT VALUES", "SELECT * FROM theirs") == ["INSERT 0 1", [("5",)]]
+    session.close()
