@@ -279,10 +279,12 @@ class _Commit:
             return
         target = inlined_table(self.session, self.table_id)
         assert target is not None, "stage() has asked whether rows can be inlined"
-        rows = list(write.updates.items())
-        for row in write.rows:
-            rows.append((self.next_row_id, row))
-            self.next_row_id += 1
+        rows = []
+        for row_id, row in write.in_order():
+            if row_id is None:
+                row_id = self.next_row_id
+                self.next_row_id += 1
+            rows.append((row_id, row))
         inlined.insert(self.session, target, self.table, rows)
         self.numbering.next_file_id()  # by which DuckDB tells whether the statistics it remembers are still true
         self.record_count += len(rows)

@@ -11,7 +11,7 @@ Few rows, and few deletes, need no file: they are inlined in the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -57,6 +57,7 @@ class Write:
         self.truncates = False
         self.rows: list[Sequence[Any]] = []  # new ones that are in no file
         self.updates: dict[int, Sequence[Any]] = {}  # new versions by row id, that are in no file
+        self._places: dict[int, int] = {}  # how many of `rows` came before each update
         self.files: list[NewFile] = []
         self.deletes: dict[int, Any] = {}  # positions by data file, that are in no file
         self.inlined_deletes: dict[int, None] = {}  # row ids of inlined rows, in order
@@ -104,6 +105,17 @@ class Write:
         """The row becomes this one and keeps its row id."""
         self.delete([place])
         self.updates[place.row] = row
+        self._places[place.row] = len(self.rows)
+
+    def in_order(self) -> Iterator[tuple[int | None, Sequence[Any]]]:
+        """What is in no file, as it came: updates with their row ids, new rows without."""
+        done = 0
+        for row_id, row in self.updates.items():
+            upto = max(done, self._places[row_id])
+            yield from ((None, new) for new in self.rows[done:upto])
+            done = upto
+            yield row_id, row
+        yield from ((None, new) for new in self.rows[done:])
 
     def truncate(self) -> None:
         """All rows go."""

@@ -60,7 +60,9 @@ def relation_named(session: Session, name: str, namespace: int) -> int | None:
 
 def constraint_exists(session: Session, name: str, namespace: int) -> bool:
     """Does any constraint of the schema have this name?"""
-    return store.one(session, pg_constraint, connamespace=namespace, conname=name) is not None
+    return (
+        store.one(session, pg_constraint, datid=session.database.oid, connamespace=namespace, conname=name) is not None
+    )
 
 
 def constraint_on(session: Session, relation: int, name: str) -> bool:

@@ -85,12 +85,14 @@ class Stream:
         found: dict[tuple[int, int], list[Change]] = {}
         for stretch in _stretches(portion):
             first, last = stretch[0].id, stretch[-1].id
+            emptied = {(s.id, table) for s in stretch for table in s.truncated}
             tables_there = {table for s in stretch for table in s.tables if table not in s.truncated}
             for table in sorted(tables_there):
                 if self._known_sender(first, table) is None:
                     continue
                 for change in changes(self._session, table, first - 1, last):
-                    found.setdefault((change.snapshot, table), []).append(change)
+                    if (change.snapshot, table) not in emptied:
+                        found.setdefault((change.snapshot, table), []).append(change)
         return found
 
     def _explained(
