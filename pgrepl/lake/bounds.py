@@ -87,7 +87,7 @@ class Limit:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from pgrepl.types.lake_scalars import plain_array
+        from pgrepl.types.lake_arrays import plain_array
 
         array = plain_array(array)
         found = pc.is_valid(array)
@@ -103,7 +103,7 @@ class Limit:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from pgrepl.types.lake_forms import storage_type
+        from pgrepl.types.lake_arrays import storage_type
 
         kind = storage_type(self.form.arrow())
         if array.type != kind:

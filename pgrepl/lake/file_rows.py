@@ -23,7 +23,7 @@ def file_rows(
     import numpy as np
     import pyarrow as pa
 
-    from pgrepl.types.lake_scalars import plain_array
+    from pgrepl.types.lake_arrays import plain_array
 
     footer = footers.footer(file.path)
     found = locate(file, footer)

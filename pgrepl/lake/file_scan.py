@@ -10,8 +10,8 @@ from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.dead import joined
 from pgrepl.types import oids
+from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_lists import element_value
-from pgrepl.types.lake_scalars import plain_array
 
 if TYPE_CHECKING:
     import numpy as np

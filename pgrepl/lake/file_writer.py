@@ -132,7 +132,7 @@ class DataFileWriter:
         """The same by columns."""
         import pyarrow as pa
 
-        from pgrepl.types.lake_scalars import plain_array
+        from pgrepl.types.lake_arrays import plain_array
 
         with self._or_nothing():
             arrays = [plain_array(array) for array in arrays]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
-from pgrepl.types.lake_scalars import plain_array
+from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

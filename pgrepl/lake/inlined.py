@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgrepl.lake.bounds import limits
 from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import CatalogConnection
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 
@@ -29,17 +31,23 @@ class InlinedRow(NamedTuple):
     values: tuple[Any, ...]
 
 
-def rows(session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int) -> list[InlinedRow]:
-    """The inlined rows alive at the snapshot, in the order they were written; values as Python forms."""
+def rows(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, bounds: Sequence[Bound] = ()
+) -> list[InlinedRow]:
+    """The inlined rows alive at the snapshot, in the order they were written; values as Python forms. Rows outside the
+    bounds may be among them."""
     mark = session.link.mark
-    return _read(
-        session, table, columns,
-        f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})", (snapshot, snapshot),
-    )  # fmt: skip
+    alive = f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
+    return _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
 
 
 def _read(
-    session: Session, table: LakeTable, columns: Sequence[LakeColumn], condition: str, values: tuple[Any, ...]
+    session: Session,
+    table: LakeTable,
+    columns: Sequence[LakeColumn],
+    condition: str,
+    values: tuple[Any, ...],
+    limited: Sequence[Limit] = (),
 ) -> list[InlinedRow]:
     link = session.link
     found: list[InlinedRow] = []
@@ -47,15 +55,43 @@ def _read(
     for inlined in inlined_tables(session, table.table_id):
         picked, readers = _layout(inlined, columns, link.is_sqlite)
         names = "".join(f", {name}" for name in picked)
+        conditions, given = [condition], list(values)
+        for limit in limited if link.is_sqlite else ():
+            _add(conditions, given, inlined, limit)
         stored = link.execute(
-            f"SELECT row_id, begin_snapshot{names} FROM {_quoted(inlined.name)} WHERE {condition}"
+            f"SELECT row_id, begin_snapshot{names} FROM {_quoted(inlined.name)} WHERE {' AND '.join(conditions)}"
             f" ORDER BY begin_snapshot, {order}",
-            values,
+            tuple(given),
         )
         for row in stored:
             found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers])))
     found.sort(key=lambda row: row.begin_snapshot)
     return found
+
+
+_MOST_VALUES = 500
+_ORDERED_AS_STORED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "varchar")
+_EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamptz")
+
+
+def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
+    """A bound as a condition on what is stored, where that tells as much."""
+    column = limit.column
+    stored = next((name for column_id, name, kind in inlined.columns if column_id == column.column_id), None)
+    if stored is None:
+        return
+    name = _quoted(stored)
+    write = limit.form.to_inlined
+    if limit.values is not None and column.type in _EQUAL_AS_STORED and len(limit.values) <= _MOST_VALUES:
+        conditions.append(f"{name} IN ({', '.join('?' * len(limit.values))})")
+        values += [write(value) for value in limit.values]
+    if column.type in _ORDERED_AS_STORED:
+        if limit.low is not None:
+            conditions.append(f"{name} {'>=' if limit.low_inclusive else '>'} ?")
+            values.append(write(limit.low))
+        if limit.high is not None:
+            conditions.append(f"{name} {'<=' if limit.high_inclusive else '<'} ?")
+            values.append(write(limit.high))
 
 
 def _layout(

@@ -38,7 +38,7 @@ def rows(
     at = last_snapshot(session) if snapshot is None else snapshot
     columns = [table.column(attnum) for attnum in attnums]
     files = data_files(session, table, at, bounds)
-    in_catalog = inlined.rows(session, table, columns, at)
+    in_catalog = inlined.rows(session, table, columns, at, bounds)
     deletes: dict[int, list[tuple[int, int]]] = {}
     if files:
         for file_id, position, when in inlined.deletes(session, table, at):

@@ -125,7 +125,7 @@ def of_array(form: Form, array: Any) -> ColumnStatistics:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from pgrepl.types.lake_scalars import plain_array
+    from pgrepl.types.lake_arrays import plain_array
 
     array = plain_array(array)
     nulls = array.null_count

@@ -19,6 +19,7 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.lake_arrays import annotated, same, storage_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,49 +56,12 @@ class Form:
         import pyarrow as pa
 
         convert = self.to_arrow
-        plain = [None if v is None else convert(v) for v in values]
+        plain = values if convert is same else [None if v is None else convert(v) for v in values]
         kind = self.arrow()
         try:
-            return _annotated(pa.array(plain, storage_type(kind)), kind)
+            return annotated(pa.array(plain, storage_type(kind)), kind)
         except (pa.ArrowInvalid, OverflowError) as problem:
             raise PgError("22003", f"value out of range for lake type {self.lake}", detail=str(problem)) from problem
-
-
-def storage_type(kind: Any) -> Any:
-    """The type without the names that Parquet has for its values (uuid)."""
-    import pyarrow as pa
-
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.storage_type
-    if pa.types.is_list(kind):
-        return pa.list_(_stored(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_stored(kind.key_field), _stored(kind.item_field))
-    if pa.types.is_struct(kind):
-        return pa.struct([_stored(kind.field(i)) for i in range(kind.num_fields)])
-    return kind
-
-
-def _stored(field: Any) -> Any:
-    return field.with_type(storage_type(field.type))
-
-
-def _annotated(array: Any, kind: Any) -> Any:
-    """The array of the storage type as one of the type."""
-    import pyarrow as pa
-
-    if array.type == kind:
-        return array
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, array)
-    if pa.types.is_list(kind):
-        items = _annotated(array.values, kind.value_type)
-        return pa.ListArray.from_arrays(array.offsets, items, type=kind, mask=array.is_null())
-    if pa.types.is_map(kind):
-        keys, items = _annotated(array.keys, kind.key_type), _annotated(array.items, kind.item_type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
-    columns = [_annotated(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
-    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=array.is_null())
 
 
 @cache

@@ -14,10 +14,10 @@ from pgrepl.errors import PgError
 from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import array_type
 from pgrepl.types.json import read_jsonb
+from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_forms import Form, form
 from pgrepl.types.lake_lists import element_text, element_value, list_form
 from pgrepl.types.lake_read import Field, Nested, read_form
-from pgrepl.types.lake_scalars import plain_array
 from pgrepl.types.text import read_text, write_text
 
 

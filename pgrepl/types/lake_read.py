@@ -20,8 +20,9 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.types import lake_text, oids
 from pgrepl.types.datetime import TimeTz
 from pgrepl.types.interval import Interval
+from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_forms import Form, form
-from pgrepl.types.lake_scalars import plain_array, times
+from pgrepl.types.lake_times import times
 
 
 class Nested(Protocol):
