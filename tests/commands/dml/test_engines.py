@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgrepl.catalog.session import Session
+from pgrepl.commands.dml import bulk
+from pgrepl.commands.run import run
 from tests.commands.played import Instance
 
 if TYPE_CHECKING:
@@ -119,3 +122,53 @@ def test_a_block_sees_its_own_writes_and_can_undo_them(tables: Instance) -> None
         "BEGIN", "INSERT 0 2", "UPDATE 3", "SAVEPOINT", "DELETE 3", "3", "ROLLBACK", "4", "5", "6", "COMMIT",
         "4|x", "5|x", "6|x",
     ]  # fmt: skip
+
+
+def test_what_somebody_changed_meanwhile_is_worked_out_again(
+    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.play(
+        "pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int, n int)", "INSERT INTO t VALUES (1, 0), (2, 0)"
+    )
+    other = Session(instance.catalog, "pub")
+    staged: list[int] = []
+
+    def stage_and_be_late(*args: Any) -> Any:
+        found = stage(*args)
+        staged.append(found.count)
+        if len(staged) == 1:
+            list(run(other, "INSERT INTO t VALUES (3, 100)"))
+        return found
+
+    stage = bulk.stage
+    monkeypatch.setattr(bulk, "stage", stage_and_be_late)
+    assert instance.play("pub", "UPDATE t SET n = n + 1", "SELECT * FROM t ORDER BY a") == [
+        "UPDATE 3",
+        "1|1",
+        "2|1",
+        "3|101",
+    ]
+    assert staged == [2, 3]
+    other.close()
+
+
+def test_spark_works_while_others_write(
+    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.play("pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int)", "CREATE TABLE u (a int)")
+    instance.play("pub", "INSERT INTO t VALUES (1), (2)")
+    other = Session(instance.catalog, "pub")
+
+    def stage_while_others_write(*args: Any) -> Any:
+        found = stage(*args)
+        list(run(other, "INSERT INTO u VALUES (1)"))
+        return found
+
+    stage = bulk.stage
+    monkeypatch.setattr(bulk, "stage", stage_while_others_write)
+    assert instance.play("pub", "DELETE FROM t WHERE a = 1", "SELECT * FROM t", "SELECT * FROM u") == [
+        "DELETE 1",
+        "2",
+        "1",
+    ]
+    other.close()
