@@ -96,7 +96,7 @@ def test_disable_on_error(pair: Pair) -> None:
 
 
 def test_constraints_are_checked_at_each_change(pair: Pair) -> None:
-    """A3: what a later change would have repaired stops all the same; a value that does not fit has its column named."""
+    """A3: what a later change would have repaired stops all the same; a value that does not fit names its column."""
     ready(pair, publication="CREATE PUBLICATION p FOR TABLE t")
     pair.sub("ALTER TABLE t ADD CHECK (b <> 'bad')")
     pair.pub("BEGIN; INSERT INTO t VALUES (1, 'bad'); UPDATE t SET b = 'good'; COMMIT")

@@ -13,7 +13,8 @@ def test_rows_are_copied_and_every_transaction_follows(pair: Pair) -> None:
     pair.subscribe()
     assert pair.sub("SELECT * FROM t") == [("1", "x", "1"), ("2", "y", "2")]
     pair.pub(
-        "BEGIN; INSERT INTO t VALUES (3, NULL, NULL); UPDATE t SET b = 'z' WHERE a = 1; DELETE FROM t WHERE a = 2; COMMIT"
+        "BEGIN; INSERT INTO t VALUES (3, NULL, NULL); UPDATE t SET b = 'z' WHERE a = 1;"
+        "DELETE FROM t WHERE a = 2; COMMIT"
     )
     assert pair.catch_up() == []
     assert pair.sub("SELECT * FROM t") == [("3", None, None), ("1", "z", "1")]
@@ -89,7 +90,8 @@ def test_different_column_lists_stop_the_subscription(pair: Pair) -> None:
     ((message, _, _),) = pair.catch_up()
     assert message.startswith(
         'could not receive data from WAL stream: ERROR:  cannot use different column lists for table "public.t" in '
-        'different publications\nCONTEXT:  slot "s", output plugin "pgoutput", in the change callback, associated LSN 0/'
+        'different publications\nCONTEXT:  slot "s", output plugin "pgoutput", in the change callback, '
+        "associated LSN 0/"
     )
 
 
