@@ -50,8 +50,11 @@ class Limit:
         self.values: list[Any] | None = None
         self.wants_nan = False
         self.numbers: list[Any] | None = None  # values of a numeric that is kept as text
-        if bound.values is not None:
-            values = [v for v in bound.values if v is not None]
+        wanted = bound.values
+        if wanted is None and bound.low is not None and bound.low_inclusive and bound.high_inclusive:
+            wanted = (bound.low,) if bound.low == bound.high else None  # for types without order, too
+        if wanted is not None:
+            values = [v for v in wanted if v is not None]
             if ordered == "none":
                 self.numbers = values if column.typoid == oids.NUMERIC else None
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import spark
@@ -25,14 +26,21 @@ def relayed(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
     """The rows of a frame in its order."""
     from pyarrow.parquet import ParquetFile
 
-    folder = _folder(data_path)
-    try:
+    with passing_folder(data_path) as folder:
         with spark.pg_errors():
             _write(frame, folder)
         for path in sorted(path for path, _ in listed(folder) if path.endswith(".parquet")):
             with reading(path), open_input(path) as file:
                 yield from ParquetFile(file).iter_batches(_BATCH)
             remove(path)
+
+
+@contextmanager
+def passing_folder(data_path: str) -> Iterator[str]:
+    """A folder that Spark and this process can both use, for as long as this lasts."""
+    folder = _folder(data_path)
+    try:
+        yield folder
     finally:
         _remove_folder(folder)
 

@@ -10,6 +10,7 @@ this process ends. It has a process group of its own, so that Ctrl-C does not re
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import shutil
@@ -136,6 +137,7 @@ def start(wanted: Options) -> tuple[Driver, SparkSession]:
     conf = {**_defaults(master), **dict(wanted.conf), "spark.master": master}
     shows_log = "spark.log.level" in dict(wanted.conf)
     folder = tempfile.mkdtemp(prefix="pgrepl-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # the process may end while this thread waits
     try:
         driver = _launch(master, conf, Path(folder, "connection"), shows_log)
         _load()

@@ -18,6 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile
 from pgrepl.expr.index_info import IndexInfo, index_infos
+from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
 from pgrepl.rows.checks_table import own
@@ -27,6 +28,7 @@ from pgrepl.types.values import hash_form
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.place import Place
+    from pgrepl.lake.table import LakeTable
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
@@ -49,9 +51,8 @@ class UniqueIndex:
         context = Context(session)
         exprs = [own(expr, rel) for expr in info.exprs]
         waiting = iter(exprs)
-        self._values: list[Compiled] = []
-        for attnum in info.columns[: info.key_count]:
-            self._values.append(_column(attnum) if attnum else compile(next(waiting), context))
+        self._exprs = [_column(rel, attnum) if attnum else next(waiting) for attnum in info.columns[: info.key_count]]
+        self._values: list[Compiled] = [compile(expr, context) for expr in self._exprs]
         predicate = None if info.predicate is None else own(info.predicate, rel)
         self._predicate = None if predicate is None else compile(predicate, context)
         self._forms = [hash_form(typoid) for typoid in index_types(session, info)]
@@ -98,7 +99,7 @@ class UniqueIndex:
             attnums = self.info.columns[: self.info.key_count]
             found = (row for _, row in local.lookup(self._session, table, attnums, list(values.values()), columns))
         else:
-            found = local.rows(self._session, table, columns, places=True)
+            found = self._scanned(table, list(values.values()), columns)
         for read in found:
             row = [None] * width
             for number, value in zip(columns, read, strict=False):
@@ -106,6 +107,17 @@ class UniqueIndex:
             key = self.of_row(tuple(row))
             if key is not None and key in values:
                 yield key, read[-1], tuple([row[number - 1] for number in want])
+
+    def _scanned(
+        self, table: LakeTable, wanted: Sequence[tuple[Any, ...]], columns: Sequence[int]
+    ) -> Iterable[tuple[Any, ...]]:
+        """Rows among which are those with the keys, where the keys cannot be looked up."""
+        from pgrepl.lake import local
+        from pgrepl.rows.unique_spark import is_large, rows_with_keys
+
+        if wanted and is_large(self._session, table):
+            return rows_with_keys(self._session, table, self._exprs, wanted, columns)
+        return local.rows(self._session, table, columns, places=True)
 
     def is_twice(self, values: tuple[Any, ...]) -> bool:
         """Whether several rows of the table have these values."""
@@ -124,8 +136,9 @@ class UniqueIndex:
         )
 
 
-def _column(attnum: int) -> Compiled:
-    return lambda row: row[attnum - 1]
+def _column(rel: Relation, attnum: int) -> Expr:
+    attribute = rel.attributes[attnum - 1]
+    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
 
 
 @frozen

@@ -6,7 +6,6 @@ own on the way. Either way nothing of it is in the table before the end, and the
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -18,6 +17,7 @@ from pgrepl.commands.dml.bulk import insert_rows_of, staged
 from pgrepl.commands.dml.changes import Kind
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
+from pgrepl.lake.relay import passing_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,27 +86,19 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
     from pgrepl.types.lake_forms import form
 
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
-    folder = f"{session.catalog.data_path}pgrepl-copy-{storage.uuid7()}/"
-    paths: list[str] = []
-    try:
-        storage.make_folder(folder)
-        _write(source.rows(), forms, folder, paths)
-        yield _frame(forms, paths)
-    finally:
-        for path in paths:
-            storage.remove(path)
-        local = storage.local_path(folder)
-        if local is not None:
-            shutil.rmtree(local, ignore_errors=True)
+    with passing_folder(session.catalog.data_path) as folder:
+        yield _frame(forms, _write(source.rows(), forms, folder))
 
 
-def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str, paths: list[str]) -> None:
+def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str) -> list[str]:
+    """The files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from pgrepl.lake.scan import storage_array
 
     names = [f"c{number}" for number in forms] or ["__no_column"]
+    paths: list[str] = []
     portion = list(islice(rows, _PORTION))
     while portion or not paths:
         path = f"{folder}{len(paths)}.parquet"
@@ -123,6 +115,7 @@ def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str, paths: list
                 portion = list(islice(rows, _PORTION))
             assert writer is not None
             writer.close()
+    return paths
 
 
 def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:

@@ -84,7 +84,7 @@ class _Entering:
     def placed(self, error: PgError, failed: int | None) -> PgError:
         """The error with its CONTEXT: one of a row that has just been read shows its line, one of an index may come
         when others have been read since."""
-        if is_placed(error) or failed is None:
+        if is_placed(error) or failed is None or failed >= len(self._numbers):
             return error
         if not self._finished and failed == len(self._numbers) - 1:
             return placed(error, self._source.place())

@@ -135,7 +135,8 @@ def _lake_type(kind: pa.DataType | str) -> tuple[str, tuple[Nested, ...]] | None
 def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | None:
     inner = []
     for field in fields:
-        found = _lake_type(field.type)
+        # where there are only NULLs, Parquet has them as whole numbers
+        found = ("int32", ()) if str(field.type) == "null" else _lake_type(field.type)
         if found is None:
             return None
         inner.append(Field(field.name, *found))

@@ -57,9 +57,9 @@ def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, sch
     import pyarrow as pa
 
     if isinstance(rows, SparkRows):
-        from pgrepl.commands.query.fetch import record_batches
+        from pgrepl.lake.relay import relayed
 
-        for batch in record_batches(rows.frame):
+        for batch in relayed(rows.frame, rows.data_path):
             arrays = [_as(batch.column(n), field.type) for n, field in enumerate(schema)]
             yield pa.Table.from_arrays(arrays, schema=schema)
         return

@@ -27,7 +27,19 @@ overflow and division by zero are Spark's own errors, which `lake.spark.pg_error
 
 from __future__ import annotations
 
-from pgrepl.expr.spark import arithmetic, comparisons, dates, fields, logic, numerics, output, patterns, strings
+from pgrepl.expr.spark import (
+    arithmetic,
+    arrays,
+    comparisons,
+    dates,
+    fields,
+    logic,
+    numerics,
+    output,
+    patterns,
+    spans,
+    strings,
+)
 from pgrepl.expr.spark.aggregates import aggregate
 from pgrepl.expr.spark.compiler import to_form, to_sql, to_value
 from pgrepl.expr.spark.keys import equal_key, sort_item, sort_key
@@ -36,7 +48,7 @@ from pgrepl.expr.spark.statement import Statement
 from pgrepl.expr.spark.windows import is_ranked, over, window_function
 
 # importing them registers what is native
-FAMILIES = (arithmetic, comparisons, dates, fields, logic, numerics, output, patterns, strings)
+FAMILIES = (arithmetic, arrays, comparisons, dates, fields, logic, numerics, output, patterns, spans, strings)
 
 __all__ = [
     "Sql",

@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr import tree
+from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.expr.spark.compiler import Compiler, Names, numeric_text
 from pgrepl.expr.spark.gathered import finished, gathered
-from pgrepl.expr.spark.keys import NATURAL, base_type, equal_key_of, sort_key_of
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, quoted
+from pgrepl.expr.spark.keys import (
+    NATURAL,
+    USUAL_DECIMAL,
+    base_type,
+    equal_key_of,
+    scale_of,
+    sort_key_of,
+    usual_numeric,
+)
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, raised
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type, proc_by_oid
@@ -120,16 +129,13 @@ def _decimal_sum(call: Call) -> Sql | None:
     return Sql(call.spark("sum", call.filtered(value.text)), result)
 
 
-_USUAL = r"^-?[0-9]{1,18}(\\.[0-9]{1,10})?$"  # numbers as text that are added as decimals; the rest is gathered
-
-
 def _parts(call: Call) -> list[tuple[int, Sql]]:
     """The sum of the usual numbers, the largest of their scales, and the numbers that are not usual."""
     text = numeric_text(call.value())
-    usual = f"({text} RLIKE {quoted(_USUAL)})"
-    total = call.spark("sum", call.filtered(f"CASE WHEN {usual} THEN CAST({text} AS DECIMAL(28,10)) END"))
-    scale = call.spark("max", call.filtered(f"CASE WHEN {usual} THEN char_length(split_part({text}, '.', 2)) END"))
-    others = call.spark("collect_list", call.filtered(f"CASE WHEN NOT {usual} THEN {text} END"))
+    usual = usual_numeric(text)
+    total = call.spark("sum", call.filtered(f"CASE WHEN {usual} THEN CAST({text} AS {USUAL_DECIMAL}) END"))
+    scale = call.spark("max", call.filtered(f"CASE WHEN {usual} THEN {scale_of(text)} END"))
+    others = call.spark("collect_list", call.filtered(f"CASE WHEN NOT ({usual}) THEN {text} END"))
     return [
         (oids.NUMERIC, Sql(total, "DECIMAL(38,10)")),
         (oids.INT4, Sql(scale, "INT")),
@@ -139,18 +145,11 @@ def _parts(call: Call) -> list[tuple[int, Sql]]:
 
 def _float_sum(call: Call, text: str, result: str) -> Sql:
     """Of finite numbers it must not become infinite."""
-    from pgrepl.expr.functions.arithmetic import float_overflow
-    from pgrepl.expr.spark.sql import raised
-
     total = call.spark("sum", text)
     wanted = total if result == "DOUBLE" else cast(total, result)
-    largest = call.spark("max", f"abs({text})", distinct=False)
-    infinite = "double('Infinity')"
-    checked = (
-        f"CASE WHEN abs({wanted}) = {infinite} AND {largest} < {infinite} THEN {raised(float_overflow())}"
-        f" ELSE {wanted} END"
-    )
-    return Sql(checked, result)
+    nothing = call.spark("sum", f"({text} * 0D)", distinct=False)  # NaN when one of the numbers is not finite
+    failed = f"abs({wanted}) = double('Infinity') AND {nothing} = 0D"
+    return Sql(f"CASE WHEN {failed} THEN {raised(float_overflow())} ELSE {wanted} END", result)
 
 
 def _average(call: Call) -> Sql | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
 from pgrepl.expr.spark.functions import Call, native, template, widened
-from pgrepl.expr.spark.sql import Sql, cast, let, raised
+from pgrepl.expr.spark.sql import Sql, Unchecked, cast, let, raised
 
 _TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
@@ -73,25 +73,50 @@ template("int2shr", "SMALLINT", lambda a, n: f"CAST(shiftright(CAST({a} AS INT),
 # -------------------------------------------------------------------------------------------------------------- floats
 
 _INFINITE = "double('Infinity')"
+"""A nest of float operations is computed plainly first. When the result is finite, and no product or quotient came out
+as zero, nothing can have failed inside: an infinity never becomes finite again, but for one that something is divided
+by. Only otherwise the operations are looked at one by one."""
 
 
 def _finite(text: str) -> str:
     return f"abs({text}) < {_INFINITE}"
 
 
+def _parts(value: Sql) -> Unchecked:
+    text = widened(value, "DOUBLE")
+    known = value.unchecked
+    if known is None:
+        return Unchecked(text, (), text)
+    if value.type == "DOUBLE":
+        return known
+    return Unchecked(cast(known.plain, "DOUBLE"), known.fine, cast(known.checked, "DOUBLE"))
+
+
 def _float(sign: str, result: str) -> Callable[[Call], Sql]:
-    """Computed in double precision, as the evaluator does; an infinite result of finite operands is an error."""
+    """Computed in double precision, as the evaluator does."""
+
+    def operation(a: str, b: str, *, safe: bool = False) -> str:
+        exact = f"try_divide({a}, {b})" if safe and sign == "/" else f"({a} {sign} {b})"
+        return exact if result == "DOUBLE" else cast(exact, result)
 
     def make(call: Call) -> Sql:
-        return Sql(let([Sql(widened(value, "DOUBLE"), "DOUBLE") for value in call.values()], body), result)
+        one, other = (_parts(value) for value in call.values())
+        plain = operation(one.plain, other.plain, safe=True)
+        fine = (*one.fine, *other.fine)
+        if sign == "*":
+            fine += (f"({plain} <> 0D OR {one.plain} = 0D OR {other.plain} = 0D)",)
+        if sign == "/":
+            fine += (f"({plain} <> 0D OR {one.plain} = 0D)", _finite(other.plain))
+        slow = let([Sql(one.checked, "DOUBLE"), Sql(other.checked, "DOUBLE")], checked)
+        text = f"CASE WHEN {' AND '.join([_finite(plain), *fine])} THEN {plain} ELSE {slow} END"
+        return Sql(text, result, unchecked=Unchecked(plain, fine, slow))
 
-    def body(a: str, b: str) -> str:
-        exact = f"({a} {sign} {b})"
-        found = exact if result == "DOUBLE" else cast(exact, result)
-        whens = [f"WHEN abs({found}) = {_INFINITE} AND {_finite(a)} AND {_finite(b)} THEN {raised(float_overflow())}"]
+    def checked(a: str, b: str) -> str:
+        found = operation(a, b)
+        finite = f"{_finite(a)} AND {_finite(b)}" if sign != "/" else _finite(a)
+        whens = [f"WHEN abs({found}) = {_INFINITE} AND {finite} THEN {raised(float_overflow())}"]
         if sign == "/":
             whens.insert(0, f"WHEN isnan({a}) THEN {cast(f'({a} + {b})', result)}")
-            whens[1] = f"WHEN abs({found}) = {_INFINITE} AND {_finite(a)} THEN {raised(float_overflow())}"
             whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {_finite(b)} THEN {raised(float_underflow())}")
         if sign == "*":
             whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {b} <> 0D THEN {raised(float_underflow())}")

@@ -11,11 +11,13 @@ from pgrepl.expr.spark.compiler import native as native_node
 from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.keys import (
     NATURAL,
+    USUAL_DECIMAL,
     base_type,
     equal_key_of,
     numeric_equal_key,
     numeric_order_key,
     sort_key_of,
+    usual_numeric,
 )
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size
 from pgrepl.types import oids
@@ -36,6 +38,12 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
         return _padded(left, right, compiler, equality=equality)
     if one in NATURAL and other in NATURAL:
         return _natural(compiler.value(left), compiler.value(right))
+    if one == other == oids.INTERVAL:
+        from pgrepl.expr.spark.spans import length
+
+        lengths = length(left, compiler), length(right, compiler)
+        if lengths[0] is not None and lengths[1] is not None:
+            return lengths[0], lengths[1]
     if one != other and {one, other} != {oids.INET, oids.CIDR}:
         return None
     key = equal_key_of if equality and one == other else sort_key_of
@@ -82,7 +90,8 @@ def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: 
 
 def compared(sign: str, left: tree.Expr, right: tree.Expr, compiler: Compiler) -> Sql | None:
     if base_type(left.type) == base_type(right.type) == oids.NUMERIC:
-        found = _special_compared(sign, compiler.number(left), compiler.number(right))
+        one, other = compiler.number(left), compiler.number(right)
+        found = _special_compared(sign, one, other) or _usual_compared(sign, one, other)
         if found is not None:
             return found
     pair = comparable(left, right, compiler, equality=sign in ("=", "<>"))
@@ -104,6 +113,26 @@ def _special_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
         f"CASE WHEN {left.special} IS NULL OR {right.text} IS NULL THEN {pair[0]} {sign} {pair[1]} ELSE {above} END",
         "BOOLEAN",
     )
+
+
+def _usual_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
+    """The order of numbers kept as text: mostly they are short enough to be compared as decimals."""
+    sides = [_as_usual(value) for value in (left, right)]
+    if sign in ("=", "<>") or any(side is None for side in sides) or "STRING" not in (left.type, right.type):
+        return None
+    (usual1, number1), (usual2, number2) = (side for side in sides if side is not None)
+    keys = _numerics(Sql(left.text, left.type), Sql(right.text, right.type), equality=False)
+    usual = " AND ".join(each for each in (usual1, usual2) if each)
+    return Sql(f"CASE WHEN {usual} THEN {number1} {sign} {number2} ELSE {keys[0]} {sign} {keys[1]} END", "BOOLEAN")
+
+
+def _as_usual(value: Sql) -> tuple[str, str] | None:
+    size = decimal_size(value.type)
+    if size is not None:
+        return ("", value.text) if size[0] - size[1] <= 18 and size[1] <= 20 else None
+    if value.special is not None or len(value.text) > 60:
+        return None
+    return usual_numeric(value.text), cast(value.text, USUAL_DECIMAL)
 
 
 def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Pair | None:

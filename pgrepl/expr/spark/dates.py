@@ -18,6 +18,7 @@ from pgrepl.expr.spark.moments import (
     INFINITE,
     days,
     from_micros,
+    is_infinite,
     is_infinite_date,
     is_utc,
     local_clock,
@@ -86,7 +87,7 @@ def date_finite(call: Call) -> Sql:
 @native("timestamp_finite")
 def timestamp_finite(call: Call) -> Sql:
     value = call.value(0)
-    return Sql(f"(abs({micros(value.text, value.type)}) <> {INFINITE})", "BOOLEAN")
+    return Sql(f"(NOT {is_infinite(value.text, value.type)})", "BOOLEAN")
 
 
 # --------------------------------------------------------------------------------------------------------------- casts
@@ -129,10 +130,10 @@ def date_timestamptz(call: Call) -> Sql | None:
 
 def _day_of(moment: Sql, clock: Callable[[str], str]) -> Sql:
     def body(a: str) -> str:
-        number = micros(a, moment.type)
         return (
-            f"CASE WHEN abs({number}) = {INFINITE} THEN date_from_unix_date("
-            f"CASE WHEN {number} > 0 THEN {DATE_INFINITY} ELSE -{DATE_INFINITY} END) ELSE CAST({clock(a)} AS DATE) END"
+            f"CASE {a} WHEN {from_micros(INFINITE, moment.type)} THEN date_from_unix_date({DATE_INFINITY})"
+            f" WHEN {from_micros('-' + INFINITE, moment.type)} THEN date_from_unix_date(-{DATE_INFINITY})"
+            f" ELSE CAST({clock(a)} AS DATE) END"
         )
 
     return Sql(let([moment], body), "DATE")

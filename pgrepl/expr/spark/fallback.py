@@ -48,8 +48,9 @@ class FallBack:
         spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 
-def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
-    """A subtree computed in Python from the columns in it; or the bytes to sort its values by (order_bytes)."""
+def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: str = "") -> Sql:
+    """A subtree computed in Python from the columns in it; or the bytes to sort its values by (order_bytes). Rows of
+    which `unless` is true are not asked."""
     columns: list[tuple[tree.Expr, Sql]] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
@@ -66,13 +67,16 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False) -> Sql:
     _check(body)
     arguments = [argument_form(node, sql) for node, sql in columns]
     volatile = any(is_volatile(node) for node in walk(body))
-    program = {
+    program: dict[str, Any] = {
         "expr": to_json(body),
         "arguments": [form for form, _ in arguments],
         "result": [expr.type, expr.typmod],
         "style": style_fields(compiler.statement.context.style),
     }
     texts = [text for _, text in arguments] or ["1"]
+    if unless:
+        program["sparse"] = True
+        texts = [f"CASE WHEN NOT {unless} THEN {text} END" for text in texts]
     if key:
         return call(compiler, {**program, "key": True}, texts, "BINARY", volatile)
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)

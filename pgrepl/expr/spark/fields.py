@@ -12,7 +12,16 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.date_fields import DATE_UNITS, MONOTONIC, TIME_UNITS, unit_of
 from pgrepl.expr.spark.dates import midnight
 from pgrepl.expr.spark.functions import Call, native
-from pgrepl.expr.spark.moments import DATE_INFINITY, INFINITE, days, local_clock, micros, zone_of
+from pgrepl.expr.spark.moments import (
+    DATE_INFINITY,
+    INFINITE,
+    days,
+    from_micros,
+    is_infinite,
+    local_clock,
+    micros,
+    zone_of,
+)
 from pgrepl.expr.spark.sql import Sql, cast, decimal_type, let
 from pgrepl.types.dates import UNIX_EPOCH_JULIAN
 
@@ -90,12 +99,11 @@ def _of_moment(call: Call, value: Sql) -> Sql | None:
 
     def body(a: str) -> str:
         number = micros(clock(a) if unit != "epoch" else a, value.type)
-        infinite = f"abs({micros(a, value.type)}) = {INFINITE}"
-        return f"CASE WHEN NOT ({infinite}) THEN {cast(write(clock(a), number), result)} END"
+        return f"CASE WHEN NOT {is_infinite(a, value.type)} THEN {cast(write(clock(a), number), result)} END"
 
     def special(a: str) -> str:
-        number = micros(a, value.type)
-        return f"CASE {number} WHEN {INFINITE} THEN 'Infinity' WHEN -{INFINITE} THEN '-Infinity' END"
+        last, first = from_micros(INFINITE, value.type), from_micros("-" + INFINITE, value.type)
+        return f"CASE {a} WHEN {last} THEN 'Infinity' WHEN {first} THEN '-Infinity' END"
 
     return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
 

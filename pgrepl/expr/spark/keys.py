@@ -97,6 +97,19 @@ def numeric_equal_key(text: str) -> str:
     )
 
 
+USUAL_DECIMAL = "DECIMAL(28,10)"
+
+
+def scale_of(text: str) -> str:
+    """The digits behind the point of a numeric kept as text."""
+    return f"CASE WHEN instr({text}, '.') = 0 THEN 0 ELSE char_length({text}) - instr({text}, '.') END"
+
+
+def usual_numeric(text: str) -> str:
+    """Whether a numeric kept as text is exactly one of USUAL_DECIMAL: no word, not too long on either side."""
+    return f"octet_length({text}) <= 18 AND right({text}, 1) <= '9' AND {scale_of(text)} <= 10"
+
+
 def numeric_order_key(value: Sql) -> str:
     """Text that sorts as the numbers do: sign, how many digits stand before the point, then the digits."""
 

@@ -40,7 +40,7 @@ def from_micros(number: str, spark_type: str) -> str:
 
 
 def is_infinite(moment: str, spark_type: str) -> str:
-    return f"abs({micros(moment, spark_type)}) = {INFINITE}"
+    return f"{moment} IN ({from_micros(INFINITE, spark_type)}, {from_micros('-' + INFINITE, spark_type)})"
 
 
 def zone_of(compiler: Compiler) -> Zone:
@@ -69,18 +69,16 @@ def within_limits(value: Sql, compute: Callable[[int], int], write: Callable[[st
     except PgError:  # not even the year 2000 is within them
         return None
 
+    def at(number: str) -> str:
+        return from_micros(number, value.type)
+
     def body(moment: str) -> str:
-        number = micros(moment, value.type)
-        whens = [f"WHEN abs({number}) = {INFINITE} THEN {moment}"]
-        whens += [f"WHEN {number} >= {_literal(at)} THEN {raised(error)}" for at, error in reversed(high)]
-        whens += [f"WHEN {number} <= {_literal(at)} THEN {raised(error)}" for at, error in reversed(low)]
+        whens = [f"WHEN {moment} IN ({at(INFINITE)}, {at('-' + INFINITE)}) THEN {moment}"]
+        whens += [f"WHEN {moment} >= {at(f'{edge}L')} THEN {raised(error)}" for edge, error in reversed(high)]
+        whens += [f"WHEN {moment} <= {at(f'{edge}L')} THEN {raised(error)}" for edge, error in reversed(low)]
         return f"CASE {' '.join(whens)} ELSE {write(moment)} END"
 
     return Sql(let([value], body), value.type)
-
-
-def _literal(value: int) -> str:
-    return f"{value}L"
 
 
 Limits = list[tuple[int, PgError]]

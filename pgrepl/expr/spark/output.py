@@ -78,8 +78,11 @@ _TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.UNKNOWN, oids.CSTRING})
 
 @native.register
 def _(node: tree.CoerceViaIO, compiler: Compiler) -> Sql | None:
+    from pgrepl.expr.spark.mostly import cast_mostly
+
     assert node.arg is not None
-    if base_type(node.type) not in _TEXT or form_type(node.type) != "STRING":
-        return None
-    written = output_text(node.arg, compiler)
-    return None if written is None else Sql(written, "STRING")
+    if base_type(node.type) in _TEXT and form_type(node.type) == "STRING":
+        written = output_text(node.arg, compiler)
+        if written is not None:
+            return Sql(written, "STRING")
+    return cast_mostly(node, compiler)

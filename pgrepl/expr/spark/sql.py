@@ -24,9 +24,19 @@ class Sql:
     type: str
     null: bool = False  # it is the constant NULL
     special: str | None = None
+    unchecked: Unchecked | None = None
 
 
-_SAFE = re.compile(r"[A-Za-z0-9 _.,:;=<>()+*/@#%-]")
+@frozen
+class Unchecked:
+    """Float arithmetic whose errors are looked for once for a whole nest of operations (see arithmetic.py)."""
+
+    plain: str  # the operations alone
+    fine: tuple[str, ...]  # what is true, besides that the result is finite, when none of them failed
+    checked: str  # the same value, or the error, the slow way
+
+
+_SAFE = re.compile(r"[A-Za-z0-9 _.,:;=<>()+*/@#%\"\[\]!?|~^&-]")
 
 
 def quoted(text: str) -> str:
@@ -78,7 +88,10 @@ def null_of(spark_type: str) -> Sql:
 
 def raised(error: PgError) -> str:
     """An expression that fails where it is evaluated; it takes the type its place wants."""
-    return f"raise_error({quoted(marked(error))})"
+    return f"raise_error({quoted(marked(error).replace(_USUAL, '{'))})"
+
+
+_USUAL = '{"severity": "ERROR", '
 
 
 def calls_python(text: str) -> bool:
@@ -87,24 +100,26 @@ def calls_python(text: str) -> bool:
 
 
 FUNCTION_PREFIX = "pgrepl_"
-_LONG = 160
+_LONG = 1500
 
 
 def let(values: Sequence[Sql], body: Callable[..., str]) -> str:
     """The text that `body` makes of the texts of some values, which it may use several times.
 
-    What is long is computed once, in a struct that a lambda is given: otherwise a nest of such bodies would double
-    with each level. A lambda runs slower than plain SQL, so what is short is simply repeated. The body may call no
-    fall-back function.
+    When that gets long, the values are computed once, in a struct that a lambda is given: otherwise a nest of such
+    bodies would double with each level. A lambda runs slower than plain SQL, so what is short is simply repeated. The
+    body may call no fall-back function.
     """
-    if all(len(value.text) <= _LONG for value in values):
-        return body(*[value.text for value in values])
+    repeated = body(*[value.text for value in values])
+    if len(repeated) <= _LONG or all(_NAME.fullmatch(value.text) for value in values):
+        return repeated
     name = f"v{_depth(values)}"
     named = ", ".join(f"'a{n}', {value.text}" for n, value in enumerate(values))
     fields = [f"{name}.a{n}" for n in range(len(values))]
     return f"element_at(transform(array(named_struct({named})), {name} -> {body(*fields)}), 1)"
 
 
+_NAME = re.compile(r"[\w.:`]+|CAST\([\w.:`']+ AS [A-Z0-9_(),]+\)")  # a column, a parameter, a constant
 _LAMBDA = re.compile(r"\bv(\d+) -> ")
 
 

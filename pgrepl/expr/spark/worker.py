@@ -45,6 +45,8 @@ def function_of(program: str) -> Callable[..., Any]:
 
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
     run, forms, result, members = _loaded(program)
+    if '"sparse": true' in program:
+        return _few(run, forms[0], arrays[0], result)
     columns = []
     if members is not None:
         from pgrepl.expr.spark.accumulate import rows_of
@@ -74,6 +76,17 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
     kind = result.arrow()
     storage = kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
     return pa.StructArray.from_arrays([pa.array(values, storage), pa.array(errors, pa.string())], names=["v", "e"])
+
+
+def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
+    """Of an argument that is NULL nearly everywhere; where it is, so is the result."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    asked = pc.is_valid(array)
+    found = answers(run, zip(of.from_array(array.filter(asked)), strict=True), result)
+    places = pc.if_else(asked, pc.subtract(pc.cumulative_sum(asked.cast(pa.int64())), 1), None)
+    return found.take(places)
 
 
 def form_of(typoid: int, typmod: int) -> Form:

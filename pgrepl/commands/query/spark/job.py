@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.expr import spark as expressions
 from pgrepl.expr.spark import Sql
-from pgrepl.expr.spark.sql import FUNCTION_PREFIX
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ class Job:
         self.dry = dry  # the text is wanted, nothing is to be carried out for it
         self.statement = expressions.Statement(context)
         self.frames: dict[str, Callable[[], DataFrame]] = {}  # by the name that stands in braces in the text
-        self.correlated = False  # whether subqueries depend on rows around them: Spark knows late what it cannot do
         self.listed: list[str] = []  # the WITH queries so far
         self._names = 0
 
@@ -99,16 +97,23 @@ def sql_of(session: Session, query: Query, context: Context, *, dry: bool = Fals
         raise Unplayable(problem.message) from problem
 
 
+# of errors while Spark plans: it was interrupted, it is out of something, its process is gone
+_NOT_OF_THE_QUERY = ("53", "57", "58")
+
+
 def _frame(job: Job, text: str) -> DataFrame:
-    from pyspark.errors import AnalysisException
+    """The statement as a frame that Spark has a physical plan for: it finds out late what it cannot do."""
+    from pgrepl.lake.spark import pg_errors
 
     try:
-        frame = job.run(text)
-        if job.correlated or FUNCTION_PREFIX in text:  # Spark finds out late what it cannot do with these
+        with pg_errors():
+            frame = job.run(text)
             _explained(frame)
         return frame
-    except AnalysisException as problem:
-        raise Unplayable(str(problem).partition("\n")[0]) from problem
+    except PgError as problem:
+        if problem.sqlstate.startswith(_NOT_OF_THE_QUERY):
+            raise
+        raise Unplayable(problem.message) from problem
 
 
 def physical_plan(job: Job, text: str) -> str:

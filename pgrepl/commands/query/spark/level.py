@@ -72,7 +72,6 @@ class Level:
             return self.known[node]
         if isinstance(node, tree.Var):
             if node.levelsup:
-                self.job.correlated = True
                 return self.up(node.levelsup).value(replace(node, levelsup=0))
             return self._column(node)
         if isinstance(node, tree.SubLink):
@@ -80,7 +79,6 @@ class Level:
 
             return sublink(self, node)
         if isinstance(node, tree.Aggref):
-            self.job.correlated = True
             return self.up(node.levelsup).value(at_home(node, node.levelsup)) if node.levelsup else None
         if isinstance(node, tree.WindowFunc):
             return self._window(node)

@@ -26,7 +26,8 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Query, SortGroup, Target
 from pgrepl.expr.walk import query_exprs, returns_set, rewrite, walk, walk_deep
 from pgrepl.frozen import frozen
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 
 def compile_query(query: Query, job: Job, parent: Level | None, *, final: bool = False) -> Text:
@@ -148,11 +149,19 @@ def _target(level: Level, target: Target, final: bool) -> Sql:
         found = level.names(expr)
         assert isinstance(found, Sql)
         return found
+    if final and _is_row(expr.type):
+        raise Unplayable("a row as a value")
     value = level.value(expr)
     kind = form_type(expr.type, expr.typmod)
     if final or value.special is not None:
         return Sql(expressions.to_form(value, expr.type, expr.typmod), kind)
     return value
+
+
+def _is_row(typoid: int) -> bool:
+    """Whether values are composite, or arrays of such; row types of users are not among the built-in types."""
+    kind = type_by_oid(typoid)
+    return kind is None or typoid in (oids.RECORD, oids.RECORD_ARRAY) or kind.typtype == "c"
 
 
 def _series_in_targets(level: Level, targets: list[Target]) -> str:

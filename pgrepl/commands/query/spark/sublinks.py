@@ -126,7 +126,6 @@ def _quantified(level: Level, link: tree.SubLink) -> Sql:
     alias = level.job.name("q")
     names = _with_columns(level, text, alias)
     test = expressions.to_sql(level.flat(link.test), names, level.job.statement)
-    level.job.correlated = True
     some = f"EXISTS (SELECT 1 FROM ({text.text}) AS {alias} WHERE "
     pairs = _equalities(link.test)
     if link.kind is SubLinkType.ANY and pairs is not None and len(pairs) == 1:

@@ -1,0 +1,1 @@
+"""SELECT and EXPLAIN over user tables."""

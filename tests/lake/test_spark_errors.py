@@ -1,0 +1,148 @@
+"""What goes wrong in Spark reads as PostgreSQL's errors, and names what is to blame."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from pgrepl.errors import PgError, marked, unmarked
+from pgrepl.lake import scan
+from pgrepl.lake import spark as lake_spark
+from pgrepl.lake.spark_errors import from_spark
+from tests.lake.conftest import Lake
+from tests.lake.spark_rows import nothing_inlined
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def error_of(action: Callable[[], Any]) -> PgError:
+    with pytest.raises(PgError) as raised, lake_spark.pg_errors():
+        action()
+    return raised.value
+
+
+def told(error: PgError | None) -> tuple[str, str]:
+    assert error is not None
+    return error.sqlstate, error.message
+
+
+def test_an_error_survives_spark_as_text() -> None:
+    error = PgError("23514", 'a "message"\nü', detail="d", hint="h", constraint="c", location=3)
+    found = unmarked(f"Error: {marked(error)} at line 1")
+    assert found is not None and found.report == error.report
+    assert unmarked('PGREPL{ no error, PGREPL{"sqlstate": 1} ' + marked(error)[:-5]) is None
+    assert unmarked("something else") is None
+
+
+def test_errors_raised_in_sql_and_in_python(spark: SparkSession) -> None:
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    text = marked(PgError("22P02", 'invalid input syntax for type integer: "x"', detail="ü"))
+
+    def fail(_: pa.Array) -> pa.Array:
+        raise ValueError(text)
+
+    in_sql = error_of(lambda: spark.sql("SELECT raise_error(:m)", args={"m": text}).collect())
+    in_python = error_of(lambda: spark.range(3).select(arrow_udf(fail, "bigint")("id")).collect())
+    assert told(in_sql) == told(in_python) == ("22P02", 'invalid input syntax for type integer: "x"')
+    assert in_sql.report.detail == in_python.report.detail == "ü"
+
+
+def test_an_unknown_complaint_is_one_sentence(spark: SparkSession) -> None:
+    state, message = told(error_of(lambda: spark.sql("SELECT nothing FROM range(1)").collect()))
+    assert state == "XX000" and message.startswith("Spark failed: [UNRESOLVED_COLUMN") and "\n" not in message
+    assert from_spark(ValueError("not of Spark")) is None
+
+
+class Complaint(Exception):
+    """As one of pyspark's."""
+
+
+Complaint.__module__ = "pyspark.errors"
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "message"),
+    [
+        ("IOException: No space left on device", "53100", "could not write to the lake: No space left on device"),
+        ("Caused by: java.lang.OutOfMemoryError: Java heap space", "53200", "out of memory"),
+        ("… is bigger than spark.driver.maxResultSize (1 MiB)", "53200", "the result is too large to be fetched"),
+        ("Job 3 cancelled as part of cancellation of all jobs", "57014", "canceling statement due to user request"),
+        ("ExecutorLostFailure (executor 1 exited)", "58000", "Spark ended unexpectedly while the statement ran"),
+        ("Mkdirs failed to create file:/a b (exists=false, cwd=file:/)", "58030", 'could not create directory "/a b"'),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/a b/c%20d.parquet. SQLSTATE: 42K03",
+            "58P01",
+            'could not open file "/a b/c d.parquet": No such file or directory',
+        ),
+    ],
+)  # fmt: skip
+def test_what_spark_says(text: str, state: str, message: str) -> None:
+    assert told(from_spark(Complaint(text))) == (state, message)
+
+
+@pytest.fixture
+def files(lake: Lake, spark: SparkSession) -> tuple[Lake, list[Path]]:
+    nothing_inlined(lake)
+    lake.sql("CREATE TABLE t (a int)")
+    for start in (0, 1000):
+        lake.sql(f"INSERT INTO t SELECT generate_series({start}, {start + 499})")
+    location = Path(lake.table("t").location)
+    return lake, sorted(location.glob("*.parquet"))
+
+
+def count(lake: Lake) -> Any:
+    table = lake.table("t")
+    with lake.statement():
+        return scan.frame(lake.session, table, [1]).filter("c1 >= 0").count()
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "garbage"])
+def test_a_file_that_is_missing_or_damaged_is_named(files: tuple[Lake, list[Path]], damage: str) -> None:
+    lake, (path, _) = files
+    assert count(lake) == 1000
+    size = path.stat().st_size
+    if damage == "missing":
+        path.unlink()
+    elif damage == "garbage":
+        path.write_bytes(b"PAR1" + b"x" * (size - 12) + b"\x40\0\0\0PAR1")
+    else:
+        os.truncate(path, 0 if damage == "empty" else size - 10)
+    state, message = told(error_of(lambda: count(lake)))
+    if damage == "missing":
+        assert (state, message) == ("58P01", f'could not open file "{path}": No such file or directory')
+    else:
+        assert (state, message) == ("XX001", f'could not read file "{path}"')
+
+
+# --- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """As the shell handles them."""
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        if not lake_spark.cancel():
+            raise PgError("57014", "canceling statement due to user request")
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("fetch", ["count", "toArrow", "collect"])
+def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: None, fetch: str) -> None:
+    endless = spark.range(10**13).filter("sha2(string(id), 256) = 'x'")
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    assert told(error_of(getattr(endless, fetch))) == ("57014", "canceling statement due to user request")
+    assert spark.range(7).count() == 7

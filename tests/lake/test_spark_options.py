@@ -1,0 +1,151 @@
+"""What the session is asked for, and how its JVM is started: nothing here starts one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgrepl.errors import PgError
+from pgrepl.lake import start, start_archive
+from pgrepl.lake.spark import Options, read_options
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_command_line_stands_above_the_environment() -> None:
+    environment = {"PGREPL_MASTER": "local[3]", "PGREPL_CONF": "a=1 b='two words' c=x=y"}
+    assert read_options(environment) == Options("local[3]", None, (("a", "1"), ("b", "two words"), ("c", "x=y")))
+    given = read_options(environment, master="yarn", conf=("a=2", "d="))
+    assert given == Options("yarn", None, (("a", "2"), ("b", "two words"), ("c", "x=y"), ("d", "")))
+    assert read_options({"PGREPL_MASTER": "local"}, remote="sc://host") == Options(None, "sc://host")
+    assert read_options({"PGREPL_REMOTE": "sc://host", "PGREPL_MASTER": ""}) == Options(None, "sc://host")
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "message"),
+    [
+        ({"PGREPL_MASTER": "local", "PGREPL_REMOTE": "sc://h"}, {}, "a master and a remote cannot both be given"),
+        ({}, {"conf": ("nonsense",)}, 'invalid Spark setting "nonsense"'),
+        ({}, {"conf": ("=1",)}, 'invalid Spark setting "=1"'),
+        ({"PGREPL_CONF": "a='1"}, {}, "invalid value of PGREPL_CONF: No closing quotation"),
+    ],
+)
+def test_options_that_make_no_sense(
+    environment: dict[str, str], arguments: dict[str, tuple[str]], message: str
+) -> None:
+    with pytest.raises(PgError) as raised:
+        read_options(environment, **arguments)  # type: ignore[arg-type]
+    assert (raised.value.sqlstate, raised.value.message) == ("22023", message)
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "environment", "direct"),
+    [
+        ("local[*]", {}, {}, True),
+        ("local", {"spark.driver.memory": "2g"}, {}, True),
+        ("local-cluster[2,1,1024]", {}, {}, False),
+        ("spark://host:7077", {}, {}, False),
+        ("local[2]", {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"}, {}, False),
+        ("local[2]", {}, {"SPARK_HOME": "/opt/spark"}, False),
+    ],
+)
+def test_what_only_the_scripts_of_spark_understand_is_left_to_them(
+    master: str, conf: dict[str, str], environment: dict[str, str], direct: bool
+) -> None:
+    assert start._goes_direct(master, conf, environment) is direct
+
+
+def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_archive, "archive", lambda *_: start_archive.Archive())
+    conf = {
+        "spark.driver.memory": "1536",
+        "spark.driver.extraJavaOptions": "-Dx='a b' -XX:+UseSerialGC",
+        "spark.driver.extraClassPath": "own.jar",
+    }
+    command, _ = start._direct_command("java", conf)
+    assert command[0] == "java" and command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
+    assert {"-Xmx1536m", "-Dx=a b", "-XX:+UseSerialGC"} < set(command)
+    assert command[-2].split(os.pathsep)[0] == os.path.abspath("own.jar")
+
+
+@pytest.mark.parametrize(
+    ("master", "tasks"), [("local", 1), ("local[4]", 4), ("local[*]", os.cpu_count()), ("local[3, 2]", 3)]
+)
+def test_a_local_master_says_how_many_tasks_run(master: str, tasks: int) -> None:
+    assert start._tasks(master) == tasks
+
+
+def test_without_java_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
+    code = (
+        "from pgrepl.lake import spark\n"
+        "from pgrepl.errors import PgError\n"
+        "spark.start_in_background()\n"
+        "try: spark.session()\n"
+        "except PgError as error: print(error.sqlstate, error.message, error.report.hint, sep='|')\n"
+    )
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    state, message, hint = done.stdout.rstrip("\n").split("|")
+    assert (state, message) == ("58000", "could not start Spark: it needs Java, and no Java was found")
+    assert hint.startswith("Install a Java 17 runtime (Debian, Ubuntu: apt install openjdk-17-jre-headless;")
+    assert done.stderr == ""
+
+
+# --- the archive of classes -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "pgrepl"
+
+
+def fake_java(folder: Path, made: str, code: int) -> str:
+    """Writes what its option says into the archive in the making, and ends."""
+    java = folder / "java"
+    java.write_text(f'#!/bin/sh\nprintf "{made}" > "${{1#*=}}"\nexit {code}\n')
+    java.chmod(0o755)
+    return str(java)
+
+
+def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "classes", 0)
+    archive = start_archive.archive(java, ["a.jar"], [])
+    (option, _), (lock,) = archive.options, archive.descriptors
+    assert option.startswith("-XX:ArchiveClassesAtExit=")
+    subprocess.run(archive.wrapped([java, option]), pass_fds=(lock,), check=True)
+    (found,) = cache.glob("*.jsa")
+    assert found.read_text() == "classes"
+    os.close(lock)
+    assert start_archive.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
+    assert start_archive.archive(java, ["b.jar"], []).making is not None
+
+
+def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "half", 137)
+    archive = start_archive.archive(java, ["a.jar"], [])
+    done = subprocess.run(archive.wrapped([java, archive.options[0]]), pass_fds=archive.descriptors, check=False)
+    assert done.returncode == 137
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+def test_only_one_makes_the_archive(cache: Path) -> None:
+    first = start_archive.archive("java", [], [])
+    assert first.making is not None
+    assert start_archive.archive("java", [], []) == start_archive.Archive()
+    os.close(first.descriptors[0])
+    again = start_archive.archive("java", [], [])
+    assert again.making == first.making
+    fcntl.flock(again.descriptors[0], fcntl.LOCK_UN)
+    os.close(again.descriptors[0])
+
+
+def test_no_archive_where_none_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert start_archive.archive("java", [], []) == start_archive.Archive()

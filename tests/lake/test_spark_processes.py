@@ -1,0 +1,107 @@
+"""The JVM ends with the process that started it, and a new one takes the place of one that was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """
+import os, sys
+from pgrepl.errors import PgError
+from pgrepl.lake import spark
+spark.configure(spark.read_options({}, master="local[1]", conf=("spark.driver.memory=1g",)))
+"""
+PATIENCE = 60  # seconds, on a busy machine
+
+
+def play(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", HEAD + code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ends(pid: int) -> bool:
+    for _ in range(PATIENCE * 10):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
+
+
+def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> None:
+    process = play(
+        "session = spark.session()\n"
+        "print(spark._start.driver.process.pid, flush=True)\n"
+        "session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
+    )
+    assert process.stdout is not None
+    jvm = int(process.stdout.readline())
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    assert ends(jvm)
+
+
+def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None:
+    process = play("spark.start_in_background()\nsys.stdin.readline()\n")
+    jvm = _child(process.pid)
+    answer = process.communicate("end\n", timeout=PATIENCE)
+    assert (process.returncode, answer) == (0, ("", ""))
+    assert ends(jvm)
+
+
+def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
+    process = play(
+        "session = spark.session()\n"
+        "jvm = spark._start.driver.process.pid\n"
+        "os.kill(jvm, 9)\n"
+        "try:\n"
+        "    with spark.pg_errors(): session.range(5).count()\n"
+        "except PgError as error: print(error.sqlstate, error.message)\n"
+        "print(spark.session().range(5).count())\n"
+        "spark.stop()\n"
+        "print(spark.started())\n"
+    )
+    answer, complaint = process.communicate(timeout=4 * PATIENCE)
+    assert answer.splitlines() == ["58000 Spark ended unexpectedly while the statement ran", "5", "False"]
+    assert complaint == ""
+
+
+def test_the_prompt_starts_spark_and_leaves_without_waiting(tmp_path: Path) -> None:
+    """SIGTERM while it starts: nothing is printed, nothing left."""
+    pexpect = pytest.importorskip("pexpect")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    shell = pexpect.spawn(
+        sys.executable, ["-m", "pgrepl", "-X", "-n"], cwd=str(tmp_path), env=environment, timeout=PATIENCE
+    )
+    shell.expect("postgres=# ")
+    jvm = _child(shell.pid)
+    os.kill(shell.pid, signal.SIGTERM)
+    shell.expect(pexpect.EOF)
+    shell.close()
+    assert shell.before.strip() == b""
+    assert ends(jvm)
+
+
+def _child(parent: int) -> int:
+    for _ in range(PATIENCE * 10):
+        children = [p for t in Path(f"/proc/{parent}/task").iterdir() for p in (t / "children").read_text().split()]
+        for child in children:
+            return int(child)
+        time.sleep(0.1)
+    raise AssertionError("no process was started")
