@@ -10,11 +10,11 @@ this process ends. It has a process group of its own, so that Ctrl-C does not re
 
 from __future__ import annotations
 
-import atexit
 import os
 import shlex
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -64,6 +64,7 @@ _GET_JAVA = (
 )
 _OUT_OF_MEMORY_EXIT = 52  # SparkExitCode.OOM
 _POLL = 0.005
+_PATIENCE = 300  # seconds
 
 
 class Driver:
@@ -136,18 +137,31 @@ def start(wanted: Options) -> tuple[Driver, SparkSession]:
     master = wanted.master or DEFAULT_MASTER
     conf = {**_defaults(master), **dict(wanted.conf), "spark.master": master}
     shows_log = "spark.log.level" in dict(wanted.conf)
-    folder = tempfile.mkdtemp(prefix="pgrepl-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # the process may end while this thread waits
-    try:
-        driver = _launch(master, conf, Path(folder, "connection"), shows_log)
-        _load()
-        port, secret = _wait_for_connection(driver, Path(folder, "connection"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
+    driver = _launch(master, conf, connection, shows_log)
+    _load()
+    port, secret = _wait_for_connection(driver, connection)
+    connection.unlink()
     driver.gateway = open_gateway(port, secret)
     if not shows_log:
         be_quiet()
     return driver, _make_session(driver.gateway, conf, local=master.startswith("local"))
+
+
+def _meeting_place() -> Path:
+    """Where the JVM writes down its port and secret. The folder stays: a JVM whose parent has ended meanwhile still
+    writes, and would not end if it could not. What such a one has left is taken away by a later start."""
+    folder = Path(tempfile.gettempdir(), f"pgrepl-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        return Path(tempfile.mkdtemp(prefix="pgrepl-"))  # somebody else's
+    for left in folder.iterdir():
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - 3600:
+                left.unlink()
+    return folder
 
 
 def _load() -> None:
@@ -340,7 +354,10 @@ def _import_path() -> list[str]:
 
 
 def _wait_for_connection(driver: Driver, connection: Path) -> tuple[int, str]:
+    patience = time.monotonic() + _PATIENCE
     while not connection.exists():
+        if time.monotonic() > patience:
+            driver.kill()
         if driver.ended:
             raise _did_not_start(driver)
         time.sleep(_POLL)
