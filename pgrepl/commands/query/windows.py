@@ -97,6 +97,9 @@ class _Calls:
         self.start_offset = owner.compile(window.start_offset)
         self.end_offset = owner.compile(window.end_offset)
         self.window_ops = (window.start_offset, window.end_offset)
+        self._state: Any = None  # of an aggregate over a growing frame
+        self._added = 0  # rows in it
+        self._grown_result: Any = None
 
     def at(self, position: int) -> Any:
         if self.function.is_aggregate:
@@ -107,12 +110,28 @@ class _Calls:
         return method(self, position)
 
     def _aggregate(self, position: int) -> Any:
+        if self.window.frame_start == "UNBOUNDED PRECEDING" and self.window.exclude is None:
+            return self._grown(position)
         accumulator = evaluate.accumulator(self.function, self.context)
         for index in self.frame(position):
             env = self.rows[index]
             if self.passes(env) is True:
                 accumulator.add(*[arg(env) for arg in self.args])
         return accumulator.result()
+
+    def _grown(self, position: int) -> Any:
+        """A frame that begins with the partition grows from row to row: only what is new in it is added."""
+        end = min(self._bound(position, self.window.frame_end, self.end_offset, is_end=True), len(self.rows) - 1)
+        if self._state is None or end + 1 < self._added:
+            self._state, self._added = evaluate.accumulator(self.function, self.context), 0
+            self._grown_result = self._state.result()
+        if end + 1 > self._added:
+            for env in self.rows[self._added : end + 1]:
+                if self.passes(env) is True:
+                    self._state.add(*[arg(env) for arg in self.args])
+            self._added = end + 1
+            self._grown_result = self._state.result()
+        return self._grown_result
 
     # --- frames -----------------------------------------------------------------------------------------------------
 
