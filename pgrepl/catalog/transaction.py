@@ -48,7 +48,7 @@ class Sql(Enum):
 class Savepoint:
     name: str
     settings: object
-    sql_name: str | None  # None: no SQL transaction had begun
+    sql_name: str | None  # None: nothing had been written
     callbacks: int
     before_commit: int
     undo: int
@@ -326,7 +326,7 @@ class Transaction:
     def savepoint(self, name: str) -> None:
         self._require_block("SAVEPOINT")
         sql_name = None
-        if self.sql is not Sql.NONE:
+        if self.sql is Sql.WRITE:  # a transaction that only reads has nothing to undo, and may end with the statement
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
         self.savepoints.append(
