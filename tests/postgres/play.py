@@ -99,7 +99,8 @@ def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> 
     made = subprocess.run([*command, "-X", "-q", *setup], cwd=folder, env=environment, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr.decode()
     done = subprocess.run(
-        [*command, "-X", *options, "-d", "test_pub"],
+        # the servers that were recorded have no logical replication workers either
+        [*command, "-X", *options, "-v", "AUTOAPPLY=off", "-d", "test_pub"],
         input=script.encode(),
         cwd=folder,
         env=environment,

@@ -96,7 +96,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("\\h drop pu", ["PUBLICATION"]),
         ("\\? v", ["variables"]),
         ("select 1 \\gs", ["\\gset"]),
-        ("select :AUTO", [":AUTOCOMMIT"]),
+        ("select :AUTOC", [":AUTOCOMMIT"]),
         ("select :'DBN", []),
         ("select 'text \\d", []),
         ("create table ", []),
