@@ -1,0 +1,79 @@
+"""The tests of data once more, with Spark behind a Spark Connect server: nothing reaches around it into a JVM."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+DATA_TESTS = ["tests/lake/test_scan.py", "tests/lake/test_stage.py"]
+MORE = ["tests/commands/dml/test_engines.py", "tests/commands/query/test_typical.py", "tests/commands/copy"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("grpc", reason="pgrepl[connect] is not installed")
+    import pyspark
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home = Path(pyspark.__file__).parent
+    settings = {
+        "spark.connect.grpc.binding.port": str(port), "spark.driver.memory": "2g", "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR",
+    }  # fmt: skip
+    conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    with (tmp_path_factory.mktemp("server") / "log").open("w") as log:
+        process = subprocess.Popen(
+            [str(home / "bin" / "spark-submit"), "--master", "local[2]", "--class", SERVER, *conf],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_HOME": str(home)},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            _wait_for(port, process)
+            yield f"sc://localhost:{port}"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        assert process.poll() is None, "the server has ended"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("no server within two minutes")
+
+
+def over_connect(server: str, tests: list[str], *options: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, *options],
+        cwd=ROOT,
+        env={**os.environ, "PGREPL_REMOTE": server},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
+    over_connect(server, DATA_TESTS)
+
+
+@pytest.mark.slow
+def test_statements_over_connect(server: str) -> None:
+    over_connect(server, MORE, "-k", "spark or Spark")
