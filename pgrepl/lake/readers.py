@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
@@ -23,23 +23,36 @@ FOLDER = ".readers/"
 _LONGEST = timedelta(days=1)
 
 
-@contextmanager
-def reading_files(session: Session, snapshot: int | None = None) -> Iterator[None]:
-    """The files of the snapshot (None: the newest) stay while this lasts."""
-    at = session.transaction.numbering.last_snapshot() if snapshot is None else snapshot
+_held: WeakKeyDictionary[Session, dict[int, str]] = WeakKeyDictionary()
+
+
+def hold(session: Session, snapshot: int) -> None:
+    """The files of the snapshot stay until the transaction ends."""
+    held = _held.setdefault(session, {})
+    if snapshot in held:
+        return
     folder = session.catalog.data_path + FOLDER
     path = f"{folder}{_machine()}-{os.getpid()}-{storage.uuid7()}"
     try:
         storage.make_folder(folder)
         with storage.writing(path), storage.open_output(path) as mark:
-            mark.write(str(at).encode())
+            mark.write(str(snapshot).encode())
     except PgError:  # a lake that cannot be written: nobody can remove its files either
-        yield
         return
-    try:
-        yield
-    finally:
+    held[snapshot] = path
+
+    def let_go() -> None:
+        held.pop(snapshot, None)
         storage.remove(path)
+
+    session.transaction.callbacks.append(let_go)
+    session.transaction.undo.append(let_go)
+
+
+def hold_for_block(session: Session, snapshot: int) -> None:
+    """The same where a transaction keeps its first snapshot: others may VACUUM between its statements."""
+    if session.in_block and session.settings.get("transaction_isolation") in ("repeatable read", "serializable"):
+        hold(session, snapshot)
 
 
 def oldest_reader(session: Session) -> int | None:

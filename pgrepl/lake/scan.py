@@ -21,6 +21,7 @@ from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import DataFile, data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
+from pgrepl.lake.readers import hold
 from pgrepl.lake.spark_types import older_value, read_field, spark_type
 from pgrepl.lake.storage import local_path, scheme_of, size_of
 
@@ -77,6 +78,7 @@ def frame(
     inlined rows. Rows outside the bounds may be among them: bounds only save work."""
     spark.session()  # the functions of pyspark want one
     at = last_snapshot(session) if snapshot is None else snapshot
+    hold(session, at)
     columns = [table.column(attnum) for attnum in attnums]
     groups = _groups(session, table, at, bounds, columns, places)
     unique = _names(session, table) if any(group.names is None for group in groups) else str
