@@ -117,7 +117,7 @@ class _Feed:
         for positions, row_ids, births, rows in self._read(file):
             ended = self._deaths_at(file, positions)
             for row_id, birth, death, row in zip(row_ids, births, ended, rows, strict=True):
-                if self._in_range(birth) and death != birth:
+                if self._in_range(birth) and death != birth and birth not in self._only_files:
                     yield _Event(birth, row_id, row)
 
     # --- what went ------------------------------------------------------------------------------------------------

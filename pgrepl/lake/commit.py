@@ -84,6 +84,8 @@ def _empty_at_commit(session: Session, oid: int) -> None:
 class _Commit:
     """One write's rows in the catalog."""
 
+    rearranges = False  # rows keep their ids, which stand in the file: DuckDB gives them new ones if a first is named
+
     def __init__(self, session: Session, write: Write) -> None:
         self.session = session
         self.write = write
@@ -237,14 +239,15 @@ class _Commit:
                 file.record_count,
                 file.file_size_bytes,
                 file.footer_size,
-                self.next_row_id,
+                None if self.rearranges else self.next_row_id,
                 mapping,
             ),
         )
         step("commit.file")
         statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)
-        self.next_row_id += file.record_count
-        self.record_count += file.record_count
+        if not self.rearranges:
+            self.next_row_id += file.record_count
+            self.record_count += file.record_count
         self.size += file.file_size_bytes
         self.count_in(file.statistics)
         self.note("inserted_into_table")
@@ -321,6 +324,8 @@ class _Commit:
 
 class Compaction(_Commit):
     """New files that hold what old ones and inlined rows held."""
+
+    rearranges = True
 
     def __init__(self, session: Session, table: LakeTable) -> None:
         from pgrepl.lake.write import Write
