@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 SMALL_BYTES = 16 * 1024 * 1024  # a file below this is worth merging
-DEAD_SHARE = 0.2  # so many deleted rows make a file worth rewriting
+DEAD_SHARE = 0.005  # so many deleted rows make a file worth rewriting: leaving rows out doubles the time of a scan
 INLINED_ROWS = 100  # so many are worth a file
 ROWS_IN_FILE = 10_000_000
 _PORTION = 65_536
