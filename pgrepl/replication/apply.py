@@ -1,8 +1,8 @@
 """Applying: the transactions of a publisher, played here in order, each exactly once.
 
-A batch reads messages first, without any lock. Then, in one transaction of the catalog: the messages are played on the
-rows they concern, what they come to is written, and the origin moves behind the last of them. Who dies before the
-commit has changed nothing; who dies after it finds the origin moved.
+A batch is played first, on rows that are held here; that takes no lock. What it comes to is then written in one
+transaction of the catalog, together with the origin, which moves behind the last of its transactions. Who dies before
+the commit has changed nothing; who dies after it finds the origin moved.
 
 The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
 subscription's: it is logged and counted, and with disable_on_error the subscription stops.
@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.play import Player
 from pgrepl.replication.applying.progress import Progress
-from pgrepl.replication.applying.writing import may_fold, write
+from pgrepl.replication.applying.writing import write
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
 from pgrepl.types.lsn import lsn_text
@@ -33,49 +33,77 @@ if TYPE_CHECKING:
 
 @frozen
 class Applied:
-    """What became of a batch."""
+    """What became of a batch: how many transactions with how many changes, and the end of the last of them."""
 
     transactions: int
     changes: int
+    end_lsn: int
     error: PgError | None = None  # of the transaction that comes next
 
+    def failed(self, error: PgError) -> Applied:
+        return replace(self, error=error)
 
-class SubscriptionChanged(Exception):
-    """Somebody has altered, disabled or dropped the subscription since its messages were read."""
+
+@frozen
+class Batch:
+    """Transactions that were played: `count` of them can be written, `error` is what the next one met."""
+
+    session: Session
+    subscription: Row
+    log: ServerLog
+    transactions: Sequence[WireTransaction]
+    count: int
+    player: Player | None  # None: there is nothing to write
+    error: PgError | None
+
+    @property
+    def applied(self) -> Applied:
+        done = self.transactions[: self.count]
+        changes = sum(len(transaction.messages) for transaction in done)
+        return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error)
+
+    def write(self) -> Applied:
+        """Write what can be written, and move the origin; holding the write lock."""
+        if self.player is not None:
+            write(self.session, self.player, catalog.origin_name(self.subscription.oid))
+        return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
 
 
-def apply_transactions(
+def play(session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog) -> Batch:
+    """Play what was received, in the name of the subscription's owner; nothing is written yet."""
+    skipped = _skips(subscription, transactions)
+    played = transactions[skipped:]
+    player, failed = _played(session, subscription, played) if played else (None, None)
+    if failed is None:
+        return Batch(session, subscription, log, transactions, len(transactions), player, None)
+    clean, error = failed
+    player = _played(session, subscription, played[:clean])[0] if clean else None
+    return Batch(session, subscription, log, transactions, clean + skipped, player, error)
+
+
+def step_through(
     session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
 ) -> Applied:
-    """Apply what was read. Runs in a write transaction of its own, in the name of the subscription's owner."""
-    _check_same(session, subscription)
-    error: PgError | None = None
-    done = transactions
-    skipped = bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn
-    played = transactions[1:] if skipped else transactions
-    origin = catalog.origin_name(subscription.oid)
-    if not may_fold(session):
-        for transaction in played:
-            _step_by_step(session, subscription, transaction)
-    elif played:
-        player, failed = _played(session, subscription, played)
-        if failed is not None:
-            clean, error = failed
-            done = transactions[: clean + skipped]
-            if clean:
-                player, _ = _played(session, subscription, played[:clean])
-        if failed is None or clean:
-            write(session, player, origin)
-    if done:
-        _clear_skip(session, subscription, done[0].finish_lsn, log)
-        state.move(session, subscription.oid, done[-1].end_lsn)
-    return Applied(len(done), sum(len(t.messages) for t in done), error)
+    """Apply transactions whose steps others will want to see, each as a snapshot; holding the write lock."""
+    for transaction in transactions[_skips(subscription, transactions) :]:
+        _step_by_step(session, subscription, transaction)
+    everything = Batch(session, subscription, log, transactions, len(transactions), None, None)
+    return everything.write()
 
 
-def _check_same(session: Session, subscription: Row) -> None:
-    now = one(session, tables.pg_subscription, oid=subscription.oid)
-    if now is None or now != subscription:
-        raise SubscriptionChanged
+def _skips(subscription: Row, transactions: Sequence[WireTransaction]) -> int:
+    """How many transactions at the start ALTER SUBSCRIPTION … SKIP leaves out: one or none."""
+    return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
+
+
+def _advance(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction], applied: Applied, log: ServerLog
+) -> Applied:
+    if applied.transactions:
+        _clear_skip(session, subscription, transactions[0].finish_lsn, log)
+        state.move(session, subscription.oid, applied.end_lsn)
+        step("apply.origin")
+    return applied
 
 
 def _played(
@@ -161,4 +189,4 @@ def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog)
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "SubscriptionChanged", "apply_transactions"]
+__all__ = ["Applied", "Batch", "play", "step_through"]

@@ -53,14 +53,15 @@ class _Wish:
     password: str | None
 
 
-def connect(session: Session, conninfo: str, *, must_use_password: bool) -> Publisher:
-    """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words."""
+def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: bool = False) -> Publisher:
+    """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. In the same instance it belongs
+    to the session's transaction, unless it is to be `apart` from it."""
     options = check_conninfo(conninfo, must_use_password)
     if "service" in options:
         raise unsupported('connection option "service"')
     user = options.get("user") or DEFAULT_USER
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
-    publisher = _first_reachable(session, endpoints(options), wish, options)
+    publisher = _first_reachable(session, endpoints(options), wish, options, apart)
     if must_use_password and not publisher.used_password:
         publisher.close()
         raise PgError(
@@ -74,12 +75,12 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool) -> Publ
 
 
 def _first_reachable(
-    session: Session, hosts: tuple[Endpoint, ...], wish: _Wish, options: Mapping[str, str]
+    session: Session, hosts: tuple[Endpoint, ...], wish: _Wish, options: Mapping[str, str], apart: bool
 ) -> Publisher:
     failures: list[str] = []
     for endpoint in hosts:
         try:
-            return _open(session, endpoint, wish, options)
+            return _open(session, endpoint, wish, options, apart)
         except _NotHere as failure:
             failures.append(str(failure))
         except ConnectionFailure as failure:
@@ -87,14 +88,17 @@ def _first_reachable(
     raise ConnectionFailure("\n".join(failures))
 
 
-def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]) -> Publisher:
+def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:
     check_port(endpoint)
     foreign = None if endpoint.is_local else _catalog_file(session, endpoint)
     _check_peer(endpoint, foreign or session.catalog.path, options.get("requirepeer"))
     if not endpoint.is_socket and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
         raise ConnectionFailure(endpoint.name + "server does not support SSL, but SSL was required")
     try:
-        publisher = _enter_own(session, wish, options) if foreign is None else _enter(session, foreign, wish, options)
+        if foreign is None:
+            publisher = _enter_own(session, wish, options, apart)
+        else:
+            publisher = _enter(session, foreign, wish, options)
     except PgError as error:
         raise ConnectionFailure(endpoint.name + server_text(error)) from None
     except _ClientRefuses as refusal:
@@ -138,11 +142,12 @@ def _server() -> ConnectionFailure:
     return ConnectionFailure("a PostgreSQL server as publisher is not supported", "0A000")
 
 
-def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str]) -> Publisher:
+def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:
     role, database, used_password = _admit(session, wish, options)
-    there = session.elsewhere(database, role)
-    apply_options(there, options.get("options", ""))
-    return LakePublisher(there, used_password=used_password, own_instance=True)
+    there = session.elsewhere(database, role, apart=apart)
+    with reading(there):
+        apply_options(there, options.get("options", ""))
+    return LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
 
 
 def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
@@ -161,7 +166,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
         raise
     finally:
         door.close()
-    return LakePublisher(there, used_password=used_password, own_instance=False)
+    return LakePublisher(there, used_password=used_password, own_instance=False, apart=True)
 
 
 def _admit(session: Session, wish: _Wish, options: Mapping[str, str]) -> tuple[int, int, bool]:

@@ -2,7 +2,8 @@
 
 A table goes from i (to be copied) to d while a copy is under way, and with the commit that brings its rows to s, caught
 up to the LSN of the copy; the main stream makes it r. Each attempt has its own slot and takes the publisher's table as
-it is then; an attempt that failed or was killed leaves d and its slot, and the next begins anew.
+it is then; an attempt that failed or was killed leaves d and its slot, and the next begins anew. Rows are received and
+checked without a lock; it is taken to write them.
 
 The rows of a copy are checked as those of COPY: constraints yes, foreign keys and triggers no.
 """
@@ -20,6 +21,10 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.subscription import sync_slot_name
 from pgrepl.errors import PgError
+from pgrepl.lake.commit import Stale, check_unchanged
+from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.steps import step
+from pgrepl.lake.table import lake_table
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.overlay import Overlay
 from pgrepl.replication.applying.play import Player
@@ -27,8 +32,9 @@ from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
 from pgrepl.replication.applying.target import WIRE_STYLE, Target
 from pgrepl.replication.applying.writing import write
-from pgrepl.replication.origins import advance_origin, create_origin, drop_origin, origin_or_none
+from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher import Publisher, PublisherError, TableCopy
+from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
 from pgrepl.replication.sending.wire import Row
 from pgrepl.rows.routing import Router
 from pgrepl.types.text import write_text
@@ -40,38 +46,105 @@ _PORTION = 5000  # rows looked up together
 _SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
-def begin_copy(session: Session, subscription: CatalogRow, relid: int, publisher: Publisher) -> None:
-    """The table is being copied: say so, with a slot of its own. A transaction by itself."""
-    slot = sync_slot_name(session, subscription.oid, relid)
-    current, _ = state.table_states(session, subscription.oid)[relid]
+def copy_table(receiver: Receiver, relid: int) -> int | None:
+    """Bring a table from i or d to s; how many rows there were. None: it waits for no copy any more."""
+    slot = _begin(receiver, relid)
+    if slot is None:
+        return None
+    count = None
+    locked = False
+    while count is None:
+        count = _finish(receiver, relid, locked=locked)
+        locked = True
+    step("copy.committed")
+    forget_slot(receiver, relid)
+    return count
+
+
+def _begin(receiver: Receiver, relid: int) -> str | None:
+    """The table is being copied: say so, then make the slot of this attempt."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        current, _ = state.table_states(session, subscription.oid).get(relid, ("", 0))
+        if current not in (catalog.INIT, catalog.DATASYNC):
+            return None
+        receiver.lock(subscription, state.position(session, subscription.oid))
+        origin = catalog.origin_name(subscription.oid, relid)
+        if current == catalog.INIT:
+            state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
+        if origin_or_none(session, origin) is None:
+            create_origin(session, origin)
+        slot = sync_slot_name(session, subscription.oid, relid)
+    step("copy.begun")
     if current == catalog.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):
             publisher.drop_slot(slot)
-    state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
-    origin = catalog.origin_name(subscription.oid, relid)
-    if origin_or_none(session, origin) is None:
-        create_origin(session, origin)
     try:
-        lsn = publisher.create_slot(slot, two_phase=False, failover=subscription.subfailover)
+        publisher.create_slot(slot, two_phase=False, failover=bool(subscription.subfailover))
     except PublisherError as error:
-        raise PgError("08006", f'could not create replication slot "{slot}": {error}') from None
-    advance_origin(session, origin, lsn)
+        raise WorkerFailed(PgError("08006", f'could not create replication slot "{slot}": {error}')) from None
+    step("copy.slot")
+    return slot
 
 
-def finish_copy(session: Session, subscription: CatalogRow, relid: int, publisher: Publisher) -> int:
-    """Copy the rows and say so; how many there were. A transaction by itself."""
+def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
+    """Copy the rows and say so in one transaction, which holds the write lock only to write, unless it is to be
+    `locked`. None: somebody else has written to the table meanwhile."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        position = state.position(session, subscription.oid)
+        if locked:
+            receiver.lock(subscription, position)
+        publisher = receiver.publisher(subscription)
+        at = last_snapshot(session)
+        with receiver.as_owner(subscription):
+            player, lsn, count = guarded(lambda: _played(session, subscription, relid, publisher))
+        step("copy.received")
+        if not locked:
+            receiver.lock(subscription, position)
+        if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
+            raise SubscriptionChanged
+        if not locked and _is_stale(session, player, at):
+            return None
+        with receiver.as_owner(subscription):
+            guarded(lambda: write(session, player, catalog.origin_name(subscription.oid, relid)))
+        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
+        drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+        step("copy.written")
+    return count
+
+
+def _is_stale(session: Session, player: Player, snapshot: int) -> bool:
+    tables = [lake_table(session, relid).table_id for relid in player.overlays]
+    try:
+        check_unchanged(session, tables, snapshot)
+    except Stale:
+        return True
+    return False
+
+
+def forget_slot(receiver: Receiver, relid: int) -> None:
+    """A copied table needs its slot no longer. Done after the commit: an error here costs nothing but the slot, which
+    the next round drops."""
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        slot = sync_slot_name(receiver.session, subscription.oid, relid)
+    with suppress(PublisherError):
+        publisher.drop_slot(slot)
+
+
+def _played(session: Session, subscription: CatalogRow, relid: int, publisher: Publisher) -> tuple[Player, int, int]:
+    """The rows as they are to be written, the LSN of the copy, and how many rows there were."""
     table = relation(session, relid)
     source = _source(table, subscription, publisher)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
     with acting_for(session, subscription, table):
         check_target_privilege(session, table, "INSERT")
-        count = _load(session, player, table, source)
-    write(session, player, catalog.origin_name(subscription.oid, relid))
-    state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, source.lsn)
-    drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
-    with suppress(PublisherError):
-        publisher.drop_slot(sync_slot_name(session, subscription.oid, relid))
-    return count
+        try:
+            return player, source.lsn, _load(session, player, table, source)
+        except PublisherError as error:
+            raise PgError("08006", f"could not receive data from WAL stream: {error}") from None
 
 
 def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> TableCopy:
@@ -150,4 +223,11 @@ def _with_context(error: PgError, context: str) -> PgError:
 def tables_to_copy(session: Session, subid: int) -> Iterator[int]:
     for relid, (current, _) in sorted(state.table_states(session, subid).items()):
         if current in (catalog.INIT, catalog.DATASYNC):
+            yield relid
+
+
+def tables_copied(session: Session, subid: int) -> Iterator[int]:
+    """Those that the main stream has yet to make ready."""
+    for relid, (current, _) in sorted(state.table_states(session, subid).items()):
+        if current in (catalog.FINISHED_COPY, catalog.SYNC_DONE):
             yield relid

@@ -1,13 +1,14 @@
 """A database of an instance as a publisher: of this instance, or of one in another folder.
 
-In the same instance everything happens in the caller's transaction, seen from the other database; another instance has
-its own catalog, and each operation is a transaction there.
+For a statement everything in the same instance happens in its transaction, seen from the other database. For a worker,
+and in another instance, which has its own catalog, each operation is a transaction by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -19,20 +20,25 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import slots
 from pgrepl.replication.publisher import PublisherError, RemoteTable, TableCopy, refused, server_text
-from pgrepl.replication.sending.wire import WireTransaction
+from pgrepl.replication.sending.wire import Row, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_SNAPSHOTS = (64, 512)  # how many are read together at least and at most where not all changes are wanted at once
+
 
 class LakePublisher:
     """`session` is in the publishing database, as the role of the connection."""
 
-    def __init__(self, session: Session, *, used_password: bool, own_instance: bool) -> None:
+    def __init__(self, session: Session, *, used_password: bool, own_instance: bool, apart: bool) -> None:
+        """`apart`: the session is the connection's own."""
         self._session = session
+        self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
+        self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
     def used_password(self) -> bool:
@@ -40,6 +46,7 @@ class LakePublisher:
 
     @contextmanager
     def _asked(self) -> Iterator[Session]:
+        self._end_copy()
         try:
             with reading(self._session):
                 yield self._session
@@ -110,13 +117,21 @@ class LakePublisher:
             return max(int(row.confirmed_flush_lsn), lsn)
 
     def transactions(
-        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool
-    ) -> Iterator[WireTransaction]:
+        self,
+        slot: str,
+        publications: Sequence[str],
+        start: int,
+        end: int,
+        *,
+        local_only: bool,
+        limit: int | None = None,
+    ) -> Generator[WireTransaction, None, None]:
         from pgrepl.replication.sending.stream import ChangeError, Stream
 
+        portion = None if limit is None else min(max(limit, _SNAPSHOTS[0]), _SNAPSHOTS[1])
         with self._asked() as session:
             try:
-                yield from Stream(session, publications, local_only=local_only).transactions(start, end)
+                yield from Stream(session, publications, local_only=local_only).transactions(start, end, portion)
             except ChangeError as failure:
                 context = (
                     f'slot "{slot}", output plugin "pgoutput", in the change callback, '
@@ -132,10 +147,29 @@ class LakePublisher:
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         from pgrepl.replication.sending.copy import published_copy
 
-        with self._asked() as session:
-            return published_copy(session, schema, name, publications)
+        with ExitStack() as stack:
+            found = published_copy(stack.enter_context(self._asked()), schema, name, publications)
+            self._copying = stack.pop_all()
+        return replace(found, rows=self._taken(found.rows, self._copying))
+
+    def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
+        with transaction:
+            yield from rows
+        self._copying = None
+
+    def _end_copy(self) -> None:
+        transaction, self._copying = self._copying, None
+        if transaction is not None:
+            transaction.close()
+
+    def confirm_within(self, session: Session, slot: str, lsn: int) -> bool:
+        if self._own_instance:
+            slots.confirm(session, slot, lsn)
+        return self._own_instance
 
     def close(self) -> None:
-        if not self._own_instance:
+        self._end_copy()
+        if self._apart:
             self._session.close()
+        if not self._own_instance:
             self._session.catalog.close()

@@ -7,12 +7,15 @@ for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.errors import PgError
 from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 
 class PublisherError(Exception):
@@ -94,17 +97,30 @@ class Publisher(Protocol):
         ...
 
     def transactions(
-        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool
-    ) -> Iterator[WireTransaction]:
-        """The transactions that finish at `start` or later and before `end`, each with what is sent of it."""
+        self,
+        slot: str,
+        publications: Sequence[str],
+        start: int,
+        end: int,
+        *,
+        local_only: bool,
+        limit: int | None = None,
+    ) -> Generator[WireTransaction, None, None]:
+        """The transactions that finish at `start` or later and before `end`, each with what is sent of it. `limit`: of
+        about how many changes whoever asks will take transactions."""
         ...
 
     def confirm(self, slot: str, lsn: int) -> None:
         """Everything before `lsn` is safe with the subscriber."""
         ...
 
+    def confirm_within(self, session: Session, slot: str, lsn: int) -> bool:
+        """The same in the subscriber's own transaction, where both have one catalog. False: they have not."""
+        ...
+
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The rows of a table as they are now, as far as the publications publish them."""
+        """The rows of a table as they are now, as far as the publications publish them. They are read as they are
+        taken; nothing else is asked of the publisher meanwhile."""
         ...
 
     def close(self) -> None: ...

@@ -38,6 +38,12 @@ def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: i
     update(session, tables.pg_subscription_rel, {"srsubid": subid, "srrelid": relid}, srsubstate=state, srsublsn=lsn)
 
 
+def unsettled(session: Session, subid: int, lsn: int) -> bool:
+    """Are there copied tables that become ready at this position?"""
+    copied = (catalog.FINISHED_COPY, catalog.SYNC_DONE)
+    return any(s in copied and since <= lsn for s, since in table_states(session, subid).values())
+
+
 def settle_tables(session: Session, subid: int, lsn: int) -> None:
     """Copied tables that the main stream has caught up with are ready."""
     for relid, (state, since) in table_states(session, subid).items():

@@ -1,0 +1,147 @@
+"""The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
+
+A small batch is played on what the subscriber has before the write lock is taken; if somebody has written in between,
+it is played once more with the lock, from the messages that are here already.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.steps import step
+from pgrepl.replication import subscription_state as state
+from pgrepl.replication.apply import Applied, play, step_through
+from pgrepl.replication.applying.writing import may_fold
+from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.receiver import Receiver, WorkerFailed, asked, guarded
+from pgrepl.replication.sending.wire import WireTransaction
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+BATCH = 20_000  # changes that are played together
+
+
+@frozen
+class Streamed:
+    """What became of one batch. `upto` is the end that was asked for, `reached` how far this batch came."""
+
+    upto: int
+    reached: int
+    applied: Applied
+
+    @property
+    def finished(self) -> bool:
+        return self.applied.error is not None or self.reached >= self.upto
+
+
+def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
+    """Receive and apply about `limit` changes at most of what finishes before `upto` (None: all there is now)."""
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        end = asked(publisher.current_lsn) if upto is None else upto
+        position = state.position(receiver.session, subscription.oid)
+        start = _start(publisher, subscription, position)
+        found = _Received.of(publisher, subscription, start, end, _most(receiver.session, limit))
+        step("apply.received")
+        applied = guarded(lambda: _apply(receiver, subscription, position, found.transactions))
+        reached = found.reached(applied, start, end)
+        confirmed = True
+        if found.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
+            if not receiver.session.transaction.is_writing:
+                receiver.lock(subscription, position)
+            state.settle_tables(receiver.session, subscription.oid, reached)
+            confirmed = publisher.confirm_within(receiver.session, subscription.subslotname, reached)
+            if not confirmed and reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
+                state.move(receiver.session, subscription.oid, reached)
+            step("apply.settled")
+    step("apply.committed")
+    if not confirmed:
+        asked(lambda: publisher.confirm(subscription.subslotname, reached))
+    return Streamed(end, reached, found.judged(applied))
+
+
+def _start(publisher: Publisher, subscription: Row, position: int) -> int:
+    try:
+        return publisher.start(subscription.subslotname, position)
+    except PublisherError as error:
+        raise WorkerFailed(PgError("08006", f"could not start WAL streaming: {error}")) from None
+
+
+def _most(session: Session, limit: int | None) -> int:
+    if not may_fold(session):
+        return 1
+    return BATCH if limit is None else min(limit, BATCH)
+
+
+# --- receiving --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Received:
+    transactions: list[WireTransaction]
+    more: bool  # than were to be taken together
+    refused: PgError | None  # why the stream broke off
+
+    @classmethod
+    def of(cls, publisher: Publisher, subscription: Row, start: int, end: int, most: int) -> _Received:
+        """Transactions of about `most` changes, one at least if there is one."""
+        found: list[WireTransaction] = []
+        count = 0
+        stream = publisher.transactions(
+            subscription.subslotname,
+            subscription.subpublications,
+            start,
+            end,
+            local_only=subscription.suborigin.lower() == "none",
+            limit=most,
+        )
+        with closing(stream):
+            try:
+                for transaction in stream:
+                    if found and count + len(transaction.messages) > most:
+                        return cls(found, True, None)
+                    found.append(transaction)
+                    count += len(transaction.messages)
+            except PublisherError as error:
+                return cls(found, False, PgError("08006", f"could not receive data from WAL stream: {error}"))
+        return cls(found, False, None)
+
+    def reached(self, applied: Applied, start: int, end: int) -> int:
+        """Before which LSN nothing is left to do."""
+        if applied.error is None and not self.more and self.refused is None:
+            return max(start, end)
+        return applied.end_lsn if applied.transactions else start
+
+    def judged(self, applied: Applied) -> Applied:
+        """With the stream's own error, if it got that far."""
+        return applied if applied.error is not None or self.refused is None else applied.failed(self.refused)
+
+
+# --- applying ---------------------------------------------------------------------------------------------------------
+
+
+def _apply(receiver: Receiver, subscription: Row, position: int, found: list[WireTransaction]) -> Applied:
+    """Play and write; the transaction holds the lock afterwards, unless nothing could be applied."""
+    if not found:
+        return Applied(0, 0, position)
+    session = receiver.session
+    with receiver.as_owner(subscription):
+        if not may_fold(session):
+            receiver.lock(subscription, position)
+            return step_through(session, subscription, found, receiver.log)
+        batch = play(session, subscription, found, receiver.log)
+        if not batch.count:
+            return batch.applied
+        version = session.transaction.version
+        receiver.lock(subscription, position)
+        if session.transaction.version != version:
+            batch = play(session, subscription, found, receiver.log)
+        return batch.write()
+
+
+__all__ = ["Streamed", "stream_batch"]
