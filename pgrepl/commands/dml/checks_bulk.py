@@ -21,18 +21,19 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.commands.dml.changes import Kind
-from pgrepl.commands.dml.checks_staged import ROW, Staged
 from pgrepl.commands.dml.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.commands.dml.foreign_spark import After, Failure, first_missing, first_referenced, side
 from pgrepl.commands.dml.keeper_write import next_snapshot
-from pgrepl.commands.dml.unique_spark import check_unique
 from pgrepl.commands.query.tables import members
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_spark import VIOLATION, SparkChecks, numbered
 from pgrepl.rows.routing import Router
 from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.staged import ROW, Staged
 from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique_staged import check_unique
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +48,9 @@ _LEAF = "__leaf"
 
 def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> bool:
     """Whether Spark can do it: a change of keys that ON UPDATE passes on, and constraints that wait for the commit, are
-    looked at row by row."""
+    looked at row by row. Spark does not know rows as values."""
+    if any(is_row_type(a.type) for a in named.columns):
+        return False
     names = {a.name for a in named.columns if a.num in modified}
     for member in members(session, named.oid, True):
         rel = member.relation

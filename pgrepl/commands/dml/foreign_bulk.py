@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.changes import Kind
-from pgrepl.commands.dml.checks_staged import Staged
 from pgrepl.commands.dml.foreign import Does, Event, Queue
 from pgrepl.commands.dml.foreign_actions import as_owner, in_statement, may_change, set_columns
 from pgrepl.commands.dml.foreign_key import CASCADE, SET_DEFAULT, SET_NULL, ForeignKey
@@ -31,6 +30,7 @@ from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.routing_spark import condition_text
+from pgrepl.rows.staged import Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.commands.dml.checks_staged import ROW, Staged
 from pgrepl.commands.dml.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
 from pgrepl.commands.query.tables import Member, members
 from pgrepl.commands.table.attmap import attnum_map
@@ -25,6 +24,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_spark import ORDER, python_rows
 from pgrepl.rows.routing_spark import column_names
+from pgrepl.rows.staged import ROW, Staged
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.dml.checks_staged import ROW, Staged
 from pgrepl.expr.context import Context
 from pgrepl.expr.index_info import IndexInfo
 from pgrepl.expr.tree import Expr, Var
@@ -17,6 +16,7 @@ from pgrepl.rows.checks_spark import ORDER, python_rows
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_text import index_types
 from pgrepl.rows.routing_spark import column_names
+from pgrepl.rows.staged import ROW, Staged
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.types import oids
 
