@@ -1,4 +1,4 @@
-"""Names of catalog objects for the reg* types (`'t'::regclass`).
+"""Names of catalog objects for the reg* types (`'t'::regclass`), and what row types consist of.
 
 What a name means is the business of a higher floor, which is imported when somebody first asks.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.types.record import RowType
 
 PROVIDER = "pgrepl.expr.catalog_names"
 
@@ -25,6 +26,11 @@ class ObjectNames:
 
     def text_of(self, typoid: int, oid: int) -> str:
         return str(_provider().text_of(self._session, typoid, oid))
+
+    def row_type(self, typoid: int) -> RowType | None:
+        from pgrepl.catalog.row_types import row_type
+
+        return row_type(self._session, typoid)
 
 
 def _provider() -> Any:

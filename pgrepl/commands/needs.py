@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
+from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.session import Session
-from pgrepl.expr import lookup, tree
+from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.types import oids
@@ -77,7 +78,7 @@ def record_type_needs(session: Session, relid: int, columns: Iterable[tuple[int,
 
 def _know_type(session: Session, type_: ObjectAddress) -> None:
     """The row type is a part of its table; this is remembered when somebody first needs the type."""
-    source = lookup.rowtype_relation(session, type_.objid)
+    source = rowtype_relation(session, type_.objid)
     if source is not None and not dependencies_of(session, type_):
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
+from pgrepl.expr.compile_composites import field_index, named_row_type
 from pgrepl.expr.compiler import Compiled, Compiler, compile_node
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
@@ -60,20 +61,21 @@ def _(node: tree.FieldStore, compiler: Compiler) -> Compiled:
     arg = compiler.compile(node.arg)
     parts: list[tuple[int, Callable[[Any], Any]]] = []
     for number, value in zip(node.fieldnums, node.values, strict=True):
-        parts.append((number - 1, compiler.compile(value)))
-    width = max(node.fieldnums)
+        parts.append((field_index(node.type, number, compiler), compiler.compile(value)))
+    row_type = named_row_type(node.type, compiler)
+    assert row_type is not None
+    types, names = row_type.types, row_type.names
     tested = compiler.tested
 
     def stored(env: Any) -> Any:
         row = arg(env)
-        values = list(row) if row is not None else []
-        values += [None] * (width - len(values))
+        values = list(row) if row is not None else [None] * len(types)
         for index, value in parts:
             saved, tested[0] = tested[0], values[index]
             try:
                 values[index] = value(env)
             finally:
                 tested[0] = saved
-        return Record(values, row.types, row.names) if isinstance(row, Record) else tuple(values)
+        return Record(values, types, names)
 
     return stored

@@ -9,8 +9,8 @@ from pgrepl.expr import tree
 from pgrepl.expr.compiler import Compiled, Compiler, compile_node, function_of
 from pgrepl.expr.context import Call
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, procs_by_name
-from pgrepl.types.record import Record
+from pgrepl.types.builtin import operator_by_oid, procs_by_name, type_by_oid
+from pgrepl.types.record import Record, RowType
 from pgrepl.types.values import comparer
 
 
@@ -114,9 +114,28 @@ def _(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.RowExpr, compiler: Compiler) -> Compiled:
-    fields = compiler.all(node.args)
-    types, names = tuple(arg.type for arg in node.args), node.names
+    row = named_row_type(node.type, compiler)
+    if row is not None:  # columns that were dropped are not in values
+        fields = [compiler.compile(node.args[field.place]) for field in row.fields]
+        types, names = row.types, row.names
+    else:
+        fields = compiler.all(node.args)
+        types, names = tuple(arg.type for arg in node.args), node.names
     return lambda env: Record([field(env) for field in fields], types, names)
+
+
+def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
+    """A named row type; None: the type is another."""
+    known = type_by_oid(typoid)
+    if (known is not None and not known.relid) or compiler.context.style.lookup is None:
+        return None
+    return compiler.context.style.lookup.row_type(typoid)
+
+
+def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
+    """Where in values of the type the column of this number is."""
+    row = named_row_type(typoid, compiler)
+    return fieldnum - 1 if row is None else row.index(fieldnum)
 
 
 @compile_node.register
@@ -147,7 +166,7 @@ def _(node: tree.RowCompareExpr, compiler: Compiler) -> Compiled:
 @compile_node.register
 def _(node: tree.FieldSelect, compiler: Compiler) -> Compiled:
     assert node.arg is not None
-    arg, index = compiler.compile(node.arg), node.fieldnum - 1
+    arg, index = compiler.compile(node.arg), field_index(node.arg.type, node.fieldnum, compiler)
     return lambda env: None if (row := arg(env)) is None else row[index]
 
 

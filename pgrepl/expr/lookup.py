@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.namespace import schema_name, schema_or_none, search_path
-from pgrepl.catalog.relation import Attribute, Relation, display_name, find_relation, relation
+from pgrepl.catalog.relation import Attribute, display_name, find_relation, relation
+from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 from pgrepl.sql import nodes
@@ -36,15 +37,6 @@ def row_type(session: Session, oid: int) -> int:
         return found.type
     known = builtin.type_by_name(found.name, found.schema)
     return known.oid if known is not None and known.relid else oids.RECORD
-
-
-def rowtype_relation(session: Session, typoid: int) -> Relation | None:
-    """The relation whose row type this is."""
-    found = builtin.type_by_oid(typoid)
-    if found is not None:
-        return relation(session, found.relid) if found.relid else None
-    row = one(session, tables.pg_class, datid=session.database.oid, reltype=typoid)
-    return relation(session, row.oid) if row is not None else None
 
 
 def rowtype_name(session: Session, typoid: int) -> str | None:

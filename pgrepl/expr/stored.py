@@ -18,7 +18,8 @@ from typing import Any, get_args, get_type_hints
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
 from pgrepl.frozen import frozen
-from pgrepl.types import builtin, oids
+from pgrepl.types import oids
+from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
 
 _STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1)
@@ -78,16 +79,20 @@ def _encoded(value: Any) -> Any:
         part = getattr(value, name)
         if default is not MISSING and part == default and type(part) is type(default):
             continue
-        data[name] = _constant(value) if name == "value" and isinstance(value, Const) else _encoded(part)
+        data[name] = _constant(part, value.type) if name == "value" and isinstance(value, Const) else _encoded(part)
     return data
 
 
-def _constant(constant: Const) -> Any:
-    if constant.value is None or constant.type in _PLAIN:
-        return constant.value
+def _constant(value: Any, typoid: int) -> Any:
+    """Of a row the type, name and value of each field."""
+    if value is None or typoid in _PLAIN:
+        return value
+    if isinstance(value, Record):
+        fields = zip(value.types, value.names, value, strict=True)
+        return [[of, name, _constant(item, of)] for of, name, item in fields]
     from pgrepl.types.text import write_text
 
-    return write_text(constant.value, constant.type, _STYLE)
+    return write_text(value, typoid, _STYLE)
 
 
 def _decoded(data: Any) -> Any:
@@ -108,8 +113,11 @@ def _decoded(data: Any) -> Any:
 
 
 def _constant_value(typoid: int, value: Any) -> Any:
-    if value is None or typoid in _PLAIN or builtin.type_by_oid(typoid) is None:
+    if value is None or typoid in _PLAIN:
         return value
+    if isinstance(value, tuple):
+        types, names, values = zip(*value, strict=True) if value else ((), (), ())
+        return Record([_constant_value(of, item) for of, item in zip(types, values, strict=True)], types, names)
     from pgrepl.types.text import read_text
 
     return read_text(value, typoid, -1, _STYLE)

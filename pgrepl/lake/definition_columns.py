@@ -125,7 +125,7 @@ def _column(
         default = row.default_value
     initial = None
     if attribute.atthasmissing:
-        initial = _missing(attribute, typmod)
+        initial = _missing(session, attribute, typmod)
     return _Column(attribute.attnum, column_id, name, kind, changes, not attribute.attnotnull, default, initial)
 
 
@@ -145,10 +145,10 @@ def _is_theirs(session: Session, attribute: Row, row: Row) -> bool:
     return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
 
 
-def _missing(attribute: Row, typmod: int) -> str | None:
+def _missing(session: Session, attribute: Row, typmod: int) -> str | None:
     from pgrepl.lake.table import missing_value
 
-    value = missing_value(attribute)
+    value = missing_value(session, attribute)
     return None if value is None else default_text(value, attribute.atttypid, typmod)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_forms import Form, form, is_row_type
 from pgrepl.types.lake_lists import element_text
 from pgrepl.types.names import numeric_precision_scale
 
@@ -35,7 +35,7 @@ _DUCKDB = {
 
 
 def column_type(typoid: int, typmod: int) -> ColumnType:
-    return _of_form(form(typoid, typmod))
+    return ColumnType("varchar") if is_row_type(typoid) else _of_form(form(typoid, typmod))
 
 
 def _of_form(found: Form) -> ColumnType:
@@ -47,7 +47,7 @@ def _of_form(found: Form) -> ColumnType:
 def fits(lake: str, typoid: int, typmod: int) -> bool:
     """Can a column of a DuckLake type stand for one of the PostgreSQL type: is it what we make of it, or what we take
     it for where somebody else has made it? What is nested does not change its type."""
-    if form(typoid, typmod).lake == lake or lake in ("list", "struct", "map"):
+    if column_type(typoid, typmod).name == lake or lake in ("list", "struct", "map"):
         return True
     return foreign_type(lake, ()) == (typoid, typmod)
 
@@ -66,6 +66,8 @@ def foreign_type(lake: str, fields: tuple[Any, ...]) -> tuple[int, int]:
 
 def default_text(value: Any, typoid: int, typmod: int) -> str | None:
     """A value as DuckDB's text for `default_value` and `initial_default`; None: DuckLake cannot say it there."""
+    if is_row_type(typoid):
+        return None
     kind = form(typoid, typmod)
     if kind.element is not None or kind.children:
         return None

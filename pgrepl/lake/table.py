@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store, tables
+from pgrepl.catalog.object_names import ObjectNames
+from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.store import Row
     from pgrepl.types.lake_forms import Form
+    from pgrepl.types.record import RowType
 
 
 @frozen
@@ -37,10 +40,15 @@ class LakeColumn:
     fields: tuple[LakeField, ...] = ()
     initial_default: str | None = None  # DuckLake's text of what rows hold that are older than the column
     missing: Any = None  # the same as a value in Python
+    row: RowType | None = None  # of a column of a named row type
 
     @property
     def form(self) -> Form:
         """How its values are kept: as PostgreSQL's type asks for, or as whoever else made the column has it."""
+        if self.row is not None:
+            from pgrepl.types.lake_scalars import row_form
+
+            return row_form(self.typoid, self.row)
         from pgrepl.types.lake_forms import form
 
         own = form(self.typoid, self.typmod)
@@ -149,6 +157,8 @@ def _columns(
         f" WHERE table_id = {session.link.mark} AND {alive} ORDER BY column_order",
         (table_id, *at),
     )
+    from pgrepl.types.lake_forms import is_row_type
+
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
     columns = []
     for column_id, name, type_, parent, initial in rows:
@@ -156,10 +166,12 @@ def _columns(
         if parent is not None or attribute is None:
             continue
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-        missing = missing_value(attribute)
+        missing = missing_value(session, attribute)
+        typoid = attribute.atttypid
+        row = row_type(session, typoid) if type_ == "varchar" and is_row_type(typoid) else None
         fields = _fields(rows, column_id)
         columns.append(
-            LakeColumn(attribute.attnum, name, column_id, attribute.atttypid, typmod, type_, fields, initial, missing)
+            LakeColumn(attribute.attnum, name, column_id, typoid, typmod, type_, fields, initial, missing, row)
         )
     return tuple(columns)
 
@@ -168,13 +180,14 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
     return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
 
 
-def missing_value(attribute: Row) -> Any:
+def missing_value(session: Session, attribute: Row) -> Any:
     """What rows hold in a column (a row of pg_attribute) that is younger than they are."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
-    from pgrepl.types.text import DEFAULT_STYLE, read_text
+    from pgrepl.types.text import TextStyle, read_text
 
-    return read_text(attribute.attmissingval, attribute.atttypid, attribute.atttypmod, DEFAULT_STYLE)
+    style = TextStyle(lookup=ObjectNames(session))
+    return read_text(attribute.attmissingval, attribute.atttypid, attribute.atttypmod, style)
 
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:

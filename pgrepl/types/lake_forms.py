@@ -5,8 +5,8 @@ values between Python, Parquet, DuckLake's statistics and rows inlined in the ca
     >>> form(oids.INT4).lake, form(oids.INT4).spark, form(oids.DATE).to_inlined(0)
     ('int32', 'INT', '2000-01-01')
 
-A type that DuckLake has none like is kept as text: PostgreSQL's own, in a fixed style (ISO, UTC). `read_form` in
-lake_read.py goes the other way, for tables that others made.
+A type that DuckLake has none like is kept as text: PostgreSQL's own, in a fixed style (ISO, UTC); so are named row
+types. `read_form` in lake_read.py goes the other way, for tables that others made.
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ class Form:
             raise PgError("22003", f"value out of range for lake type {self.lake}", detail=str(problem)) from problem
 
 
+def is_row_type(typoid: int) -> bool:
+    """A named row type: how its values are kept depends on the catalog (lake.table.LakeColumn)."""
+    row = type_by_oid(typoid)
+    return row is None or row.typtype == "c"
+
+
 @cache
 def form(typoid: int, typmod: int = -1) -> Form:
     """The lake form of a type."""
@@ -79,4 +85,6 @@ def form(typoid: int, typmod: int = -1) -> Form:
         return form(row.basetype, row.typmod)
     if row is not None and row.typtype == "p":
         raise unsupported("a column of a pseudo-type")
+    if is_row_type(typoid):
+        raise unsupported("a row type on Spark, or in a Parquet file,")
     return lake_scalars.scalar_form(typoid, typmod)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from pgrepl.types.lake_times import date_form, time_form, timestamp_form
 from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import to_float4, write_float4
 from pgrepl.types.numeric import EXACT, write_numeric
+from pgrepl.types.record import Record, RowField, RowType, quote_field, split_record
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import reader, writer
 
@@ -179,6 +181,37 @@ def text_form(typoid: int, typmod: int) -> Form:
         return [None if v is None else from_text(v) for v in _values(array)]
 
     return _kept_as_text(typoid, typmod, "varchar", to_text, from_text, from_array, "none")
+
+
+@cache
+def row_form(typoid: int, row: RowType) -> Form:
+    """Of a named row type: the text of a row that has all the columns that there have ever been, so that those that
+    come and go later change nothing in what is stored."""
+
+    def to_text(value: Any) -> str:
+        words = [""] * row.width
+        for field, item in zip(row.fields, value, strict=True):
+            if item is not None:
+                words[field.place] = quote_field(_field_form(field).to_inlined(item))
+        return "(" + ",".join(words) + ")"
+
+    def from_text(text: str) -> Any:
+        words = split_record(text)
+        given = [words[field.place] if field.place < len(words) else None for field in row.fields]
+        values = [
+            None if word is None else _field_form(field).from_inlined(word)
+            for field, word in zip(row.fields, given, strict=True)
+        ]
+        return Record(values, row.types, row.names)
+
+    def from_array(array: Any) -> list[Any]:
+        return [None if v is None else from_text(v) for v in _values(array)]
+
+    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
+
+
+def _field_form(field: RowField) -> Form:
+    return text_form(field.type, field.typmod) if field.row is None else row_form(field.type, field.row)
 
 
 def _string_form(typoid: int, typmod: int) -> Form:

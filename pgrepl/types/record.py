@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.types import oids
 
 
@@ -21,6 +23,37 @@ class Record(tuple[Any, ...]):
         record.types = tuple(types)
         record.names = tuple(names) or tuple(f"f{n + 1}" for n in range(len(values)))
         return record
+
+
+@frozen
+class RowField:
+    """A column of a named row type that is there."""
+
+    place: int  # among the columns that there have ever been, from 0
+    name: str
+    type: int
+    typmod: int
+    row: RowType | None = None  # if it is of a named row type itself
+
+
+@frozen
+class RowType:
+    """What the values of a named row type consist of. Columns that were dropped keep their place in what is stored."""
+
+    fields: tuple[RowField, ...]
+    width: int
+
+    @property
+    def types(self) -> tuple[int, ...]:
+        return tuple([field.type for field in self.fields])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple([field.name for field in self.fields])
+
+    def index(self, fieldnum: int) -> int:
+        """Where in a Record the column of this number is."""
+        return next(n for n, field in enumerate(self.fields) if field.place == fieldnum - 1)
 
 
 def guessed_type(value: Any) -> int:
@@ -57,8 +90,8 @@ def quote_field(word: str) -> str:
     return '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'
 
 
-def split_record(text: str, count: int) -> list[str | None]:
-    """As record_in does: the text of each field, None for NULL."""
+def split_record(text: str, count: int | None = None) -> list[str | None]:
+    """As record_in does: the text of each field, None for NULL. Without a count there are as many as there are."""
     body = text.strip(" \t\n\r\v\f")
 
     def fail(detail: str) -> PgError:
@@ -68,8 +101,10 @@ def split_record(text: str, count: int) -> list[str | None]:
         raise fail("Missing left parenthesis.")
     fields: list[str | None] = []
     at = 1
-    for n in range(count):
+    for n in itertools.count() if count is None else range(count):
         if n:
+            if count is None and body[at : at + 1] == ")":
+                break
             if body[at : at + 1] != ",":
                 raise fail("Too few columns.")
             at += 1

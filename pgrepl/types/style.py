@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.types.record import RowType
 
 
 class Lookup(Protocol):
@@ -20,6 +23,9 @@ class Lookup(Protocol):
 
     def text_of(self, typoid: int, oid: int) -> str:
         """How the object is printed."""
+
+    def row_type(self, typoid: int) -> RowType | None:
+        """What a row type consists of; None: the type is none."""
 
 
 @frozen

@@ -86,9 +86,30 @@ def reader(typoid: int) -> Reader:
         return lambda text, typmod, style: base(text, row.typmod, style)
     if typoid == oids.RECORD:
         return _refuse_record
+    if row is None or row.typtype == "c":
+        return _row_reader(typoid)
     if row is not None and row.typtype == "p":
         raise PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
     raise unsupported(f"type {format_type(typoid)}")
+
+
+def _row_reader(typoid: int) -> Reader:
+    """Of a named row type; which fields it has, the style's lookup knows."""
+
+    def read(text: str, typmod: int, style: TextStyle) -> Any:
+        from pgrepl.types.record import Record, split_record
+
+        row = style.lookup.row_type(typoid) if style.lookup is not None else None
+        if row is None:
+            raise unsupported(f"type {format_type(typoid)}")
+        words = split_record(text, len(row.fields))
+        values = [
+            None if word is None else reader(field.type)(word, field.typmod, style)
+            for field, word in zip(row.fields, words, strict=True)
+        ]
+        return Record(values, row.types, row.names)
+
+    return read
 
 
 def _refuse_record(text: str, typmod: int, style: TextStyle) -> Any:

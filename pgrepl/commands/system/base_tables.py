@@ -98,14 +98,14 @@ _SYSTEM_COLUMNS = [
 ]  # fmt: skip
 
 
-def _missing(row: store.Row) -> Any:
+def _missing(session: Session, row: store.Row) -> Any:
     """What rows hold that are older than the column, as an array of one element."""
     if row.attmissingval is None:
         return None
     from pgrepl.lake.table import missing_value
     from pgrepl.types.arrays import array_of
 
-    return array_of(row.atttypid, [missing_value(row)])
+    return array_of(row.atttypid, [missing_value(session, row)])
 
 
 def _attributes(session: Session) -> Iterator[Values]:
@@ -113,7 +113,7 @@ def _attributes(session: Session) -> Iterator[Values]:
     found: list[Values] = []
     for row in store.rows(session, tables.pg_attribute):
         if row.attrelid in kinds:
-            found.append({**row._asdict(), "attmissingval": _missing(row)})
+            found.append({**row._asdict(), "attmissingval": _missing(session, row)})
     for oid, kind in kinds.items():
         if kind in "rpSt":
             found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]

@@ -275,9 +275,10 @@ def _cotd(value: float) -> float:
         degree, sign = 360.0 - degree, -sign
     if degree > 90.0:
         degree, sign = 180.0 - degree, -sign
-    if degree == 0.0:
+    sine = _sind_quarter(degree)
+    if sine == 0.0:  # of an angle next to 0, too
         return sign * math.inf
-    return _over(sign * _cosd_quarter(degree) / _sind_quarter(degree), _COT_45)
+    return _over(sign * _cosd_quarter(degree) / sine, _COT_45)
 
 
 _TAN_45 = _sind_quarter(45.0) / _cosd_quarter(45.0)

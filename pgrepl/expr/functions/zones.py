@@ -9,6 +9,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.expr.functions.date_arithmetic import (
     move_timestamptz,
     timestamp_out_of_range,
@@ -221,6 +222,8 @@ def make_timestamptz_at_timezone(*parts: Any) -> int:
 def make_interval(years: int, months: int, weeks: int, days: int, hours: int, minutes: int, seconds: float) -> Interval:
     if not math.isfinite(seconds):
         raise interval_out_of_range()
+    if math.isinf(seconds * USECS_PER_SEC):
+        raise float_overflow()
     total_months, total_days = years * 12 + months, weeks * 7 + days
     usecs = hours * 3600 * USECS_PER_SEC + minutes * USECS_PER_MINUTE + round(seconds * USECS_PER_SEC)
     if max(abs(years * 12), abs(total_months), abs(weeks * 7), abs(total_days)) >= 1 << 31 or abs(usecs) >= 1 << 63:

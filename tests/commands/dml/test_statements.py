@@ -11,6 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from tests.commands.played import Instance
+from tests.lake.duck import duck
 
 
 def values(session: Session, statement: str) -> list[tuple[str | None, ...]]:
@@ -200,3 +201,19 @@ def test_what_cannot_be_done_is_said(instance: Instance) -> None:
         'ERROR:  system column "ctid" in RETURNING is not supported',
         "ERROR:  WHERE CURRENT OF is not supported",
     ]
+
+
+def test_rows_in_columns_are_text_to_duckdb(instance: Instance) -> None:
+    instance.play(
+        "pub",
+        "CREATE TABLE spot (x int, label text)",
+        "CREATE TABLE t (a int, p spot)",
+        "INSERT INTO t VALUES (1, row(1, 'a, b')), (2, NULL), (3, '(,)')",
+        "ALTER TABLE spot DROP COLUMN x",
+        "INSERT INTO t VALUES (4, row('c'))",
+        "VACUUM t",
+    )
+    assert instance.play("pub", "SELECT a, (p).label FROM t ORDER BY a") == ["1|a, b", "2|", "3|", "4|c"]
+    assert duck(instance.folder / "catalog.db", "SELECT a, p FROM lake.pub.t ORDER BY a") == [
+        ("1", '(1,"a, b")'), ("2", None), ("3", "(,)"), ("4", "(,c)"),
+    ]  # fmt: skip

@@ -1,0 +1,44 @@
+"""Named row types: the type of a relation's rows, which a column may have, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.store import one
+from pgrepl.types import builtin
+from pgrepl.types.record import RowField, RowType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def rowtype_relation(session: Session, typoid: int) -> Relation | None:
+    """The relation whose row type this is."""
+    found = builtin.type_by_oid(typoid)
+    if found is not None:
+        return relation(session, found.relid) if found.relid else None
+    row = one(session, tables.pg_class, datid=session.database.oid, reltype=typoid)
+    return relation(session, row.oid) if row is not None else None
+
+
+def row_type(session: Session, typoid: int) -> RowType | None:
+    """What values of the type consist of; None: it is no named row type."""
+    key = ("row_type", typoid)
+    known: RowType | None = session.derived.get(key)
+    if known is None:
+        found = rowtype_relation(session, typoid)
+        if found is None:
+            return None
+        known = session.derived[key] = RowType(
+            tuple([_field(session, place, a) for place, a in enumerate(found.attributes) if not a.dropped]),
+            len(found.attributes),
+        )
+    return known
+
+
+def _field(session: Session, place: int, attribute: Attribute) -> RowField:
+    known = builtin.type_by_oid(attribute.type)
+    row = row_type(session, attribute.type) if known is None or known.relid else None
+    return RowField(place, attribute.name, attribute.type, attribute.typmod, row)
