@@ -1,9 +1,10 @@
-"""From a connection string to a publisher: find the instance, let the role in, as libpq and the server would.
+"""From a connection string to a publisher: find the instance or the server, let the role in, as libpq and the server
+would.
 
-Nothing listens on a port here: `localhost`, or no host at all, is this instance, and a folder that holds a
-`catalog.db` is another. There the role must be one that PostgreSQL would let start a WAL sender. A password in the
-string is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the
-files.
+`localhost` or no host, no port, and a database that is here: this instance. A folder that holds a `catalog.db`:
+another. Everything else is a server, and libpq's matter (to_server). In an instance the role must be one that
+PostgreSQL would let start a WAL sender. A password in the string is checked against the role's, if that has one; else
+the role is trusted, as is everybody who can read the files.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.databases import database_or_none
 from pgrepl.catalog.login import admit_to_database, admit_user
 from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
 from pgrepl.replication.lake_publisher import LakePublisher
+from pgrepl.replication.postgres.connecting import Unreachable, only, to_server
 from pgrepl.replication.publisher import Publisher, server_text
 from pgrepl.replication.startup import apply_options
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.postgres.publisher import PostgresPublisher
 
 DEFAULT_USER = "postgres"
 _UNFIT = {"read-only": "session is not read-only", "standby": "server is not in hot standby mode"}
@@ -57,11 +61,14 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. In the same instance it belongs
     to the session's transaction, unless it is to be `apart` from it."""
     options = check_conninfo(conninfo, must_use_password)
-    if "service" in options:
-        raise unsupported('connection option "service"')
     user = options.get("user") or DEFAULT_USER
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
-    publisher = _first_reachable(session, endpoints(options), wish, options, apart)
+    hosts = () if "service" in options else endpoints(options)
+    publisher: Publisher
+    if all(_is_server(endpoint, options) for endpoint in hosts):
+        publisher = to_server(options)
+    else:
+        publisher = _first_reachable(session, hosts, wish, options, apart)
     if must_use_password and not publisher.used_password:
         publisher.close()
         raise PgError(
@@ -80,8 +87,12 @@ def _first_reachable(
     failures: list[str] = []
     for endpoint in hosts:
         try:
+            if _is_server(endpoint, options):
+                return to_server(only(options, endpoint))
+            if endpoint.is_local and (answering := _server_at_home(session, endpoint, wish, options)) is not None:
+                return answering
             return _open(session, endpoint, wish, options, apart)
-        except _NotHere as failure:
+        except (_NotHere, Unreachable) as failure:
             failures.append(str(failure))
         except ConnectionFailure as failure:
             raise ConnectionFailure("\n".join([*failures, str(failure)]), failure.sqlstate) from None
@@ -110,15 +121,35 @@ def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[st
     return publisher
 
 
+def _is_server(endpoint: Endpoint, options: Mapping[str, str]) -> bool:
+    """Does libpq have to find it? Where a folder holds neither a catalog nor a server's socket, nobody is there."""
+    if endpoint.is_folder:
+        socket = os.path.join(endpoint.host, f".s.PGSQL.{endpoint.port}")
+        return not os.path.exists(_file_in(endpoint)) and os.path.exists(socket)
+    return bool(options.get("port")) or not endpoint.is_local
+
+
+def _server_at_home(
+    session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]
+) -> PostgresPublisher | None:
+    """A database that is not here may be that of a server where libpq looks without being told."""
+    with reading(session):
+        if database_or_none(session, wish.database) is not None:
+            return None
+    try:
+        return to_server(only(options, endpoint))
+    except (Unreachable, PgError):
+        return None  # nobody answers there, and the instance says what is missing
+
+
+def _file_in(endpoint: Endpoint) -> str:
+    return endpoint.host if os.path.isfile(endpoint.host) else os.path.join(endpoint.host, "catalog.db")
+
+
 def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
     """The catalog behind a folder's name; None: it is the session's own."""
-    if not endpoint.is_folder:
-        raise _server()
-    host = endpoint.host
-    file = host if os.path.isfile(host) else os.path.join(host, "catalog.db")
+    file = _file_in(endpoint)
     if not os.path.exists(file):
-        if os.path.exists(os.path.join(host, f".s.PGSQL.{endpoint.port}")):
-            raise _server()
         raise _NotHere(endpoint.name + _NO_SOCKET)
     own = session.catalog.path
     return None if own is not None and os.path.samefile(own, file) else Path(file)
@@ -136,10 +167,6 @@ def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> 
         raise ConnectionFailure(
             f'{endpoint.name}requirepeer specifies "{required}", but actual peer user name is "{owner}"'
         )
-
-
-def _server() -> ConnectionFailure:
-    return ConnectionFailure("a PostgreSQL server as publisher is not supported", "0A000")
 
 
 def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:

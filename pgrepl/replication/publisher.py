@@ -59,6 +59,17 @@ class TableCopy:
     rows: Iterator[Row]
 
 
+@dataclass(frozen=True, slots=True)
+class SlotLag:
+    """How far a slot is behind its publisher."""
+
+    confirmed: int  # everything before it is safe with the subscriber
+    restart: int  # the publisher keeps its log from here
+    current: int  # the end of the publisher's log
+    active_pid: int | None = None
+    wal_status: str = "reserved"
+
+
 class Publisher(Protocol):
     """An open connection to a database that publishes."""
 

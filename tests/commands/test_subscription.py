@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.commands.played import Instance
@@ -389,17 +391,29 @@ def test_every_option_is_remembered(instance: Instance) -> None:
     ]
 
 
-def test_a_server_as_publisher_is_refused_by_name(instance: Instance) -> None:
+def test_a_server_that_does_not_answer_is_named_by_libpq(instance: Instance) -> None:
+    conninfo = "host=127.0.0.1 port=1 dbname=pub password=secret"
+    refused = (
+        'connection to server at "127.0.0.1", port 1 failed: Connection refused\n'
+        "\tIs the server running on that host and accepting TCP/IP connections?"
+    )
     assert instance.play(
         "sub",
-        subscribe("s", "p", conninfo="host=db.example.com dbname=pub"),
-        subscribe("s", "p", "connect = false", conninfo="host=db.example.com dbname=pub"),
+        subscribe("s", "p", conninfo=conninfo),
+        subscribe("s", "p", "connect = false", conninfo=conninfo),
         "DROP SUBSCRIPTION s",
     ) == [
-        "ERROR:  a PostgreSQL server as publisher is not supported",
+        f"ERROR:  could not connect to the publisher: {refused}",
         *NOT_CONNECTED,
-        'ERROR:  could not connect to publisher when attempting to drop replication slot "s": '
-        "a PostgreSQL server as publisher is not supported",
+        f'ERROR:  could not connect to publisher when attempting to drop replication slot "s": {refused}',
         "HINT:  Use ALTER SUBSCRIPTION ... DISABLE to disable the subscription, and then use "
         "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to disassociate it from the slot.",
+    ]
+
+
+def test_without_psycopg_a_server_is_out_of_reach(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert instance.play("sub", subscribe("s", "p", conninfo="host=db.example.com dbname=pub")) == [
+        "ERROR:  a PostgreSQL server as publisher needs psycopg, which is not installed",
+        "HINT:  Install it with: pip install 'pgrepl[postgres]'",
     ]

@@ -1,0 +1,165 @@
+"""The messages of the output plugin pgoutput, protocol version 1, byte for byte (logicalrep_read_*).
+
+    B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate
+
+Values come as the text that the server's output functions wrote; they stay text, and the column here reads them with
+its own input function, as PostgreSQL's apply worker does. So a relation's columns have type text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from pgrepl.replication.sending.plan import DELETE, INSERT, UPDATE
+from pgrepl.replication.sending.wire import (
+    UNCHANGED,
+    Message,
+    Row,
+    SentColumn,
+    SentRelation,
+    TruncateMessage,
+    WireTransaction,
+)
+from pgrepl.types.oids import TEXT
+
+BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, RELATION_TYPE = b"BCOR"
+INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"
+NEW_TUPLE, KEY_TUPLE, OLD_TUPLE = b"NKO"
+NULL_VALUE, UNCHANGED_VALUE, TEXT_VALUE = b"nut"
+_CHANGES = frozenset((INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE))
+CASCADE, RESTART_IDENTITY = 1, 2
+IS_KEY = 1
+
+_begin = Struct(">xQqI")  # final LSN, time, xid
+_commit = Struct(">xxQQq")  # LSN, end LSN, time
+_uint32, _uint16 = Struct(">I"), Struct(">H")
+_column_end = Struct(">Ii")  # type, typmod
+_truncate = Struct(">xIB")  # number of relations, flags
+
+
+class ProtocolError(Exception):
+    """Not what pgoutput sends."""
+
+
+@dataclass
+class Relations:
+    """What Relation messages have said so far."""
+
+    known: dict[int, SentRelation] = field(default_factory=dict)
+
+    def of(self, relid: int) -> SentRelation:
+        try:
+            return self.known[relid]
+        except KeyError:
+            raise ProtocolError(f"no relation map entry for remote relation ID {relid}") from None
+
+    def learn(self, message: bytes) -> SentRelation:
+        found = read_relation(message)
+        before = self.known.get(found.relid)
+        if before == found:
+            return before  # the same object: what was worked out for it stays good
+        self.known[found.relid] = found
+        return found
+
+
+def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[WireTransaction]:
+    """The transactions that whole messages make."""
+    begun: tuple[int, int, int] | None = None
+    origin: str | None = None
+    changes: list[Message | TruncateMessage] = []
+    for message in messages:
+        kind = message[0]
+        if kind in _CHANGES:
+            changes.append(read_change(message, relations))
+        elif kind == BEGIN_TYPE:
+            begun, origin, changes = _begin.unpack_from(message), None, []
+        elif kind == COMMIT_TYPE:
+            if begun is None:
+                raise ProtocolError("COMMIT without BEGIN")
+            finish_lsn, committed_at, xid = begun
+            _, end_lsn, _ = _commit.unpack_from(message)
+            yield WireTransaction(xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin)
+            begun, changes = None, []
+        elif kind == RELATION_TYPE:
+            relations.learn(message)
+        elif kind == TRUNCATE_TYPE:
+            changes.append(read_truncate(message, relations))
+        elif kind == ORIGIN_TYPE:
+            origin = message[9 : message.index(0, 9)].decode()
+        elif kind != TYPE_TYPE:
+            raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
+    if begun is not None:
+        raise ProtocolError("the last transaction is not complete")
+
+
+def read_relation(message: bytes) -> SentRelation:
+    (relid,) = _uint32.unpack_from(message, 1)
+    schema, at = _name(message, 5)
+    name, at = _name(message, at)
+    replident = chr(message[at])
+    (count,) = _uint16.unpack_from(message, at + 1)
+    at += 3
+    columns = []
+    for _ in range(count):
+        flags = message[at]
+        column, at = _name(message, at + 1)
+        at += _column_end.size
+        columns.append(SentColumn(column, TEXT, -1, bool(flags & IS_KEY)))
+    return SentRelation(relid, schema or "pg_catalog", name, replident, tuple(columns))
+
+
+def read_change(message: bytes, relations: Relations) -> Message:
+    (relid,) = _uint32.unpack_from(message, 1)
+    relation = relations.of(relid)
+    width = len(relation.columns)
+    kind, tag = message[0], message[5]
+    if kind == INSERT_TYPE:
+        new, _ = _tuple(message, 6, width)
+        return Message(INSERT, relation, new=new)
+    if kind == DELETE_TYPE:
+        old, _ = _tuple(message, 6, width)
+        return Message(DELETE, relation, old=old, whole_old=tag == OLD_TUPLE)
+    if tag == NEW_TUPLE:
+        new, _ = _tuple(message, 6, width)
+        return Message(UPDATE, relation, new=new)
+    old, at = _tuple(message, 6, width)
+    new, _ = _tuple(message, at + 1, width)
+    return Message(UPDATE, relation, old, new, whole_old=tag == OLD_TUPLE)
+
+
+def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
+    count, flags = _truncate.unpack_from(message)
+    relids = [_uint32.unpack_from(message, 6 + 4 * number)[0] for number in range(count)]
+    return TruncateMessage(
+        tuple([relations.of(relid) for relid in relids]), bool(flags & CASCADE), bool(flags & RESTART_IDENTITY)
+    )
+
+
+def _tuple(message: bytes, at: int, width: int) -> tuple[Row, int]:
+    """Columns that are not in the tuple, as they had been added since, are NULL (logicalrep_read_tuple)."""
+    (count,) = _uint16.unpack_from(message, at)
+    at += 2
+    values: list[Any] = []
+    for _ in range(count):
+        kind = message[at]
+        at += 1
+        if kind == TEXT_VALUE:
+            end = at + 4 + int.from_bytes(message[at : at + 4], "big")
+            values.append(message[at + 4 : end].decode())
+            at = end
+        elif kind == NULL_VALUE:
+            values.append(None)
+        elif kind == UNCHANGED_VALUE:
+            values.append(UNCHANGED)
+        else:
+            raise ProtocolError(f'unrecognized data representation type "{chr(kind)}"')
+    values += [None] * (width - count)
+    return tuple(values), at
+
+
+def _name(message: bytes, at: int) -> tuple[str, int]:
+    end = message.index(0, at)
+    return message[at:end].decode(), end + 1
