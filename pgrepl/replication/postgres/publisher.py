@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from pgrepl.replication.postgres import changes, published, slots, tables
 from pgrepl.replication.postgres.link import Link
 from pgrepl.replication.publisher import RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, WireTransaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.senders import Sender
 
 _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
 
@@ -66,11 +68,20 @@ class PostgresPublisher:
                 self._link, slot, publications, start, end, local_only=local_only, limit=limit
             )
 
-    def confirm(self, slot: str, lsn: int) -> None:
-        slots.advance(self._link, slot, lsn)
-
-    def confirm_within(self, session: Session, slot: str, lsn: int) -> bool:
+    @property
+    def shares_catalog(self) -> bool:
         return False
+
+    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+        """A peek holds the slot only as long as it takes; that nobody else reads it shows in its position."""
+        slots.check_free(self._link, slot)
+        self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
+
+    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
+        """Nothing is held."""
+
+    def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
+        slots.advance(self._link, slot, lsn)
 
     def lag(self, slot: str) -> SlotLag | None:
         return slots.lag(self._link, slot)

@@ -87,11 +87,19 @@ def lag(link: Link, name: str) -> SlotLag | None:
     return SlotLag(found.confirmed, found.restart, found.flushed, found.active_pid, found.wal_status)
 
 
-def start(link: Link, name: str, lsn: int) -> int:
-    """From where the slot sends; what lies before `lsn` is committed here."""
+def check_free(link: Link, name: str) -> SlotPosition:
+    """The slot, if it is there and nobody reads from it (ReplicationSlotAcquire)."""
     found = position(link, name)
     if found is None:
         raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
+    if found.active_pid is not None:
+        raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {found.active_pid}')
+    return found
+
+
+def start(link: Link, name: str, lsn: int) -> int:
+    """From where the slot sends; what lies before `lsn` is committed here."""
+    found = check_free(link, name)
     if found.wal_status == "lost":
         raise PublisherError(
             "55000",

@@ -1,0 +1,121 @@
+"""A real server that publishes, and a database of pgrepl that subscribes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.replication.catch_up import CatchUp
+from tests.postgres.server import Server, wheel_binaries
+from tests.replication.conftest import Database, HeardLog, Rows
+
+SETTINGS = """
+synchronous_commit = on
+autovacuum = off
+max_replication_slots = 20
+"""
+
+
+class PublishingServer:
+    """A server; every test has a new database in it."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.server = Server(wheel_binaries(version), settings=SETTINGS).start()
+        self._number = 0
+
+    def conninfo(self, database: str) -> str:
+        return f"host={self.server.host} port={self.server.port} dbname={database} user=postgres"
+
+    def new_database(self) -> str:
+        self._number += 1
+        with psycopg.connect(self.conninfo("postgres"), autocommit=True) as link:
+            link.execute(f"CREATE DATABASE pub{self._number}".encode())
+        return f"pub{self._number}"
+
+    def restart(self, mode: str = "immediate") -> None:
+        data = self.server.folder / "data"
+        programme = str(self.server.binaries / "pg_ctl")
+        log = str(self.server.folder / "log")
+        self.server._run(programme, "-D", str(data), "-l", log, "-w", "-t", "60", "-m", mode, "restart")
+
+
+class Served:
+    """The publishing database and the subscribing one."""
+
+    def __init__(self, publishing: PublishingServer, folder: Path) -> None:
+        self.publishing = publishing
+        self.database = publishing.new_database()
+        self.link = psycopg.connect(self.conninfo, autocommit=True)
+        with_databases = Session(open_catalog(folder / "catalog.db"))
+        for _ in run(with_databases, "CREATE DATABASE sub"):
+            pass
+        with_databases.close()
+        self.folder = folder
+        self.sub = Database(folder, "sub")
+        self.log = HeardLog()
+        self._catch_up = CatchUp(self.sub.session, self.log)
+
+    @property
+    def conninfo(self) -> str:
+        return self.publishing.conninfo(self.database)
+
+    @property
+    def slot(self) -> str:
+        """Slots belong to the whole server."""
+        return f"s_{self.database}"
+
+    def pub(self, text: str) -> Rows:
+        """Run statements at the server, all in one transaction; the rows of the last, as text."""
+        if self.link.closed or self.link.broken:
+            self.link = psycopg.connect(self.conninfo, autocommit=True)
+        with self.link.cursor() as cursor:
+            cursor.execute(text.encode())
+            while cursor.nextset():
+                pass
+            found: Any = cursor.pgresult
+            rows = [[found.get_value(r, c) for c in range(found.nfields)] for r in range(found.ntuples)]
+            return [tuple([None if value is None else bytes(value).decode() for value in row]) for row in rows]
+
+    def both(self, text: str) -> None:
+        self.pub(text)
+        self.sub(text)
+
+    def subscribe(self, publications: str = "p", options: str = "") -> None:
+        """Subscribe, and copy what there is."""
+        rest = f", {options}" if options else ""
+        self.sub(
+            f"CREATE SUBSCRIPTION s CONNECTION '{self.conninfo}' PUBLICATION {publications} "
+            f"WITH (slot_name = {self.slot}{rest})"
+        )
+        assert self.catch_up() == []
+
+    def catch_up(self) -> list[tuple[str, str | None, str | None]]:
+        """Let the subscriber catch up; the errors it met."""
+        self.log.reports.clear()
+        self._catch_up._quiet.clear()
+        self._catch_up.now()
+        return self.log.errors
+
+    def same(self, query: str) -> Rows:
+        """What both sides answer, which has to be the same."""
+        there, here = self.pub(query), self.sub(query)
+        assert here == there, f"here {here}, at the publisher {there}"
+        return here
+
+    def close(self) -> None:
+        for _ in run(self.sub.session, "SELECT 1"):
+            pass
+        self.sub.session.close()
+        self.sub.session.catalog.close()
+        if not (self.link.closed or self.link.broken):
+            self.pub(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+                f"WHERE database = '{self.database}' AND NOT active"
+            )
+        self.link.close()
