@@ -24,7 +24,7 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Dialect, Engine
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
@@ -237,7 +237,7 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     if fresh:
         _create_file(path, name, data_path or _data_path(f"{path}.files"))
     version = _check_file(path, name)
-    catalog = _sqlite_catalog(path, name)
+    catalog = sqlite_catalog(path, name)
     if version != FORMAT_VERSION:
         _migrate(catalog, data_path or _data_path(f"{path}.files"))
     catalog.check_format()
@@ -276,7 +276,7 @@ def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
     raise _fatal("55000", f'catalog "{catalog.name}" has the data of its tables in "{catalog.data_path}"')
 
 
-def _sqlite_catalog(path: Path, name: str) -> Catalog:
+def sqlite_catalog(path: Path, name: str) -> Catalog:
     from sqlalchemy import URL, create_engine, event
     from sqlalchemy.pool import NullPool
 
@@ -305,7 +305,7 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
     except OSError as problem:
         raise _fatal("58P01", f'could not create catalog "{name}": {problem.strerror}') from problem
     try:
-        catalog = _sqlite_catalog(draft, name)
+        catalog = sqlite_catalog(draft, name)
         link = catalog.connect()
         try:
             bootstrap.create(link, data_path)
@@ -315,13 +315,13 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
         finally:
             link.close()
             catalog.close()
-        _place(draft, path)
+        place_file(draft, path)
     finally:
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
             leftover.unlink(missing_ok=True)
 
 
-def _place(draft: Path, path: Path) -> None:
+def place_file(draft: Path, path: Path) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 def migrate(link: CatalogConnection, data_path: str) -> None:
     """One transaction; of several that come at once the first does it."""
     link.begin(write=True)
-    if link.execute("SELECT format_version FROM pgrepl_instance")[0][0] == 1:
+    version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
+    if version == 1:
         _give_it_a_lake(link, data_path)
+    if version < FORMAT_VERSION:
+        every_table().create_all(link.sqlalchemy)  # format 3: who is at work for a subscription
+        link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     link.commit()
@@ -45,4 +49,3 @@ def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
         f"INSERT INTO ducklake_metadata (key, value) VALUES ({mark}, {mark})",
         list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()),
     )
-    link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")

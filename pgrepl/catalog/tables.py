@@ -11,7 +11,7 @@ column that a row here is seen as; NULL where there is none.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Integer, SmallInteger, String, Text
+from sqlalchemy import BigInteger, Boolean, Double, Integer, SmallInteger, String, Text
 
 from pgrepl.catalog.later import Json, Lsn, Oid
 from pgrepl.catalog.later import later_table as _table
@@ -190,6 +190,18 @@ pg_replication_slot = _table(
     ("active_pid", Integer), ("restart_lsn", Lsn), ("confirmed_flush_lsn", Lsn), ("two_phase", Boolean),
     ("failover", Boolean), ("synced", Boolean), ("inactive_since", String), ("conflicting", Boolean),
     ("invalidation_reason", String), ("wal_status", String), ("catalog_snapshot", BigInteger),
+)  # fmt: skip
+pgrepl_worker = _table(  # who works for a subscription, or copies one of its tables; relid 0: the main stream
+    "pgrepl_worker", ("subid", "relid"),
+    ("subid", Oid), ("relid", Oid), ("token", String), ("pid", Integer), ("host", String), ("since", String),
+    ("beat", Double), ("received_lsn", Lsn), ("last_msg_send_time", String), ("last_msg_receipt_time", String),
+    ("latest_end_lsn", Lsn), ("latest_end_time", String), ("tuples_processed", BigInteger),
+)  # fmt: skip
+pgrepl_walsender = _table(  # who reads from a slot
+    "pgrepl_walsender", ("slot_name",),
+    ("slot_name", String), ("token", String), ("pid", Integer), ("host", String), ("beat", Double), ("usesysid", Oid),
+    ("application_name", String), ("backend_start", String), ("state", String), ("sent_lsn", Lsn), ("flush_lsn", Lsn),
+    ("reply_time", String),
 )  # fmt: skip
 pg_replication_origin = _table(
     "pg_replication_origin", ("roident",),

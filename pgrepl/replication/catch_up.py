@@ -26,6 +26,8 @@ class CatchUp:
     def __init__(self, session: Session, log: ServerLog | None = None) -> None:
         self._session = session
         self._log = log or log_beside(session)
+        session.at_close.append(self.close)
+        self._workers: dict[int, Worker] = {}
         self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: at which snapshot, when
 
     def now(self) -> None:
@@ -34,9 +36,15 @@ class CatchUp:
             return
         with reading(session):
             waiting = [row.oid for row in enabled_subscriptions(session)]
+        for subid in self._workers.keys() - set(waiting):
+            self._workers.pop(subid).close()
         for subid in waiting:
             if self._may_try(subid):
                 self._round(subid)
+
+    def close(self) -> None:
+        while self._workers:
+            self._workers.popitem()[1].close()
 
     def _may_try(self, subid: int) -> bool:
         failed = self._quiet.get(subid)
@@ -50,11 +58,10 @@ class CatchUp:
             return self._session.link.version()
 
     def _round(self, subid: int) -> None:
-        worker = Worker(self._session, subid, self._log)
-        try:
-            done = worker.round()
-        finally:
-            worker.close()
+        worker = self._workers.get(subid)
+        if worker is None:  # kept, with its connection: most of the time there is nothing to do
+            worker = self._workers[subid] = Worker(self._session, subid, self._log)
+        done = worker.round(wait=True)
         self._quiet.pop(subid, None)
         if done.error is not None:
             self._quiet[subid] = (self._version(), time.monotonic())

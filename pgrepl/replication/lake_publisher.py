@@ -18,8 +18,9 @@ from pgrepl.catalog.relation import relation, relation_or_none
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication import slots
-from pgrepl.replication.publisher import PublisherError, RemoteTable, TableCopy, refused, server_text
+from pgrepl.replication import senders, slots
+from pgrepl.replication.publisher import PublisherError, RemoteTable, SlotLag, TableCopy, refused, server_text
+from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
@@ -38,6 +39,7 @@ class LakePublisher:
         self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
+        self._token = ""  # of the worker that has occupied its slot
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
@@ -110,9 +112,33 @@ class LakePublisher:
         with self._asked() as session:
             return slots.current_lsn(session)
 
+    @property
+    def shares_catalog(self) -> bool:
+        return self._own_instance
+
+    @contextmanager
+    def _writing(self, within: Session | None) -> Iterator[Session]:
+        if within is not None:
+            try:
+                yield within
+            except PgError as error:
+                raise refused(error) from error
+        else:
+            with self._asked() as session:
+                yield session
+
+    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+        with self._writing(within) as session:
+            slots.occupy(session, slot, replace(sender, role=self._session.role))
+        self._token = sender.token
+
+    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
+        with self._writing(within) as session:
+            senders.leave(session, slot, token)
+
     def start(self, slot: str, lsn: int) -> int:
         with self._asked() as session:
-            row = slots.acquire(session, slot)
+            row = slots.acquire(session, slot, self._token)
             slots.check_usable(row)
             return max(int(row.confirmed_flush_lsn), lsn)
 
@@ -134,15 +160,28 @@ class LakePublisher:
                 yield from Stream(session, publications, local_only=local_only).transactions(start, end, portion)
             except ChangeError as failure:
                 context = (
-                    f'slot "{slot}", output plugin "pgoutput", in the change callback, '
+                    f'slot "{slot}", output plugin "pgoutput", in the {failure.callback} callback, '
                     f"associated LSN {lsn_text(failure.lsn)}"
                 )
                 text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
                 raise PublisherError(failure.error.sqlstate, text) from failure.error
 
-    def confirm(self, slot: str, lsn: int) -> None:
-        with self._asked() as session:
+    def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
+        with self._writing(within) as session:
             slots.confirm(session, slot, lsn)
+
+    def lag(self, slot: str) -> SlotLag | None:
+        with self._asked() as session:
+            row = slots.slot_or_none(session, slot)
+            if row is None:
+                return None
+            return SlotLag(
+                int(row.confirmed_flush_lsn),
+                int(row.restart_lsn or 0),
+                slots.current_lsn(session),
+                senders.active_pid(session, row),
+                row.wal_status or "reserved",
+            )
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         from pgrepl.replication.sending.copy import published_copy
@@ -161,11 +200,6 @@ class LakePublisher:
         transaction, self._copying = self._copying, None
         if transaction is not None:
             transaction.close()
-
-    def confirm_within(self, session: Session, slot: str, lsn: int) -> bool:
-        if self._own_instance:
-            slots.confirm(session, slot, lsn)
-        return self._own_instance
 
     def close(self) -> None:
         self._end_copy()

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.errors import PgError
+from pgrepl.replication.bulk.batch import BulkRows
+from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class TableCopy:
     relation: SentRelation
     lsn: int
     rows: Iterator[Row]
+    bulk: BulkRows | None = None  # the same rows for Spark, if they can be had so
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,20 @@ class Publisher(Protocol):
         """The end of what has been written there."""
         ...
 
+    @property
+    def shares_catalog(self) -> bool:
+        """Are publisher and subscriber databases of one instance? Then what a worker changes at its publisher can be
+        part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
+        ...
+
+    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+        """Nobody else reads from the slot from here on; an error if somebody does."""
+        ...
+
+    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
+        """The worker with this token has done its work."""
+        ...
+
     def start(self, slot: str, lsn: int) -> int:
         """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use."""
         ...
@@ -121,12 +138,12 @@ class Publisher(Protocol):
         about how many changes whoever asks will take transactions."""
         ...
 
-    def confirm(self, slot: str, lsn: int) -> None:
+    def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         """Everything before `lsn` is safe with the subscriber."""
         ...
 
-    def confirm_within(self, session: Session, slot: str, lsn: int) -> bool:
-        """The same in the subscriber's own transaction, where both have one catalog. False: they have not."""
+    def lag(self, slot: str) -> SlotLag | None:
+        """How far the slot is behind; None: there is no such slot."""
         ...
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:

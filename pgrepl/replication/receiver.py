@@ -1,8 +1,9 @@
 """What a worker stands on: a session of its own, its subscription as it is now, and the connection to the publisher.
 
-A worker reads first, from the publisher and from its own tables, and holds no lock. What comes of it is written in one
-short transaction that begins with `lock`: if somebody has altered the subscription, moved its origin or taken the lease
-meanwhile, it raises SubscriptionChanged and nothing is written.
+Who works for a subscription holds its lease, and its slot at the publisher is active (`held`). A worker reads first,
+from the publisher and from its own tables, and holds no lock. What comes of it is written in one short transaction that
+begins with `lock`: if somebody has altered the subscription, moved its origin or taken the lease meanwhile, it raises
+SubscriptionChanged and nothing is written.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, one
 from pgrepl.errors import PgError
+from pgrepl.replication import lease, processes
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.connection import connect
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.heart import Heart
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.senders import Sender
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -33,11 +39,12 @@ class SubscriptionChanged(Exception):
 
 
 class WorkerFailed(Exception):
-    """The worker ends by an error of the subscription."""
+    """The worker ends by an error of the subscription. One that could not even begin is not counted."""
 
-    def __init__(self, error: PgError) -> None:
+    def __init__(self, error: PgError, *, began: bool = True) -> None:
         super().__init__(error.message)
         self.error = error
+        self.began = began
 
 
 class Receiver:
@@ -49,12 +56,84 @@ class Receiver:
         self.session.on_report = log.report
         self.subid = subid
         self.log = log
+        self.token = ""  # of the lease, while it is held
+        self._held: Row | None = None  # the subscription as it was when the lease was taken
+        self._heart: Heart | None = None
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
 
     def close(self) -> None:
+        self.release()
         self.disconnect()
         self.session.close()
+
+    # --- the lease ----------------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Be the subscription's worker; LeaseHeld if there is another."""
+        if self._held is not None:
+            return
+        token = processes.new_token()
+        try:
+            with self.transaction() as subscription:
+                publisher = self.publisher(subscription)
+                self.session.transaction.require_write()
+                if self.subscription() != subscription:
+                    raise SubscriptionChanged
+                lease.take(self.session, self.subid, token)
+                if publisher.shares_catalog:
+                    self._occupy(publisher, subscription, token)
+            self.token, self._held = token, subscription
+            if not publisher.shares_catalog:
+                self._occupy(publisher, subscription, token)
+        except BaseException:
+            processes.retire(token)
+            self.release()
+            raise
+        self._heart = Heart(self.session, token)
+
+    def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
+        within = self.session if publisher.shares_catalog else None
+        try:
+            publisher.occupy(subscription.subslotname, Sender(token, self._application_name(subscription)), within)
+        except PublisherError as error:
+            failed = PgError("08006", f"could not start WAL streaming: {error}")
+            raise WorkerFailed(failed, began=False) from None
+
+    @staticmethod
+    def _application_name(subscription: Row) -> str:
+        return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
+
+    def release(self) -> None:
+        """Somebody else may work. What cannot be given back now, because a catalog is gone or locked, is taken over by
+        the next worker, who finds that this one has ended."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        token, self.token = self.token, ""
+        if self._heart is not None:
+            self._heart.stop()
+            self._heart = None
+        processes.retire(token)
+        publisher, transaction = self._publisher, self.session.transaction
+        with suppress(PublisherError, PgError):
+            if publisher is not None and not publisher.shares_catalog:
+                publisher.leave(held.subslotname, token)
+        with suppress(PublisherError, PgError):
+            try:
+                transaction.begin_statement(writes=True)
+                lease.end(self.session, self.subid, lease.APPLY, token)
+                if publisher is not None and publisher.shares_catalog:
+                    publisher.leave(held.subslotname, token, self.session)
+                transaction.end_statement()
+            except BaseException:
+                transaction.fail_statement()
+                raise
+
+    @property
+    def copied(self) -> dict[int, int]:
+        """How many rows of each table that is being copied have come; for others to see."""
+        return {} if self._heart is None else self._heart.copied
 
     # --- the subscription ---------------------------------------------------------------------------------------------
 
@@ -66,6 +145,8 @@ class Receiver:
         try:
             subscription = self.subscription()
             if subscription is None or not subscription.subenabled or not subscription.subslotname:
+                raise SubscriptionChanged
+            if self._held is not None and subscription._replace(subskiplsn=0) != self._held._replace(subskiplsn=0):
                 raise SubscriptionChanged
             yield subscription
             transaction.end_statement()
@@ -81,6 +162,8 @@ class Receiver:
         depends on."""
         self.session.transaction.require_write()
         if self.subscription() != subscription or state.position(self.session, subscription.oid) != position:
+            raise SubscriptionChanged
+        if not lease.is_held(self.session, subscription.oid, self.token):
             raise SubscriptionChanged
 
     @contextmanager
@@ -103,11 +186,22 @@ class Receiver:
         try:
             self._publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
         except ConnectionFailure as failure:
-            raise WorkerFailed(PgError("08006", f"could not connect to the publisher: {failure}")) from None
+            failed = PgError("08006", f"could not connect to the publisher: {failure}")
+            raise WorkerFailed(failed, began=False) from None
         except PgError as error:
-            raise WorkerFailed(error) from error
+            raise WorkerFailed(error, began=False) from error
         self._connected_as = wanted
         return self._publisher
+
+    def is_behind(self) -> bool:
+        """Is there anything to do: tables to copy or to make ready, or something new at the publisher? Costs little."""
+        with self.transaction() as subscription:
+            if any(s != catalog.READY for s, _ in state.table_states(self.session, subscription.oid).values()):
+                return True
+            publisher = self.publisher(subscription)
+            lag = asked(lambda: publisher.lag(subscription.subslotname))
+            position = state.position(self.session, subscription.oid)
+        return lag is None or lag.current > max(lag.confirmed, position)
 
     def disconnect(self) -> None:
         publisher, self._publisher = self._publisher, None

@@ -14,16 +14,21 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.processes import is_alive
+from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
+from pgrepl.replication import senders
+from pgrepl.replication.senders import Sender
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 PLUGIN = "pgoutput"
+TEXT_PLUGIN = "test_decoding"
 NAME_LENGTH = 64
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
@@ -71,6 +76,41 @@ def current_lsn(session: Session) -> int:
     return session.transaction.numbering.last_snapshot() + 1
 
 
+def sendable_lsn(session: Session, row: Row) -> int:
+    """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
+    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup)."""
+    end = current_lsn(session)
+    named = str(session.settings.get("synchronized_standby_slots")) if row.failover else ""
+    for name in filter(None, (part.strip() for part in named.split(","))):
+        standby = slot_or_none(session, name)
+        is_logical = standby is not None and standby.slot_type == "logical"
+        if standby is None or is_logical:
+            _cannot_wait_for(session, name, exists=is_logical)
+            return 0
+        end = min(end, standby.restart_lsn or 0)
+    return end
+
+
+def _cannot_wait_for(session: Session, name: str, *, exists: bool) -> None:
+    setting = '"synchronized_standby_slots"'
+    if exists:
+        session.notice(
+            "WARNING",
+            f'cannot specify logical replication slot "{name}" in parameter {setting}',
+            sqlstate="22023",
+            detail=f'Logical replication is waiting for correction on replication slot "{name}".',
+            hint=f'Remove the logical replication slot "{name}" from parameter {setting}.',
+        )
+        return
+    session.notice(
+        "WARNING",
+        f'replication slot "{name}" specified in parameter {setting} does not exist',
+        sqlstate="22023",
+        detail=f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        hint=f'Create the replication slot "{name}" or amend parameter {setting}.',
+    )
+
+
 @contextmanager
 def at_once(session: Session) -> Iterator[Session]:
     """A session whose work on slots is done at once, whatever becomes of the caller's transaction.
@@ -98,23 +138,50 @@ def all_slots(session: Session) -> list[Row]:
     return rows(session, tables.pg_replication_slot)
 
 
-def acquire(session: Session, name: str) -> Row:
-    """The slot, if nobody is using it (ReplicationSlotAcquire)."""
+def acquire(session: Session, name: str, token: str = "") -> Row:
+    """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
     row = slot_or_none(session, name)
     if row is None:
         raise PgError("42704", f'replication slot "{name}" does not exist')
-    if row.active_pid:
-        raise PgError("55006", f'replication slot "{name}" is active for PID {row.active_pid}')
+    pid = senders.active_pid(session, row, token)
+    if pid:
+        raise PgError("55006", f'replication slot "{name}" is active for PID {pid}')
     return row
+
+
+def occupy(session: Session, name: str, sender: Sender) -> None:
+    """A worker begins to read from the slot."""
+    senders.occupy(session, acquire(session, name, sender.token), sender)
+
+
+def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -> None:
+    """As CreateDecodingContext: is this a slot to read changes from, here?"""
+    if row.slot_type != "logical":
+        raise PgError("55000", "cannot use physical replication slot for logical decoding")
+    if row.datoid != session.database.oid and not fast_forward:
+        raise PgError("55000", f'replication slot "{row.slot_name}" was not created in this database')
+    if row.synced and in_recovery(session):
+        raise PgError(
+            "55000",
+            f'cannot use replication slot "{row.slot_name}" for logical decoding',
+            detail=_BEING_SYNCHRONIZED,
+            hint="Specify another replication slot.",
+        )
+    check_usable(row)
+
+
+_BEING_SYNCHRONIZED = "This replication slot is being synchronized from the primary server."
 
 
 def check_new_slot(session: Session, name: str, *, failover: bool, temporary: bool) -> None:
     """Can there be such a slot? (ReplicationSlotCreate)"""
     check_slot_name(name)
+    if failover and in_recovery(session):
+        raise PgError("0A000", "cannot enable failover for a replication slot created on the standby")
     if failover and temporary:
         raise PgError("0A000", "cannot enable failover for a temporary replication slot")
-    if temporary:
-        raise unsupported("a temporary replication slot")
+    if in_recovery(session):
+        raise unsupported("a replication slot of a standby's own")
     if slot_or_none(session, name) is not None:
         raise PgError("42710", f'replication slot "{name}" already exists')
     if len(all_slots(session)) >= int(session.settings.get("max_replication_slots")):
@@ -135,43 +202,148 @@ def create_slot(
     temporary: bool = False,
 ) -> Row:
     """A logical slot of the session's database, from here on (CreateInitDecodingContext)."""
+    forget_temporary_slots(session)
     check_new_slot(session, name, failover=failover, temporary=temporary)
-    if plugin != PLUGIN:
-        raise PgError("58P01", f'could not access file "{plugin}": No such file or directory')
+    check_plugin(plugin)
     start = current_lsn(session)
-    insert(
+    return _insert(
         session,
-        tables.pg_replication_slot,
-        slot_name=name,
+        name,
         plugin=plugin,
         slot_type="logical",
         datoid=session.database.oid,
-        temporary=False,
-        active_pid=None,
+        temporary=temporary,
+        active_pid=session.pid if temporary else None,
         restart_lsn=start,
         confirmed_flush_lsn=start,
         two_phase=two_phase,
         failover=failover,
+        catalog_snapshot=start - 1,
+    )
+
+
+def _insert(session: Session, name: str, **values: object) -> Row:
+    insert(
+        session,
+        tables.pg_replication_slot,
+        slot_name=name,
         synced=False,
-        inactive_since=datetime.now(timezone.utc).isoformat(),
+        inactive_since=None if values["active_pid"] else datetime.now(timezone.utc).isoformat(),
         conflicting=False,
         invalidation_reason=None,
-        wal_status="reserved",
-        catalog_snapshot=start - 1,
+        wal_status="reserved" if values["restart_lsn"] else None,
+        **values,
     )
     made = slot_or_none(session, name)
     assert made is not None
     return made
 
 
+def check_plugin(plugin: str) -> None:
+    if plugin not in (PLUGIN, TEXT_PLUGIN):
+        raise PgError("58P01", f'could not access file "{plugin}": No such file or directory')
+
+
+def copy_slot(session: Session, source: str, name: str, *, temporary: bool | None, plugin: str | None) -> Row:
+    """Another logical slot at the place of one that is there (copy_replication_slot). It does not fail over."""
+    row = slot_or_none(session, source)
+    if row is None:
+        raise PgError("42704", f'replication slot "{source}" does not exist')
+    if row.slot_type != "logical":  # it is the other way round, but this is what PostgreSQL says
+        raise PgError("0A000", f'cannot copy logical replication slot "{source}" as a physical replication slot')
+    if row.invalidation_reason:
+        raise PgError("55000", f'cannot copy invalidated replication slot "{source}"')
+    kept = bool(row.temporary) if temporary is None else temporary
+    forget_temporary_slots(session)
+    check_new_slot(session, name, failover=False, temporary=kept)
+    check_plugin(plugin or row.plugin)
+    return _insert(
+        session,
+        name,
+        plugin=plugin or row.plugin,
+        slot_type="logical",
+        datoid=row.datoid,
+        temporary=kept,
+        active_pid=session.pid if kept else None,
+        restart_lsn=row.restart_lsn,
+        confirmed_flush_lsn=row.confirmed_flush_lsn,
+        two_phase=False,
+        failover=False,
+        catalog_snapshot=row.catalog_snapshot,
+    )
+
+
+def create_physical_slot(session: Session, name: str, *, reserve: bool) -> Row:
+    """The slot of a standby: how far that has come, for those who wait for it (synchronized_standby_slots)."""
+    check_new_slot(session, name, failover=False, temporary=False)
+    return _insert(
+        session,
+        name,
+        plugin=None,
+        slot_type="physical",
+        datoid=None,
+        temporary=False,
+        active_pid=None,
+        restart_lsn=current_lsn(session) if reserve else None,
+        confirmed_flush_lsn=None,
+        two_phase=False,
+        failover=False,
+        catalog_snapshot=None,
+    )
+
+
+def move_physical_slot(session: Session, name: str, lsn: int) -> None:
+    """A standby has what comes before `lsn`."""
+    row = slot_or_none(session, name)
+    if row is None or row.slot_type != "physical":
+        raise PgError(
+            "22023", f'replication slot "{name}" specified by "primary_slot_name" does not exist on primary server'
+        )
+    if (row.restart_lsn or 0) < lsn:
+        update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
+
+
+# --- temporary slots --------------------------------------------------------------------------------------------------
+
+
+def forget_temporary_slots(session: Session) -> None:
+    """Those of processes that ended without a word."""
+    for row in rows(session, tables.pg_replication_slot, temporary=True):
+        if session.link.is_sqlite and not is_alive(row.active_pid):
+            delete(session, tables.pg_replication_slot, slot_name=row.slot_name)
+
+
+def drop_with_session(session: Session, name: str) -> None:
+    """A temporary slot goes when its session ends, or when a statement in it fails (ReplicationSlotCleanup)."""
+
+    def drop() -> None:
+        with at_once(session) as there:
+            delete(there, tables.pg_replication_slot, slot_name=name, temporary=True, active_pid=session.pid)
+
+    session.at_close.append(drop)
+    session.at_error.append(drop)
+
+
 def drop_slot(session: Session, name: str) -> None:
-    acquire(session, name)
+    row = acquire(session, name)
+    if row.synced and in_recovery(session):
+        raise PgError("55000", f'cannot drop replication slot "{name}"', detail=_BEING_SYNCHRONIZED)
     delete(session, tables.pg_replication_slot, slot_name=name)
+    delete(session, tables.pgrepl_walsender, slot_name=name)
 
 
 def alter_slot(session: Session, name: str, *, failover: bool) -> None:
     """As ReplicationSlotAlter."""
-    acquire(session, name)
+    row = acquire(session, name)
+    if row.slot_type != "logical":
+        raise PgError("0A000", "cannot use ALTER_REPLICATION_SLOT with a physical replication slot")
+    if in_recovery(session):
+        if row.synced:
+            raise PgError("55000", f'cannot alter replication slot "{name}"', detail=_BEING_SYNCHRONIZED)
+        if failover:
+            raise PgError("0A000", "cannot enable failover for a replication slot on the standby")
+    if failover and row.temporary:
+        raise PgError("0A000", "cannot enable failover for a temporary replication slot")
     update(session, tables.pg_replication_slot, {"slot_name": name}, failover=failover)
 
 
@@ -181,16 +353,22 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
         raise PgError("XX000", "invalid target WAL LSN")
     target = min(lsn, current_lsn(session))
     row = acquire(session, name)
+    if row.slot_type == "logical":
+        check_decodable(session, row, fast_forward=True)
     if not row.restart_lsn or row.invalidation_reason:
         raise PgError(
             "55000",
             f'replication slot "{name}" cannot be advanced',
             detail="This slot has never previously reserved WAL, or it has been invalidated.",
         )
-    if target < row.confirmed_flush_lsn:
-        minimum = lsn_text(row.confirmed_flush_lsn)
-        raise PgError("55000", f"cannot advance replication slot to {lsn_text(target)}, minimum is {minimum}")
-    update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=target, confirmed_flush_lsn=target)
+    minimum = row.confirmed_flush_lsn or row.restart_lsn
+    if target < minimum:
+        message = f"cannot advance replication slot to {lsn_text(target)}, minimum is {lsn_text(minimum)}"
+        raise PgError("55000", message)
+    moved = {"restart_lsn": target}
+    if row.slot_type == "logical":
+        moved["confirmed_flush_lsn"] = target
+    update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)
     return target
 
 
@@ -211,3 +389,5 @@ def confirm(session: Session, name: str, lsn: int) -> None:
     row = slot_or_none(session, name)
     if row is not None and row.confirmed_flush_lsn < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
+    if row is not None:
+        senders.confirmed(session, name, lsn, current_lsn(session))

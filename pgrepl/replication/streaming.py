@@ -13,6 +13,7 @@ from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
+from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.apply import Applied, play, step_through
 from pgrepl.replication.applying.writing import may_fold
@@ -51,12 +52,15 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         applied = guarded(lambda: _apply(receiver, subscription, position, found.transactions))
         reached = found.reached(applied, start, end)
         confirmed = True
-        if found.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
+        if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
             if not receiver.session.transaction.is_writing:
                 receiver.lock(subscription, position)
             state.settle_tables(receiver.session, subscription.oid, reached)
-            confirmed = publisher.confirm_within(receiver.session, subscription.subslotname, reached)
-            if not confirmed and reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
+            lease.received(receiver.session, subscription.oid, receiver.token, reached)
+            confirmed = publisher.shares_catalog
+            if confirmed:
+                publisher.confirm(subscription.subslotname, reached, receiver.session)
+            elif reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
                 state.move(receiver.session, subscription.oid, reached)
             step("apply.settled")
     step("apply.committed")
@@ -69,7 +73,8 @@ def _start(publisher: Publisher, subscription: Row, position: int) -> int:
     try:
         return publisher.start(subscription.subslotname, position)
     except PublisherError as error:
-        raise WorkerFailed(PgError("08006", f"could not start WAL streaming: {error}")) from None
+        failed = PgError("08006", f"could not start WAL streaming: {error}")
+        raise WorkerFailed(failed, began=False) from None
 
 
 def _most(session: Session, limit: int | None) -> int:

@@ -9,6 +9,7 @@ disable_on_error ends it; the caller learns of it from the result only.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,15 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.copying import copy_table, forget_slot, tables_copied, tables_to_copy
+from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.streaming import stream_batch
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+_POLL = 0.05  # seconds between two looks whether another worker has finished
 
 
 @dataclass
@@ -40,7 +44,9 @@ class Round:
 class Worker:
     """Works for one subscription of one database."""
 
-    def __init__(self, session: Session, subid: int, log: ServerLog) -> None:
+    def __init__(self, session: Session, subid: int, log: ServerLog, *, keeps_lease: bool = False) -> None:
+        """One that keeps its lease remains the subscription's worker between rounds."""
+        self.keeps_lease = keeps_lease
         self._receiver = Receiver(session, subid, log)
         self._session = self._receiver.session
         self._subid = subid
@@ -49,19 +55,50 @@ class Worker:
     def close(self) -> None:
         self._receiver.close()
 
-    def round(self, *, upto: int | None = None, max_changes: int | None = None, copy: bool = True) -> Round:
-        """Catch up with the publisher as it is now, or up to an LSN."""
+    def round(
+        self, *, upto: int | None = None, max_changes: int | None = None, copy: bool = True, wait: bool = False
+    ) -> Round:
+        """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little.
+        Another worker is waited for until it has given up or done it all, or it is an error."""
         done = Round()
         try:
-            self._forget_slots()
-            self._apply(done, upto, max_changes)
-            if copy and done.error is None and self._copy(done):
-                self._apply(done, None, None)
+            if self._begins(wait=wait):
+                self._forget_slots()
+                self._apply(done, upto, max_changes)
+                if copy and done.error is None and self._copy(done):
+                    self._apply(done, None, None)
         except SubscriptionChanged:
             pass  # the next round sees what became of it
+        except LeaseHeld as held:
+            done.error = self._in_use(held.pid)
+        except WorkerFailed as failure:
+            self._fails(done, failure, apply=True)
+        finally:
+            if not self.keeps_lease or done.error is not None:
+                self._receiver.release()
         if done.error is not None:
             self._receiver.disconnect()
         return done
+
+    def _begins(self, *, wait: bool) -> bool:
+        """Take the lease, unless there is nothing to do."""
+        while self.keeps_lease or self._receiver.is_behind():
+            try:
+                self._receiver.hold()
+                return True
+            except LeaseHeld:
+                if not wait:
+                    raise
+            time.sleep(_POLL)
+        return False
+
+    def _in_use(self, pid: int) -> PgError:
+        with reading(self._session):
+            subscription = self._receiver.subscription()
+        name = "" if subscription is None else subscription.subslotname
+        return PgError(
+            "55006", f'could not start WAL streaming: ERROR:  replication slot "{name}" is active for PID {pid}'
+        )
 
     def _apply(self, done: Round, upto: int | None, max_changes: int | None) -> None:
         left = max_changes
@@ -69,13 +106,13 @@ class Worker:
             try:
                 streamed = stream_batch(self._receiver, upto, left)
             except WorkerFailed as failure:
-                return self._failed(done, failure.error, apply=True)
+                return self._fails(done, failure, apply=True)
             applied = streamed.applied
             done.transactions += applied.transactions
             done.changes += applied.changes
             done.lsn, upto = streamed.reached, streamed.upto
             if applied.error is not None:
-                return self._failed(done, applied.error, apply=True)
+                return self._fails(done, WorkerFailed(applied.error), apply=True)
             if left is not None:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
@@ -91,7 +128,7 @@ class Worker:
             try:
                 self._copy_table(done, relid, name)
             except WorkerFailed as failure:
-                self._failed(done, failure.error, apply=False)
+                self._fails(done, failure, apply=False)
         return bool(done.tables_copied)
 
     def _copy_table(self, done: Round, relid: int, name: str) -> None:
@@ -114,10 +151,13 @@ class Worker:
         for relid in copied:
             forget_slot(self._receiver, relid)
 
-    def _failed(self, done: Round, error: PgError, *, apply: bool) -> None:
-        """As the end of a worker by an error: log it, count it, perhaps disable the subscription."""
-        done.error = done.error or error
-        self._log.error(error)
+    def _fails(self, done: Round, failure: WorkerFailed, *, apply: bool) -> None:
+        """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
+        could not even connect is only logged."""
+        done.error = done.error or failure.error
+        self._log.error(failure.error)
+        if apply and not failure.began:
+            return
         with self._receiver.transaction() as subscription:
             self._session.transaction.require_write()
             state.count_error(self._session, subscription.oid, apply=apply)

@@ -122,7 +122,7 @@ def _newer(path: Path) -> str:
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA user_version = 7")
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return f'catalog "{path}" was made by a newer pgrepl: it has format 7, this one knows format 2'
+    return f'catalog "{path}" was made by a newer pgrepl: it has format 7, this one knows format 3'
 
 
 def _made(path: Path) -> None:

@@ -18,6 +18,7 @@ from pgrepl.catalog.tables import (
     pg_subscription,
 )
 from pgrepl.commands.system.base_tables import Provider, Values
+from pgrepl.replication import lease, senders
 
 
 def _settings(session: Session) -> Iterator[Values]:
@@ -49,10 +50,13 @@ def _database_name(session: Session, oid: int | None) -> str | None:
 def _slots(session: Session) -> Iterator[Values]:
     for row in rows(session, pg_replication_slot):
         logical = row.slot_type == "logical"
+        pid = senders.user_pid(session, row)
         yield {
-            **row._asdict(), "database": _database_name(session, row.datoid), "active": row.active_pid is not None,
-            "catalog_xmin": row.catalog_snapshot, "conflicting": bool(row.conflicting) if logical else None,
-            "wal_status": row.wal_status or "reserved", "synced": bool(row.synced),
+            **row._asdict(), "database": _database_name(session, row.datoid), "active": pid is not None,
+            "active_pid": pid, "catalog_xmin": row.catalog_snapshot,
+            "conflicting": bool(row.conflicting) if logical else None,
+            "inactive_since": row.inactive_since if pid is None else None,
+            "wal_status": row.wal_status or ("reserved" if row.restart_lsn else None), "synced": bool(row.synced),
         }  # fmt: skip
 
 
@@ -63,22 +67,45 @@ def _slot_statistics(session: Session) -> Iterator[Values]:
 
 
 def _replication(session: Session) -> Iterator[Values]:
-    """Whoever reads a slot right now."""
-    for row in rows(session, pg_replication_slot):
-        if row.active_pid is not None:
-            yield {
-                "pid": row.active_pid, "application_name": row.slot_name, "state": "streaming",
-                "usesysid": session.role, "usename": role_display(session, session.role),
-                "sent_lsn": row.confirmed_flush_lsn, "write_lsn": row.confirmed_flush_lsn,
-                "flush_lsn": row.confirmed_flush_lsn, "replay_lsn": row.confirmed_flush_lsn, "sync_priority": 0,
-                "sync_state": "async",
-            }  # fmt: skip
+    """The workers that read from slots right now."""
+    for row in senders.senders(session):
+        yield {
+            "pid": row.pid, "usesysid": row.usesysid, "usename": role_display(session, row.usesysid),
+            "application_name": row.application_name, "client_port": -1, "backend_start": row.backend_start,
+            "state": row.state, "sent_lsn": row.sent_lsn, "write_lsn": row.flush_lsn, "flush_lsn": row.flush_lsn,
+            "replay_lsn": row.flush_lsn, "sync_priority": 0, "sync_state": "async", "reply_time": row.reply_time,
+        }  # fmt: skip
 
 
 def _subscriptions(session: Session) -> Iterator[Values]:
-    """A subscription without a worker is a row of NULLs, a disabled one too."""
+    """A row for each worker; a subscription without one is a row of NULLs, a disabled one too."""
     for row in rows(session, pg_subscription):
-        yield {"subid": row.oid, "subname": row.subname}
+        workers = lease.workers(session, row.oid)
+        for worker in workers:
+            is_apply = worker.relid == lease.APPLY
+            yield {
+                "subid": row.oid, "subname": row.subname,
+                "worker_type": "apply" if is_apply else "table synchronization", "pid": worker.pid,
+                "relid": None if is_apply else worker.relid, "received_lsn": worker.received_lsn or None,
+                "last_msg_send_time": worker.last_msg_send_time,
+                "last_msg_receipt_time": worker.last_msg_receipt_time,
+                "latest_end_lsn": worker.latest_end_lsn or None, "latest_end_time": worker.latest_end_time,
+            }  # fmt: skip
+        if not workers:
+            yield {"subid": row.oid, "subname": row.subname}
+
+
+def _copies(session: Session) -> Iterator[Values]:
+    """The tables that are being copied for subscriptions."""
+    for row in rows(session, pg_subscription):
+        for worker in lease.workers(session, row.oid):
+            if worker.relid != lease.APPLY:
+                yield {
+                    "pid": worker.pid, "datid": row.subdbid, "datname": _database_name(session, row.subdbid),
+                    "relid": worker.relid, "command": "COPY FROM", "type": "CALLBACK", "bytes_processed": 0,
+                    "bytes_total": 0, "tuples_processed": worker.tuples_processed, "tuples_excluded": 0,
+                    "tuples_skipped": 0,
+                }  # fmt: skip
 
 
 def _subscription_statistics(session: Session) -> Iterator[Values]:
@@ -111,12 +138,13 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_replication_slots": _slot_statistics,
     "pg_stat_replication": _replication,
     "pg_stat_subscription": _subscriptions,
+    "pg_stat_progress_copy": _copies,
     "pg_stat_subscription_stats": _subscription_statistics,
     "pg_replication_origin_status": _origin_status,
     **dict.fromkeys(
         (
             "pg_locks", "pg_prepared_xacts", "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
-            "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs", "pg_stat_progress_copy",
+            "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs",
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",
             "pg_stat_ssl", "pg_stat_gssapi", "pg_available_extensions", "pg_available_extension_versions",

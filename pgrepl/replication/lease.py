@@ -1,0 +1,116 @@
+"""Who works for a subscription: one worker at a time.
+
+A lease is a row of the subscriber's catalog. Whoever wants to work takes it, and finds it taken while its holder is
+alive; a commit of a worker that has no lease any more fails. Beside it each table that is being copied has a row, from
+which pg_stat_subscription and pg_stat_progress_copy tell.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.replication import processes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+APPLY = 0  # in place of a table: the worker of the main stream
+
+
+class LeaseHeld(Exception):
+    """Another worker is at work."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"the lease is held by PID {pid}")
+        self.pid = pid
+
+
+def holder(session: Session, subid: int) -> Row | None:
+    """The worker that has the lease, if it is alive."""
+    row = one(session, tables.pgrepl_worker, subid=subid, relid=APPLY)
+    return row if row is not None and is_alive(row) else None
+
+
+def is_alive(row: Row) -> bool:
+    return processes.is_at_work(row.pid, row.host, row.token, row.beat)
+
+
+def take(session: Session, subid: int, token: str) -> None:
+    """In a write transaction."""
+    row = holder(session, subid)
+    if row is not None and row.token != token:
+        raise LeaseHeld(row.pid)
+    delete(session, tables.pgrepl_worker, subid=subid)
+    begin(session, subid, APPLY, token)
+
+
+def begin(session: Session, subid: int, relid: int, token: str) -> None:
+    """The worker of a table begins, or that of the main stream."""
+    delete(session, tables.pgrepl_worker, subid=subid, relid=relid)
+    insert(
+        session,
+        tables.pgrepl_worker,
+        subid=subid,
+        relid=relid,
+        token=token,
+        pid=os.getpid(),
+        host=processes.machine(),
+        since=_now(),
+        beat=processes.now(),
+        received_lsn=0,
+        last_msg_send_time=None,
+        last_msg_receipt_time=None,
+        latest_end_lsn=0,
+        latest_end_time=None,
+        tuples_processed=0,
+    )
+
+
+def end(session: Session, subid: int, relid: int, token: str) -> None:
+    """The worker of a table is done; that of the main stream takes all others with it."""
+    if relid == APPLY:
+        delete(session, tables.pgrepl_worker, subid=subid, token=token)
+    else:
+        delete(session, tables.pgrepl_worker, subid=subid, relid=relid, token=token)
+
+
+def is_held(session: Session, subid: int, token: str) -> bool:
+    row = one(session, tables.pgrepl_worker, subid=subid, relid=APPLY)
+    return row is not None and row.token == token
+
+
+def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | None = None) -> None:
+    """The worker has everything up to an LSN."""
+    moment = _now()
+    update(
+        session,
+        tables.pgrepl_worker,
+        {"subid": subid, "relid": APPLY, "token": token},
+        received_lsn=lsn,
+        last_msg_send_time=sent or moment,
+        last_msg_receipt_time=moment,
+        latest_end_lsn=lsn,
+        latest_end_time=sent or moment,
+        beat=processes.now(),
+    )
+
+
+def beat(session: Session, token: str, copied: dict[int, int]) -> None:
+    """A sign of life, with the rows that copies have come to."""
+    update(session, tables.pgrepl_worker, {"token": token}, beat=processes.now())
+    for relid, count in copied.items():
+        update(session, tables.pgrepl_worker, {"relid": relid, "token": token}, tuples_processed=count)
+
+
+def workers(session: Session, subid: int) -> list[Row]:
+    """All that are at work for a subscription, that of the main stream first."""
+    listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
+    return sorted(listed, key=lambda row: row.relid)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(sep=" ")

@@ -1,0 +1,113 @@
+"""Who reads from a slot: what PostgreSQL's WAL senders are to their publisher.
+
+A worker says so in the publisher's catalog for as long as it works, and where it has come to. A slot is active while
+that worker is alive.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication import processes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@frozen
+class Sender:
+    """Who is going to read."""
+
+    token: str
+    application_name: str
+    role: int = 0
+
+
+def active_pid(session: Session, slot: Row, ours: str = "") -> int | None:
+    """The process that uses a slot, unless that is the one with our token."""
+    row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
+    if row is None:  # a temporary slot belongs to its session
+        pid: int | None = slot.active_pid
+        return None if slot.temporary and pid == session.pid else pid
+    if row.token == ours or not is_alive(row):
+        return None
+    return int(row.pid)
+
+
+def user_pid(session: Session, slot: Row) -> int | None:
+    """The process that uses a slot, whoever that is."""
+    row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
+    if row is None:
+        pid: int | None = slot.active_pid
+        return pid
+    return int(row.pid) if is_alive(row) else None
+
+
+def is_alive(row: Row) -> bool:
+    return processes.is_at_work(row.pid, row.host, row.token, row.beat)
+
+
+def occupy(session: Session, slot: Row, sender: Sender) -> None:
+    """The slot is ours from here on; in a write transaction."""
+    pid = active_pid(session, slot, sender.token)
+    if pid:
+        raise PgError("55006", f'replication slot "{slot.slot_name}" is active for PID {pid}')
+    delete(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
+    now = _now()
+    insert(
+        session,
+        tables.pgrepl_walsender,
+        slot_name=slot.slot_name,
+        token=sender.token,
+        pid=os.getpid(),
+        host=processes.machine(),
+        beat=processes.now(),
+        usesysid=sender.role,
+        application_name=sender.application_name,
+        backend_start=now,
+        state="catchup",
+        sent_lsn=slot.confirmed_flush_lsn,
+        flush_lsn=slot.confirmed_flush_lsn,
+        reply_time=now,
+    )
+    update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=os.getpid())
+
+
+def leave(session: Session, name: str, token: str) -> None:
+    if delete(session, tables.pgrepl_walsender, slot_name=name, token=token):
+        update(
+            session,
+            tables.pg_replication_slot,
+            {"slot_name": name},
+            active_pid=None,
+            inactive_since=datetime.now(timezone.utc).isoformat(),
+        )
+
+
+def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
+    """The subscriber has everything before an LSN."""
+    update(
+        session,
+        tables.pgrepl_walsender,
+        {"slot_name": name},
+        sent_lsn=lsn,
+        flush_lsn=lsn,
+        state="streaming" if lsn >= current else "catchup",
+        reply_time=_now(),
+        beat=processes.now(),
+    )
+
+
+def senders(session: Session) -> list[Row]:
+    """Those at work."""
+    return [row for row in rows(session, tables.pgrepl_walsender) if is_alive(row)]
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(sep=" ")
