@@ -63,6 +63,7 @@ _HELP = {"-?": "options", "--help": "options"}
 _SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "describe": ("pgrepl.shell.subcommands", "describe"),
     "dump": ("pgrepl.shell.subcommands", "dump"),
+    "standby": ("pgrepl.shell.standby", "standby"),
 }
 
 

@@ -68,6 +68,12 @@ class PgError(Exception):
             self.report = replace(self.report, position=location + 1)
         return self
 
+    def with_context(self, context: str) -> PgError:
+        """Say in what it happened, behind what is said already."""
+        known = self.report.context
+        self.report = replace(self.report, context=f"{known}\n{context}" if known else context)
+        return self
+
     def __str__(self) -> str:
         return self.report.message
 

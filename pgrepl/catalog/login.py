@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.recovery import STANDBY
 from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 from pgrepl.types.encoding import is_utf8
@@ -57,7 +58,8 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
     for row in rows(session, tables.pgrepl_setting):
-        settings.set_by_system(row.name, row.value)
+        if row.name != STANDBY:
+            settings.set_by_system(row.name, row.value)
     for setdatabase, setrole, source in (
         (0, 0, "global"),
         (database.oid, 0, "database"),

@@ -13,6 +13,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
+from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.sql.names import truncate
@@ -290,6 +291,8 @@ def check_transaction_read_only(session: Session, name: str, value: Value) -> tu
             raise PgError("25001", "cannot set transaction read-write mode inside a read-only transaction")
         if transaction.snapshot_taken:
             raise PgError("25001", "transaction read-write mode must be set before any query")
+        if in_recovery(session):
+            raise PgError("0A000", "cannot set transaction read-write mode during recovery")
     return value, None
 
 

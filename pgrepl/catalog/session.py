@@ -67,6 +67,7 @@ class Session:
         self.transaction = Transaction(self)
         self.query = ""  # the text that is running
         self.at_close: list[Callable[[], None]] = []
+        self.at_error: list[Callable[[], None]] = []
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self._database_oid = 0  # until the role has been let in
         try:
@@ -101,6 +102,7 @@ class Session:
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
         other.at_close = []
+        other.at_error = []
         other.emptied_at_commit = []
         other.authenticated_user = role
         other._database_oid = database
@@ -133,6 +135,7 @@ class Session:
 
     client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
     streams = False  # whether the client takes results in portions, and so need not wait for all rows
+    replays = False  # it does on a standby what the primary has done, and so may write there
     _acting = 0
     as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now
     temporary_schema = 0  # once the session has had temporary relations; commands/temporary.py makes it

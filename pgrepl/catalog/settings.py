@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog import parameters
 from pgrepl.catalog.parameters import Parameter, Value
+from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Settings:
             return str(setting.value)
         if key == "is_superuser":
             return "on" if self._is_superuser() else "off"
+        if key == "in_hot_standby":
+            return "on" if in_recovery(self._session) else "off"
         if key == "seed":
             return "unavailable"
         value = setting.value if setting is not None else parameter.default
@@ -273,13 +276,15 @@ class Settings:
         self._now = self._later if committed or state is None else state.later
         self._later = self._now
 
-    def start_transaction(self) -> None:
-        """The characteristics of a new transaction are the defaults for them."""
+    def start_transaction(self, *, read_only: bool) -> None:
+        """The characteristics of a new transaction are the defaults for them; on a standby it only reads."""
         changed = {}
         for name in CHARACTERISTICS:
             default = self._find(f"default_{name}")
             if default is not None:
                 changed[name] = default
+        if read_only:
+            changed["transaction_read_only"] = Setting(True, None, "override")
         if changed:
             self._now = {**self._now, **changed}
 

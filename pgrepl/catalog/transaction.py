@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import recovery
 from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError
 
@@ -71,6 +72,7 @@ class Transaction:
         self.in_statement = False
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
         self.numbering = Numbering(self, session)
+        self.in_recovery = False  # the instance is a standby
         self._version: int | None = None
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
@@ -117,13 +119,17 @@ class Transaction:
         self._look_around()
         if seen is not None and self._version != seen:
             raise PgError("40001", "could not serialize access due to concurrent update")
+        if self.in_recovery and not session.replays:
+            self._rollback_sql()
+            raise PgError("25006", "cannot write to the catalog during recovery")
 
     def _look_around(self) -> None:
         version = self._session.link.version()
         if version != self._version:
             self._version = version
             self._session.forget_all()
-            if self.numbering.is_behind():
+            self.in_recovery = recovery.is_standby(self._session.link)
+            if not self.in_recovery and self.numbering.is_behind():
                 self._adopt()
 
     def _adopt(self) -> None:
@@ -182,8 +188,11 @@ class Transaction:
             self._end_reading()
             self.started_at = now
             self.snapshot_taken = False
+            if self.in_recovery:  # it may have been promoted since
+                self.require_read()
+                self._end_reading()
             self.settings_before = self._session.settings.begin()
-            self._session.settings.start_transaction()
+            self._session.settings.start_transaction(read_only=self.in_recovery and not self._session.replays)
         self.in_statement = True
         if writes:
             self.require_write()

@@ -99,6 +99,9 @@ def _is_exit(stmt: Statement) -> bool:
 
 def _fail(session: Session) -> None:
     session.transaction.fail_statement()
+    actions, session.at_error = session.at_error, []
+    for action in actions:
+        action()
 
 
 __all__ = ["run"]

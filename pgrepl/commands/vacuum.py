@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import has_table_privilege, is_owner
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.tables import pg_class, pg_database
 from pgrepl.catalog.transaction import require_no_block
@@ -48,6 +49,7 @@ class _Options:
 def vacuum(stmt: VacuumStmt, session: Session) -> Result:
     options = _read(stmt)
     tag = "VACUUM" if stmt.is_vacuum else "ANALYZE"
+    refuse_in_recovery(session, tag)
     if not options.analyze and any(columns for _, columns in stmt.relations):
         raise PgError("0A000", "ANALYZE option must be specified when a column list is provided")
     if stmt.is_vacuum:

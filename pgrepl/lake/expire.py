@@ -42,7 +42,7 @@ def horizon(session: Session, keep: timedelta) -> int:
     last = session.transaction.numbering.last_snapshot()
     needed = [last]
     for slot in rows(session, tables.pg_replication_slot):
-        if slot.restart_lsn and not slot.invalidation_reason:
+        if slot.slot_type == "logical" and slot.restart_lsn and not slot.invalidation_reason:
             needed.append(int(slot.restart_lsn) - 1)
     reader = oldest_reader(session)
     if reader is not None:
@@ -184,7 +184,7 @@ def remove_files(session: Session, grace: timedelta) -> int:
         storage.remove(session.catalog.data_path + path if relative else path)
         link.execute(f"DELETE FROM ducklake_files_scheduled_for_deletion WHERE data_file_id = {link.mark}", (file_id,))
         removed += 1
-    known = _known_files(session)
+    known = known_files(session)
     for path, age in storage.listed(session.catalog.data_path):
         if path.endswith(".parquet") and path not in known and age >= grace:
             storage.remove(path)
@@ -192,7 +192,7 @@ def remove_files(session: Session, grace: timedelta) -> int:
     return removed
 
 
-def _known_files(session: Session) -> set[str]:
+def known_files(session: Session) -> set[str]:
     """Every file the catalog refers to, with its whole path."""
     link = session.link
     folders: dict[int, str] = {}

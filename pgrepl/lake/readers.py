@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from pgrepl.catalog.processes import is_alive
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
@@ -72,13 +73,7 @@ def _is_gone(name: str, age: timedelta) -> bool:
     pid = rest.partition("-")[0]
     if machine != _machine() or not pid.isdigit():
         return age > _LONGEST
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return not is_alive(int(pid))
 
 
 def _machine() -> str:

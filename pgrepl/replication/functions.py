@@ -17,6 +17,7 @@ from pgrepl.expr.functions import implements
 from pgrepl.replication import origins, slots
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Call
 
 VOID = ""
@@ -39,13 +40,51 @@ def create_logical_slot(
         made = slots.create_slot(
             there, name, plugin=plugin, two_phase=two_phase, failover=failover, temporary=temporary
         )
+    if temporary:
+        slots.drop_with_session(session, name)
     return name, made.confirmed_flush_lsn
 
 
 @implements("pg_create_physical_replication_slot", context=True)
-def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) -> NoReturn:
-    slots.check_slot_permissions(call.session)
-    raise unsupported("a physical replication slot")
+def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) -> tuple[str, int | None]:
+    """For a standby to say where it is."""
+    session = call.session
+    slots.check_slot_permissions(session)
+    slots.check_slot_requirements(session)
+    if temporary:
+        raise unsupported("a temporary physical replication slot")
+    with slots.at_once(session) as there:
+        made = slots.create_physical_slot(there, name, reserve=reserve)
+    return name, made.restart_lsn
+
+
+@implements("pg_copy_logical_replication_slot_a", context=True)
+def copy_logical_slot_with_plugin(
+    call: Call, source: str, name: str, temporary: bool, plugin: str
+) -> tuple[str, int | None]:
+    return _copy_logical_slot(call.session, source, name, temporary, plugin)
+
+
+@implements("pg_copy_logical_replication_slot_b", context=True)
+def copy_logical_slot_temporarily(call: Call, source: str, name: str, temporary: bool) -> tuple[str, int | None]:
+    return _copy_logical_slot(call.session, source, name, temporary, None)
+
+
+@implements("pg_copy_logical_replication_slot_c", context=True)
+def copy_logical_slot(call: Call, source: str, name: str) -> tuple[str, int | None]:
+    return _copy_logical_slot(call.session, source, name, None, None)
+
+
+def _copy_logical_slot(
+    session: Session, source: str, name: str, temporary: bool | None, plugin: str | None
+) -> tuple[str, int | None]:
+    slots.check_slot_permissions(session)
+    slots.check_decoding_requirements(session)
+    with slots.at_once(session) as there:
+        made = slots.copy_slot(there, source, name, temporary=temporary, plugin=plugin)
+    if made.temporary:
+        slots.drop_with_session(session, name)
+    return name, made.confirmed_flush_lsn
 
 
 @implements("pg_drop_replication_slot", context=True)

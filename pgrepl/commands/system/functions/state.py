@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from pgrepl.catalog.recovery import control_functions_refused, in_recovery
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
@@ -11,6 +12,7 @@ from pgrepl.commands.system import sizes
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
+from pgrepl.lake.history import snapshots
 from pgrepl.replication.slots import current_lsn
 from pgrepl.types.datetime_decoding import current_usecs
 
@@ -56,9 +58,9 @@ def set_config(call: Call, name: str | None, value: str | None, is_local: bool |
     return call.session.settings.get(name)
 
 
-@implements("pg_is_in_recovery")
-def pg_is_in_recovery() -> bool:
-    return False
+@implements("pg_is_in_recovery", context=True)
+def pg_is_in_recovery(call: Call) -> bool:
+    return in_recovery(call.session)
 
 
 @implements("pg_postmaster_start_time", "pg_conf_load_time", context=True)
@@ -70,6 +72,8 @@ def pg_postmaster_start_time(call: Call) -> int:
     "pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_switch_wal", context=True
 )
 def pg_current_wal_lsn(call: Call) -> int:
+    if in_recovery(call.session):
+        raise control_functions_refused()
     return current_lsn(call.session)
 
 
@@ -78,9 +82,40 @@ def pg_wal_lsn_diff(one_lsn: int, other: int) -> Decimal:
     return Decimal(one_lsn - other)
 
 
-@implements("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn")
-def no_lsn() -> None:
+@implements("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", context=True)
+def last_wal_replay_lsn(call: Call) -> int | None:
     """Only a standby has one."""
+    return current_lsn(call.session) if in_recovery(call.session) else None
+
+
+@implements("pg_last_xact_replay_timestamp", context=True)
+def last_xact_replay_timestamp(call: Call) -> int | None:
+    """When the last transaction that a standby has was committed on the primary."""
+    if not in_recovery(call.session):
+        return None
+    last = call.session.transaction.numbering.last_snapshot()
+    return snapshots(call.session, last - 1, last)[0].time
+
+
+@implements("pg_is_wal_replay_paused", context=True)
+def is_wal_replay_paused(call: Call) -> bool:
+    _require_recovery(call)
+    return False
+
+
+@implements("pg_get_wal_replay_pause_state", context=True)
+def wal_replay_pause_state(call: Call) -> str:
+    _require_recovery(call)
+    return "not paused"
+
+
+def _require_recovery(call: Call) -> None:
+    if not in_recovery(call.session):
+        raise PgError(
+            "55000",
+            "recovery is not in progress",
+            hint="Recovery control functions can only be executed during recovery.",
+        )
 
 
 @implements("pg_control_system", context=True)

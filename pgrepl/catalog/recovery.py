@@ -1,0 +1,40 @@
+"""Recovery: an instance that follows another (a standby) is read-only until it is promoted.
+
+Where PostgreSQL has a file `standby.signal`, the catalog has a row in pgrepl_setting. Every session looks at it again
+when somebody else has changed the catalog, so that a promotion is noticed by those that are connected. Who replays
+what the primary has done (`session.replays`) may write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.session import Session
+
+STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
+
+
+def is_standby(link: CatalogConnection) -> bool:
+    """As the catalog says now."""
+    return bool(link.execute(f"SELECT 1 FROM pgrepl_setting WHERE name = {link.mark}", (STANDBY,)))
+
+
+def in_recovery(session: Session) -> bool:
+    """As RecoveryInProgress."""
+    session.transaction.require_read()
+    return session.transaction.in_recovery
+
+
+def refuse_in_recovery(session: Session, what: str) -> None:
+    """As PreventCommandDuringRecovery."""
+    if in_recovery(session):
+        raise PgError("25006", f"cannot execute {what} during recovery")
+
+
+def control_functions_refused() -> PgError:
+    """Who asks for the position of a log that is only replayed."""
+    return PgError("55000", "recovery is in progress", hint="WAL control functions cannot be executed during recovery.")

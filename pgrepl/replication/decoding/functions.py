@@ -1,0 +1,174 @@
+"""pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary sisters (logicalfuncs.c).
+
+Only what has committed is seen, as in PostgreSQL: reading happens apart from the caller's transaction. What has been
+got is confirmed at once, and nobody gets it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.store import Row
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.expr.functions import implements
+from pgrepl.replication import slots
+from pgrepl.replication.decoding.everything import decoded
+from pgrepl.replication.decoding.options import Given, protocol_options, text_options
+from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.context import Call
+
+_Found = list[tuple[int, int, Any]]
+_TRIES = 5
+
+
+@implements("pg_logical_slot_peek_changes", context=True)
+def peek_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _read(call, name, lsn, count, options, "pg_logical_slot_peek_changes")
+
+
+@implements("pg_logical_slot_get_changes", context=True)
+def get_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _get(call, name, lsn, count, options, "pg_logical_slot_get_changes")
+
+
+@implements("pg_logical_slot_peek_binary_changes", context=True)
+def peek_binary_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _read(call, name, lsn, count, options, None)
+
+
+@implements("pg_logical_slot_get_binary_changes", context=True)
+def get_binary_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _get(call, name, lsn, count, options, None)
+
+
+def _read(
+    call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
+) -> _Found:
+    """`function`: the name of one that returns text."""
+    given = _checked(call.session, name, options)
+    assert name is not None
+    return _decoded(call, name, lsn, count, given, function)[0]
+
+
+def _get(
+    call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
+) -> _Found:
+    given = _checked(call.session, name, options)
+    assert name is not None
+    for _ in range(_TRIES):
+        found, start, reached = _decoded(call, name, lsn, count, given, function)
+        with slots.at_once(call.session) as there:
+            if slots.acquire(there, name).confirmed_flush_lsn == start:  # nobody else has got them meanwhile
+                slots.confirm(there, name, reached)
+                return found
+    raise PgError("55006", f'replication slot "{name}" is being used by others')
+
+
+def _checked(session: Session, name: str | None, options: Any) -> Given:
+    slots.check_slot_permissions(session)
+    slots.check_decoding_requirements(session)
+    if name is None:
+        raise PgError("22004", "slot name must not be null")
+    if options is None:
+        raise PgError("22004", "options array must not be null")
+    return _pairs(options)
+
+
+def _pairs(options: Any) -> Given:
+    if len(options.dims) > 1:
+        raise PgError("0A000", "array must be one-dimensional")
+    words: Sequence[str | None] = list(options.items)
+    if None in words:
+        raise PgError("0A000", "array must not contain nulls")
+    if len(words) % 2:
+        raise PgError("0A000", "array must have even number of elements")
+    return list(zip(words[::2], words[1::2], strict=True))  # type: ignore[arg-type]
+
+
+def _decoded(
+    call: Call, name: str, upto: int | None, count: int | None, given: Given, function: str | None
+) -> tuple[_Found, int, int]:
+    """The lines, from where, and up to where they are everything."""
+    found: _Found = []
+    session = call.session
+    apart = session.elsewhere(session.database.oid, session.role, apart=True)
+    try:
+        with reading(apart):
+            row = slots.acquire(apart, name)
+            slots.check_decodable(apart, row)
+            start = int(row.confirmed_flush_lsn)
+            end = slots.sendable_lsn(apart, row)
+            if upto:
+                end = max(start, min(end, upto))
+            for next_lsn, portion in _portions(call, apart, row, start, end, given, function):
+                found += portion
+                if count and len(found) >= count:
+                    return found, start, next_lsn
+    finally:
+        apart.close()
+    return found, start, end
+
+
+def _portions(
+    call: Call, apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
+) -> Iterator[tuple[int, _Found]]:
+    """Transaction by transaction its lines, and the LSN behind it."""
+    if row.plugin == slots.PLUGIN:
+        yield from _messages(apart, row, start, end, given, function)
+        return
+    with _callback(row, "startup"):
+        options = text_options(given)
+    if options.force_binary and function is not None:
+        raise _binary_output(row, function)
+    for transaction in decoded(apart, start, end, local_only=options.only_local):
+        lines = text_lines(transaction, options, call.style)
+        if function is None:
+            yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
+        else:
+            yield transaction.end_lsn, list(lines)
+
+
+def _messages(
+    apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
+) -> Iterator[tuple[int, _Found]]:
+    from pgrepl.replication.decoding.pgoutput import Encoder
+    from pgrepl.replication.sending.stream import ChangeError, Stream
+
+    with _callback(row, "startup"):
+        options = protocol_options(given)
+    if function is not None:
+        raise _binary_output(row, function)
+    encoder = Encoder(apart.text_style)
+    stream = Stream(apart, options.publications, local_only=options.local_only)
+    try:
+        for transaction in stream.transactions(start, end):
+            yield transaction.end_lsn, list(encoder.lines(transaction))
+    except ChangeError as failure:
+        with _callback(row, "change", failure.lsn):
+            raise failure.error from failure
+
+
+def _binary_output(row: Row, function: str) -> PgError:
+    return PgError(
+        "0A000",
+        f'logical decoding output plugin "{row.plugin}" produces binary output, '
+        f'but function "{function}(name,pg_lsn,integer,text[])" expects textual data',
+    )
+
+
+@contextmanager
+def _callback(row: Row, what: str, lsn: int = 0) -> Iterator[None]:
+    """As output_plugin_error_callback."""
+    try:
+        yield
+    except PgError as error:
+        where = f", associated LSN {lsn_text(lsn)}" if lsn else ""
+        context = f'slot "{row.slot_name}", output plugin "{row.plugin}", in the {what} callback{where}'
+        raise error.with_context(context) from error

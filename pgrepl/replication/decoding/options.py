@@ -1,0 +1,96 @@
+"""The options of output plugins, as the functions take them: an array of names and values in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgrepl.catalog.identifiers import split_identifiers
+from pgrepl.errors import PgError, unsupported
+from pgrepl.frozen import frozen
+from pgrepl.types.numbers import parse_bool
+
+Given = Sequence[tuple[str, str]]
+_ONLY_VERSION = 1  # of the protocol: there are no streamed and no prepared transactions
+_NEWEST_VERSION = 4
+
+
+@dataclass
+class TextOptions:
+    """Those of test_decoding."""
+
+    include_xids: bool = True
+    include_timestamp: bool = False
+    skip_empty_xacts: bool = False
+    only_local: bool = False
+    force_binary: bool = False
+    include_rewrites: bool = False  # of tables: there are none here that could be shown
+    stream_changes: bool = False  # of transactions in progress: here a transaction is seen when it has committed
+
+
+def text_options(given: Given) -> TextOptions:
+    """As pg_decode_startup."""
+    options = TextOptions()
+    for name, value in given:
+        attribute = name.replace("-", "_")
+        if "_" in name or not hasattr(options, attribute):
+            raise PgError("22023", f'option "{name}" = "{value}" is unknown')
+        flag = parse_bool(value)
+        if flag is None:
+            raise PgError("22023", f'could not parse value "{value}" for parameter "{name}"')
+        setattr(options, attribute, flag)
+    return options
+
+
+@frozen
+class ProtocolOptions:
+    """Those of pgoutput."""
+
+    publications: tuple[str, ...]
+    local_only: bool
+
+
+def protocol_options(given: Given) -> ProtocolOptions:
+    """As parse_output_parameters and pgoutput_startup."""
+    seen: dict[str, str] = {}
+    publications: list[str] | None = None
+    for name, value in given:
+        if name not in ("proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"):
+            raise PgError("XX000", f"unrecognized pgoutput option: {name}")
+        if name in seen:
+            raise PgError("42601", "conflicting or redundant options")
+        seen[name] = value
+        if name == "proto_version":
+            _check_number(value)
+        elif name == "publication_names":
+            publications = split_identifiers(value)
+            if publications is None:
+                raise PgError("42602", "invalid publication_names syntax")
+        elif name == "origin":
+            if value.lower() not in ("none", "any"):
+                raise PgError("22023", f'unrecognized origin value: "{value}"')
+        elif parse_bool(value) is None and not (name == "streaming" and value == "parallel"):
+            raise PgError("42601", f"{name} requires a Boolean value")
+    for required in ("proto_version", "publication_names"):
+        if required not in seen:
+            raise PgError("22023", f'option "{required}" missing')
+    _check_version(int(seen["proto_version"]))
+    for name in ("binary", "streaming", "two_phase"):
+        if seen.get(name) == "parallel" or parse_bool(seen.get(name, "false")):
+            raise unsupported(f'option "{name}" of pgoutput')
+    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none")
+
+
+def _check_number(value: str) -> None:
+    if not value.isascii() or not value.strip().isdigit():
+        raise PgError("22023", "invalid proto_version")
+    if int(value) > 0xFFFF_FFFF:
+        raise PgError("22023", f'proto_version "{value}" out of range')
+
+
+def _check_version(version: int) -> None:
+    sent = f"client sent proto_version={version} but server only supports protocol"
+    if version > _NEWEST_VERSION:
+        raise PgError("0A000", f"{sent} {_NEWEST_VERSION} or lower")
+    if version < _ONLY_VERSION:
+        raise PgError("0A000", f"{sent} {_ONLY_VERSION} or higher")

@@ -1,0 +1,93 @@
+"""The messages of the logical replication protocol, version 1 (proto.c): what a subscription receives, as bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from pgrepl.replication.sending.wire import (
+    UNCHANGED,
+    Message,
+    Row,
+    SentRelation,
+    TruncateMessage,
+    WireTransaction,
+)
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import write_text
+
+# values are readable for everybody, whatever the session's settings (libpqrcv_connect)
+STYLE = TextStyle(datestyle="ISO, YMD", intervalstyle="postgres", extra_float_digits=3)
+_OPERATIONS = {"insert": b"I", "update": b"U", "delete": b"D"}
+
+Line = tuple[int, int, bytes]  # lsn, xid, data
+
+
+class Encoder:
+    """The messages of one stream: a relation is described before it is first used, and when it has changed."""
+
+    def __init__(self, style: TextStyle) -> None:
+        self._style = style
+        self._described: dict[int, SentRelation] = {}
+
+    def lines(self, transaction: WireTransaction) -> Iterator[Line]:
+        xid, commit, end = transaction.xid, transaction.finish_lsn, transaction.end_lsn
+        when = transaction.committed_at
+        yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
+        if transaction.origin:
+            yield commit, xid, struct.pack("!cq", b"O", commit) + _string(transaction.origin)
+        for message in transaction.messages:
+            relations = message.relations if isinstance(message, TruncateMessage) else (message.relation,)
+            for relation in relations:
+                if self._described.get(relation.relid) != relation:
+                    self._described[relation.relid] = relation
+                    yield commit, xid, _relation(relation)
+            yield commit, xid, self._truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
+        yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
+
+    @staticmethod
+    def _truncate(message: TruncateMessage) -> bytes:
+        flags = message.cascade | message.restart_identity << 1
+        numbers = [relation.relid for relation in message.relations]
+        return struct.pack(f"!cIB{len(numbers)}I", b"T", len(numbers), flags, *numbers)
+
+    def _row(self, message: Message) -> bytes:
+        columns = message.relation.columns
+        parts = [_OPERATIONS[message.operation], struct.pack("!I", message.relation.relid)]
+        if message.old is not None:
+            parts.append(b"O" if message.whole_old else b"K")
+            parts.append(self._tuple([column.type for column in columns], message.old))
+        if message.new is not None:
+            parts.append(b"N")
+            parts.append(self._tuple([column.type for column in columns], message.new))
+        return b"".join(parts)
+
+    def _tuple(self, types: Sequence[int], row: Row) -> bytes:
+        parts = [struct.pack("!H", len(types))]
+        for typoid, value in zip(types, row, strict=True):
+            if value is None:
+                parts.append(b"n")
+            elif value is UNCHANGED:
+                parts.append(b"u")
+            else:
+                text = write_text(value, typoid, self._style).encode()
+                parts.append(struct.pack("!cI", b"t", len(text)) + text)
+        return b"".join(parts)
+
+
+def _relation(relation: SentRelation) -> bytes:
+    parts = [
+        struct.pack("!cI", b"R", relation.relid),
+        _string(relation.schema),
+        _string(relation.name),
+        relation.replident.encode(),
+        struct.pack("!H", len(relation.columns)),
+    ]
+    for column in relation.columns:
+        parts.append(struct.pack("!B", column.is_key) + _string(column.name))
+        parts.append(struct.pack("!Ii", column.type, column.typmod))
+    return b"".join(parts)
+
+
+def _string(text: str) -> bytes:
+    return text.encode() + b"\0"

@@ -1,0 +1,129 @@
+"""The standby's next catalog, made aside: a copy of the primary's with what is the standby's own.
+
+The copy is SQLite's online backup: one moment of the primary, without keeping anybody from writing there. In it paths
+are those of the standby, the slots are those that fail over, and the settings are the standby's. It takes the place of
+the present catalog as one transaction of SQLite, by a backup in the other direction: whoever reads the standby goes on
+seeing what he saw.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.engine import CatalogConnection, place_file, sqlite_catalog
+from pgrepl.errors import PgError
+from pgrepl.replication.standby.files import Place, move_paths
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+Settings = Sequence[tuple[str, str]]
+_LOCK_TIMEOUT = 30.0
+
+
+def draft_prefix(catalog: Path) -> str:
+    return f".{catalog.name}.standby."
+
+
+def remove_drafts(catalog: Path) -> None:
+    """Those of runs that were killed."""
+    for left in catalog.parent.glob(f"{draft_prefix(catalog)}*"):
+        left.unlink(missing_ok=True)
+
+
+@contextmanager
+def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
+    """A copy of the primary's catalog beside the place of the standby's, as a session on it that is in no
+    transaction."""
+    path = catalog.with_name(f"{draft_prefix(catalog)}{secrets.token_hex(4)}")
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        copy = sqlite_catalog(path, str(catalog))
+        copy.data_path = primary.catalog.data_path  # until the paths are moved
+        _back_up(primary.link, path)
+        draft = primary.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=copy)
+        try:
+            yield draft
+        finally:
+            draft.close()
+            copy.close()
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+
+
+def make_standby(draft: Session, place: Place, settings: Settings) -> None:
+    """What differs from the primary."""
+    link = draft.link
+    link.begin(write=True)
+    move_paths(link, place)
+    now = datetime.now(timezone.utc).isoformat()
+    link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's
+    link.execute("DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'")
+    link.execute("UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?", (now,))
+    link.execute("DELETE FROM pgrepl_setting")
+    link.execute_many("INSERT INTO pgrepl_setting (name, value) VALUES (?, ?)", settings)
+    link.commit()
+
+
+def own_settings(link: CatalogConnection) -> list[tuple[str, str]]:
+    """Those that a standby keeps, whatever the primary has."""
+    return [(str(name), str(value)) for name, value in link.execute("SELECT name, value FROM pgrepl_setting")]
+
+
+def with_settings(settings: Settings, **changed: str) -> list[tuple[str, str]]:
+    return [*((name, value) for name, value in settings if name not in changed), *changed.items()]
+
+
+def publish_new(draft: Session, catalog: Path) -> None:
+    """The draft becomes the catalog where there has been none."""
+    path = draft.catalog.path
+    assert path is not None
+    target = path.with_name(path.name + ".new")
+    with closing(sqlite3.connect(target)) as copy:
+        os.chmod(target, 0o600)
+        _driver(draft.link).backup(copy)
+    _sync(target)
+    place_file(target, catalog)
+    target.unlink(missing_ok=True)
+    _sync(catalog.parent)
+
+
+def publish(draft: Session, catalog: Path) -> None:
+    """The draft takes the place of the catalog that is there, at once for everybody who looks."""
+    try:
+        with closing(sqlite3.connect(catalog, timeout=_LOCK_TIMEOUT)) as live:
+            live.execute("PRAGMA synchronous = FULL")
+            _driver(draft.link).backup(live)
+    except sqlite3.Error as problem:
+        raise draft.catalog.failure(problem) from problem
+
+
+def _back_up(link: CatalogConnection, path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(path)) as copy:
+            _driver(link).backup(copy)
+    except sqlite3.Error as problem:
+        raise PgError("58030", f'catalog "{link.catalog.name}" could not be copied: {problem}') from problem
+
+
+def _driver(link: CatalogConnection) -> sqlite3.Connection:
+    driver: Any = link.sqlalchemy.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

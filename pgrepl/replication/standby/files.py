@@ -1,0 +1,121 @@
+"""The data files of a standby: which there must be, getting them from the primary, removing what nobody refers to.
+
+Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the
+primary has outside its own folder (those that other writers registered in the lake) come to stand in `elsewhere/`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.expire import known_files
+from pgrepl.lake.readers import FOLDER as READERS
+from pgrepl.lake.readers import oldest_reader
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.session import Session
+
+_ELSEWHERE = "elsewhere/"
+_UNFINISHED = ".part"
+_WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "ducklake_delete_file")
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@frozen
+class Place:
+    """What a path of the primary is on the standby. Both data paths end in a slash."""
+
+    primary: str
+    standby: str
+
+    def of(self, path: str) -> str:
+        if path.startswith(self.primary):
+            return self.standby + path[len(self.primary) :]
+        return self.standby + _ELSEWHERE + path.replace("://", "/").lstrip("/")
+
+
+@frozen
+class Fetched:
+    files: int
+    bytes: int
+
+
+def wanted_files(draft: Session, place: Place) -> dict[str, str]:
+    """Each file that the catalog refers to: its name on the standby, and where the primary has it."""
+    return {place.of(path): path for path in known_files(draft)}
+
+
+def move_paths(link: CatalogConnection, place: Place) -> None:
+    """The catalog names files by where the standby has them."""
+    for table in _WITH_PATHS:
+        absolute = link.execute(f"SELECT DISTINCT path FROM {table} WHERE NOT path_is_relative")
+        for (path,) in absolute:
+            link.execute(f"UPDATE {table} SET path = ? WHERE path = ? AND NOT path_is_relative", (place.of(path), path))
+    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (place.standby,))
+
+
+def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
+    """Get the files that are not there yet, on the disk for good."""
+    count = size = 0
+    folders = set()
+    for target, source in wanted.items():
+        if os.path.exists(target):
+            continue
+        folder = os.path.dirname(target)
+        if folder not in folders:
+            storage.make_folder(folder)
+            folders.add(folder)
+        _get(source, target, link)
+        count += 1
+        size += os.stat(target).st_size
+    for folder in folders:
+        _sync_folder(folder)
+    return Fetched(count, size)
+
+
+def _get(source: str, target: str, link: bool) -> None:
+    local = storage.local_path(source)
+    if link and local is not None:
+        try:
+            os.link(local, target)
+            return
+        except FileNotFoundError as problem:
+            raise PgError("58P01", f'could not open file "{source}": No such file or directory') from problem
+        except OSError as problem:
+            if problem.errno not in _NO_LINK:
+                raise PgError("58030", f'could not link file "{source}" to "{target}": {problem.strerror}') from problem
+    unfinished = target + _UNFINISHED
+    with storage.writing(unfinished), storage.reading(source), storage.open_input(source) as original:
+        with open(unfinished, "wb") as copy:
+            shutil.copyfileobj(original, copy, 1 << 20)
+            copy.flush()
+            os.fsync(copy.fileno())
+    os.replace(unfinished, target)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
+    """Remove the files that are not needed, unless somebody is in the middle of reading; how many."""
+    if not os.path.isdir(data_path) or oldest_reader(standby) is not None:
+        return 0
+    removed = 0
+    for path, _ in storage.listed(data_path):
+        if path not in needed and not path.startswith(data_path + READERS):
+            storage.remove(path)
+            removed += 1
+    return removed

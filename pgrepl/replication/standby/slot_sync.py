@@ -1,0 +1,73 @@
+"""Bringing the slots of a standby to where they are on the primary, between two synchronizations (slotsync.c).
+
+Only a slot that needs nothing the standby has not got can come along: one that its subscriber has already moved past
+the standby's last snapshot would miss changes after a failover.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.catalog.store import Row, delete, insert, rows, update
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.replication.slots import current_lsn, slot_or_none
+from pgrepl.replication.standby.primary import on_primary
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_FOLLOWED = ("restart_lsn", "confirmed_flush_lsn", "catalog_snapshot", "two_phase", "failover", "invalidation_reason")
+
+
+def synchronize_slots(standby: Session) -> None:
+    """As SyncReplicationSlots."""
+    if not in_recovery(standby):
+        raise PgError("55000", "replication slots can only be synchronized to a standby server")
+    with on_primary(standby) as primary, reading(primary):
+        remote = {row.slot_name: row for row in rows(primary, tables.pg_replication_slot, failover=True)}
+    apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
+    apart.replays = True
+    try:
+        apart.transaction.begin_statement(writes=True)
+        for row in rows(apart, tables.pg_replication_slot, synced=True):
+            if row.slot_name not in remote:
+                delete(apart, tables.pg_replication_slot, slot_name=row.slot_name)
+        for row in remote.values():
+            if not row.temporary:
+                _synchronize(apart, row)
+        apart.transaction.end_statement()
+    except BaseException:
+        apart.transaction.fail_statement()
+        raise
+    finally:
+        apart.close()
+
+
+def _synchronize(standby: Session, remote: Row) -> None:
+    """As synchronize_one_slot."""
+    name, reached = remote.slot_name, current_lsn(standby)
+    if remote.confirmed_flush_lsn > reached:
+        raise PgError(
+            "55000",
+            f"skipping slot synchronization because the received slot sync LSN {lsn_text(remote.confirmed_flush_lsn)} "
+            f'for slot "{name}" is ahead of the standby position {lsn_text(reached)}',
+        )
+    own = slot_or_none(standby, name)
+    now = datetime.now(timezone.utc).isoformat()
+    if own is None:
+        if not remote.invalidation_reason:
+            values = {**remote._asdict(), "synced": True, "active_pid": None, "inactive_since": now}
+            insert(standby, tables.pg_replication_slot, **values)
+        return
+    if not own.synced:
+        raise PgError(
+            "55000",
+            f'exiting from slot synchronization because same name slot "{name}" already exists on the standby',
+        )
+    followed = {column: getattr(remote, column) for column in _FOLLOWED}
+    update(standby, tables.pg_replication_slot, {"slot_name": name}, **followed, inactive_since=now)

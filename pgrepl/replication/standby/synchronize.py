@@ -1,0 +1,196 @@
+"""Making a standby, bringing it up to date, promoting it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.recovery import STANDBY, in_recovery
+from pgrepl.catalog.roles import is_superuser
+from pgrepl.catalog.store import delete
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.expire import known_files
+from pgrepl.replication.slots import at_once, create_physical_slot, move_physical_slot, slot_or_none
+from pgrepl.replication.standby import draft as drafts
+from pgrepl.replication.standby.files import Fetched, Place, fetch, sweep, wanted_files
+from pgrepl.replication.standby.primary import catalog_file, check_primary, conninfo_of, on_primary
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+FILES = "pgrepl.standby_files"  # a setting of the standby: link or copy
+_TRIES = 3  # the primary may VACUUM a file away between its catalog's copy and the file's
+
+
+@frozen
+class Synchronized:
+    """What a standby has got."""
+
+    lsn: int  # up to which it has everything
+    slots: tuple[str, ...]  # that are ready to fail over
+    files: int  # new ones
+    bytes: int
+    removed: int  # files
+
+
+def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> Synchronized:
+    """A new standby in a folder. `slot` is to be a physical replication slot on the primary that stands where the
+    standby is; `link=False` copies files even where a hard link would do."""
+    with reading(primary):
+        _require_superuser(primary, "create a standby")
+        check_primary(primary)
+        conninfo = conninfo_of(primary)
+        if folder.resolve() == catalog_file(primary).parent:
+            raise PgError("55000", f'folder "{folder}" is the primary\'s own')
+        if slot is not None and slot_or_none(primary, slot) is None:
+            with at_once(primary) as apart:
+                create_physical_slot(apart, slot, reserve=True)
+        settings = drafts.own_settings(primary.link)
+    catalog = folder.resolve() / "catalog.db"
+    if catalog.exists():
+        raise PgError("42710", f'catalog "{catalog}" already exists')
+    place = Place(primary.catalog.data_path, f"{catalog}.files/")
+    try:
+        os.makedirs(place.standby, mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise PgError("58030", f'could not create folder "{place.standby}": {problem.strerror}') from problem
+    settings = [(name, value) for name, value in settings if name != "synchronized_standby_slots"]  # the primary's
+    own = drafts.with_settings(
+        settings,
+        primary_conninfo=conninfo,
+        primary_slot_name=slot or "",
+        hot_standby_feedback="on",
+        sync_replication_slots="on",
+        **{FILES: "link" if link else "copy", STANDBY: "on"},
+    )
+    with _alone(place.standby):
+        drafts.remove_drafts(catalog)
+        for attempt in range(_TRIES):
+            with drafts.drafted(primary, catalog) as draft:
+                got, needed = _prepared(draft, place, own, link=link, patient=attempt + 1 < _TRIES)
+                if got is None:
+                    continue
+                drafts.publish_new(draft, catalog)
+                done = _told(draft, got, sweep(draft, place.standby, needed))
+                break
+    _report_position(primary, slot, done.lsn)
+    return done
+
+
+def synchronize(standby: Session) -> Synchronized:
+    """What the primary has done since the last time: its snapshots, their files, and the slots that fail over."""
+    catalog = catalog_file(standby)
+    place_here = standby.catalog.data_path
+    with reading(standby):
+        _require_superuser(standby, "synchronize a standby")
+        _require_standby(standby)
+    with _alone(place_here), on_primary(standby) as primary:
+        with reading(standby):  # it may have been promoted a moment ago
+            _require_standby(standby)
+            before = known_files(standby)
+            settings = drafts.own_settings(standby.link)
+        link = dict(settings).get(FILES) != "copy"
+        with reading(primary):  # what other writers have defined in the lake is adopted there, not here
+            place = Place(primary.catalog.data_path, place_here)
+        drafts.remove_drafts(catalog)
+        for attempt in range(_TRIES):
+            with drafts.drafted(primary, catalog) as draft:
+                got, needed = _prepared(draft, place, settings, link=link, patient=attempt + 1 < _TRIES)
+                if got is None:
+                    continue
+                drafts.publish(draft, catalog)
+                done = _told(draft, got, sweep(standby, place_here, needed | before))
+                break
+        _report_position(primary, dict(settings).get("primary_slot_name"), done.lsn)
+    return done
+
+
+def promote(standby: Session) -> int:
+    """The standby follows no longer and may be written; up to which LSN it has what the primary did."""
+    with reading(standby):
+        _require_superuser(standby, "promote a standby")
+        _require_standby(standby)
+    with _alone(standby.catalog.data_path):
+        apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
+        apart.replays = True
+        try:
+            apart.transaction.begin_statement(writes=True)
+            _require_standby(apart)
+            delete(apart, tables.pgrepl_setting, name=STANDBY)
+            lsn = apart.transaction.numbering.last_snapshot() + 1
+            apart.transaction.end_statement()
+        finally:
+            apart.close()
+    return lsn
+
+
+# --- the steps --------------------------------------------------------------------------------------------------------
+
+
+def _prepared(
+    draft: Session, place: Place, settings: drafts.Settings, *, link: bool, patient: bool
+) -> tuple[Fetched | None, set[str]]:
+    """The files are there and the catalog is the standby's. None: a file is gone, the catalog's copy is out of date."""
+    wanted = wanted_files(draft, place)
+    try:
+        got = fetch(wanted, link=link)
+    except PgError as problem:
+        if problem.sqlstate != "58P01" or not patient:
+            raise
+        return None, set()
+    drafts.make_standby(draft, place, settings)
+    return got, set(wanted)
+
+
+def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
+    link = draft.link
+    lsn = int(link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]) + 1
+    slots = link.execute("SELECT slot_name FROM pg_replication_slot WHERE synced ORDER BY slot_name")
+    return Synchronized(lsn, tuple([name for (name,) in slots]), got.files, got.bytes, removed)
+
+
+def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
+    """What the standby has, its slot on the primary says, for who waits for it (synchronized_standby_slots)."""
+    if slot:
+        with at_once(primary) as apart:
+            move_physical_slot(apart, slot, lsn)
+
+
+# --- who and when -----------------------------------------------------------------------------------------------------
+
+
+def _require_superuser(session: Session, what: str) -> None:
+    if not is_superuser(session):
+        raise PgError(
+            "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
+        )
+
+
+def _require_standby(session: Session) -> None:
+    if not in_recovery(session):
+        raise PgError(
+            "55000",
+            "recovery is not in progress",
+            hint="Recovery control functions can only be executed during recovery.",
+        )
+
+
+@contextmanager
+def _alone(data_path: str) -> Iterator[None]:
+    """One at a time works on a standby; the lock goes with the process."""
+    handle = os.open(data_path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PgError("55000", "cannot synchronize replication slots concurrently") from None
+        yield
+    finally:
+        os.close(handle)
