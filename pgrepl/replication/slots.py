@@ -20,6 +20,8 @@ from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
+from pgrepl.replication import senders
+from pgrepl.replication.senders import Sender
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -136,14 +138,20 @@ def all_slots(session: Session) -> list[Row]:
     return rows(session, tables.pg_replication_slot)
 
 
-def acquire(session: Session, name: str) -> Row:
-    """The slot, if nobody else is using it (ReplicationSlotAcquire)."""
+def acquire(session: Session, name: str, token: str = "") -> Row:
+    """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
     row = slot_or_none(session, name)
     if row is None:
         raise PgError("42704", f'replication slot "{name}" does not exist')
-    if row.active_pid and not (row.temporary and row.active_pid == session.pid):
-        raise PgError("55006", f'replication slot "{name}" is active for PID {row.active_pid}')
+    pid = senders.active_pid(session, row, token)
+    if pid:
+        raise PgError("55006", f'replication slot "{name}" is active for PID {pid}')
     return row
+
+
+def occupy(session: Session, name: str, sender: Sender) -> None:
+    """A worker begins to read from the slot."""
+    senders.occupy(session, acquire(session, name, sender.token), sender)
 
 
 def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -> None:
