@@ -49,7 +49,7 @@ def changes(session: Session, oid: int, after: int, upto: int) -> list[Change]:
     """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot rows
     that went come first, then the others as they were written."""
     table = lake_table(session, oid, upto)
-    feed = _Feed(session, table, after, upto)
+    feed = Feed(session, table, after, upto)
     gone = {(event.snapshot, event.row_id): event.row for event in feed.gone()}
     found: list[Change] = []
     for event in feed.came():
@@ -59,7 +59,7 @@ def changes(session: Session, oid: int, after: int, upto: int) -> list[Change]:
     return sorted(left + found, key=lambda change: change.snapshot)
 
 
-class _Feed:
+class Feed:
     """What came to and went from one table."""
 
     def __init__(self, session: Session, table: LakeTable, after: int, upto: int) -> None:

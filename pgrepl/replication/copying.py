@@ -32,6 +32,7 @@ from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
 from pgrepl.replication.applying.target import WIRE_STYLE, Target
 from pgrepl.replication.applying.writing import write
+from pgrepl.replication.bulk.copy import BulkCopy, stage_copy
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher import Publisher, PublisherError, TableCopy
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _PORTION = 5000  # rows looked up together
+_ATTEMPTS = 3  # without the lock
 _SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
@@ -52,10 +54,10 @@ def copy_table(receiver: Receiver, relid: int) -> int | None:
     if slot is None:
         return None
     count = None
-    locked = False
+    attempts = 0
     while count is None:
-        count = _finish(receiver, relid, locked=locked)
-        locked = True
+        count = _finish(receiver, relid, locked=attempts >= _ATTEMPTS)
+        attempts += 1
     step("copy.committed")
     forget_slot(receiver, relid)
     return count
@@ -99,24 +101,30 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         publisher = receiver.publisher(subscription)
         at = last_snapshot(session)
         with receiver.as_owner(subscription):
-            player, lsn, count = guarded(lambda: _played(session, subscription, relid, publisher))
+            received, lsn, count = guarded(lambda: _received(session, subscription, relid, publisher))
         step("copy.received")
         if not locked:
             receiver.lock(subscription, position)
         if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
             raise SubscriptionChanged
-        if not locked and _is_stale(session, player, at):
+        if not locked and _is_stale(session, received, at):
+            if isinstance(received, BulkCopy):
+                received.discard()
             return None
+        origin = catalog.origin_name(subscription.oid, relid)
         with receiver.as_owner(subscription):
-            guarded(lambda: write(session, player, catalog.origin_name(subscription.oid, relid)))
+            guarded(
+                lambda: received.write(origin) if isinstance(received, BulkCopy) else write(session, received, origin)
+            )
         state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
         step("copy.written")
     return count
 
 
-def _is_stale(session: Session, player: Player, snapshot: int) -> bool:
-    tables = [lake_table(session, relid).table_id for relid in player.overlays]
+def _is_stale(session: Session, received: Player | BulkCopy, snapshot: int) -> bool:
+    relids = received.relids if isinstance(received, BulkCopy) else list(received.overlays)
+    tables = [lake_table(session, relid).table_id for relid in relids]
     try:
         check_unchanged(session, tables, snapshot)
     except Stale:
@@ -134,14 +142,21 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
         publisher.drop_slot(slot)
 
 
-def _played(session: Session, subscription: CatalogRow, relid: int, publisher: Publisher) -> tuple[Player, int, int]:
-    """The rows as they are to be written, the LSN of the copy, and how many rows there were."""
+def _received(
+    session: Session, subscription: CatalogRow, relid: int, publisher: Publisher
+) -> tuple[Player | BulkCopy, int, int]:
+    """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
+    large, unless a row is wrong: which one, and how, is found out row by row."""
     table = relation(session, relid)
     source = _source(table, subscription, publisher)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
     with acting_for(session, subscription, table):
         check_target_privilege(session, table, "INSERT")
+        sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
+            bulk = stage_copy(session, table, source, sent)
+            if bulk is not None:
+                return bulk, source.lsn, bulk.count
             return player, source.lsn, _load(session, player, table, source)
         except PublisherError as error:
             raise PgError("08006", f"could not receive data from WAL stream: {error}") from None

@@ -22,6 +22,7 @@ from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
 from pgrepl.lake import local
 from pgrepl.lake.table import lake_table
+from pgrepl.replication.bulk.lake_rows import LakeRows
 from pgrepl.replication.publisher import TableCopy
 from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
 from pgrepl.replication.slots import current_lsn
@@ -76,7 +77,7 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
         [SentColumn(a.name, a.type, a.typmod, False) for a in plan.table.columns if a.num in set(plan.columns)]
     )
     sent = SentRelation(plan.table.oid, schema, name, plan.table.replident, columns)
-    return TableCopy(sent, current_lsn(session), _rows(session, plan))
+    return TableCopy(sent, current_lsn(session), _rows(session, plan), LakeRows(session, plan))
 
 
 def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:

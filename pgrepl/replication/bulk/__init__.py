@@ -1,0 +1,16 @@
+"""Large copies and large batches: rows are moved by Spark, keys are judged as whole columns.
+
+| module | what it is |
+| --- | --- |
+| `batch` | what a publisher gives in bulk: the contract of both publishers |
+| `parquet` | the same from Parquet files of messages, for a publisher that is a server |
+| `sending` | the same from a lake: pgoutput's decisions over whole columns |
+| `convert` | sent columns as the target's columns, in Spark |
+| `copy` | an initial copy |
+| `fold` | what the messages of one table come to, key by key, and whether they are clean |
+| `apply` | a batch: fold, find places, stage, one commit |
+| `size` | whether it is worth it |
+
+The rule of the room: what it cannot do exactly as PostgreSQL does it leaves undone and says so with None; the exact way
+(replication/applying) then does it row by row, and finds the first row that is wrong.
+"""
