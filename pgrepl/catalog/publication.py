@@ -76,7 +76,10 @@ def relation_publications(session: Session, relid: int) -> list[int]:
 
 
 def schema_publications(session: Session, schema: int) -> list[int]:
-    return [row.pnpubid for row in rows(session, tables.pg_publication_namespace, pnnspid=schema)]
+    """The publications that name the schema. `public` has the same OID in every database."""
+    here = {row.oid for row in publications(session)}
+    found = rows(session, tables.pg_publication_namespace, pnnspid=schema)
+    return [row.pnpubid for row in found if row.pnpubid in here]
 
 
 def publication_schemas(session: Session, pubid: int) -> list[int]:

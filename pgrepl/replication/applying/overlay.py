@@ -188,16 +188,19 @@ class _Finder:
         self._overlay = overlay
         self._table = overlay.relation
         self._identity = identity
-        self._positions = [n - 1 for n in identity.attnums]
-        self._forms = [self._form(n) for n in identity.attnums]
+        forms = [(n - 1, self._form(n)) for n in identity.attnums]
+        known = next((n for n, (_, form) in enumerate(forms) if form is None), len(forms))
+        self._positions = [position for position, _ in forms[:known]]
+        self._forms = [form for _, form in forms[:known] if form is not None]
+        self._rest = forms[known:]  # from the first column on whose type knows no equality
         self._found: dict[tuple[Any, ...], list[LiveRow]] = {}
         self._asked: set[tuple[Any, ...]] = set()
         self._empty = False
 
-    def _form(self, attnum: int) -> Callable[[Any], Any]:
+    def _form(self, attnum: int) -> Callable[[Any], Any] | None:
         attribute = self._table.attributes[attnum - 1]
         if not self._identity.by_index and not sort_operators(self._session, attribute.type).eq:
-            raise PgError("42883", f"could not identify an equality operator for type {format_type(attribute.type)}")
+            return None
         return hash_form(attribute.type)
 
     def _key(self, row: Sequence[Any]) -> tuple[Any, ...]:
@@ -212,8 +215,24 @@ class _Finder:
         key = self._key(searched)
         if key not in self._asked:
             self.load([searched])
-        found = self._found.get(key)
-        return found[0] if found else None
+        for live in self._found.get(key, ()):
+            if not self._rest or self._rest_equal(live.row, searched):
+                return live
+        return None
+
+    def _rest_equal(self, row: Sequence[Any], searched: Sequence[Any]) -> bool:
+        """As tuples_equal: a type without equality is an error once two of its values are to be compared."""
+        for position, form in self._rest:
+            one, other = row[position], searched[position]
+            if one is None or other is None:
+                if one is not other:
+                    return False
+            elif form is None:
+                name = format_type(self._table.attributes[position].type)
+                raise PgError("42883", f"could not identify an equality operator for type {name}")
+            elif form(one) != form(other):
+                return False
+        return True
 
     def load(self, searched: Iterable[Sequence[Any]]) -> None:
         wanted = {key: row for row in searched if (key := self._key(row)) not in self._asked}
@@ -236,9 +255,10 @@ class _Finder:
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of the table, the wanted ones among them."""
         rows = wanted.values()
-        if not any(row[position] is None for row in rows for position in self._positions):
+        if self._positions and not any(row[position] is None for row in rows for position in self._positions):
             keys = [tuple([row[position] for position in self._positions]) for row in rows]
-            for _, values in local.lookup(self._session, table, self._identity.attnums, keys, everything):
+            attnums = [position + 1 for position in self._positions]
+            for _, values in local.lookup(self._session, table, attnums, keys, everything):
                 yield values
             return
         bounds = []

@@ -1,0 +1,13 @@
+"""Publications seen from their databases: what they name, and nobody else's tables."""
+
+from __future__ import annotations
+
+from tests.replication.conftest import Pair
+
+
+def test_a_publication_of_a_schema_is_one_of_its_database(pair: Pair) -> None:
+    """`public` has one OID in all databases."""
+    pair.both("CREATE TABLE t (a int)")
+    pair.pub("CREATE PUBLICATION p FOR TABLES IN SCHEMA public")
+    pair.sub("INSERT INTO t VALUES (1); UPDATE t SET a = 2; DELETE FROM t")
+    assert pair.sub("SELECT * FROM t") == []
