@@ -46,11 +46,13 @@ def _reachable(path: Path) -> bool:
 
 @dataclass
 class Server:
-    """One cluster. `default_port` is what a connection string without a port means to its subscriptions."""
+    """One cluster. `default_port` is what a connection string without a port means to its subscriptions; `settings` are
+    lines for its postgresql.conf."""
 
     binaries: Path
     default_port: int | None = None
     libraries: Path | None = None
+    settings: str = ""
     port: int = field(default_factory=free_port)
     folder: Path = field(init=False)
 
@@ -89,7 +91,7 @@ class Server:
         initdb = [str(self.binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust"]
         self._run(*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
         with (data / "postgresql.conf").open("a") as conf:
-            conf.write(SETTINGS + f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n")
+            conf.write(SETTINGS + f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n{self.settings}")
         log = str(self.folder / "log")
         pg_ctl = [str(self.binaries / "pg_ctl"), "-D", str(data), "-l", log, "-w", "-t", "60", "start"]
         self._run(*pg_ctl)

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class ChangeError(Exception):
     """A change could not be sent: a publication is gone, a filter fails."""
 
-    def __init__(self, error: PgError, lsn: int) -> None:
+    def __init__(self, error: PgError, lsn: int, callback: str) -> None:
         super().__init__(error.message)
         self.error = error
         self.lsn = lsn
+        self.callback = callback  # of the output plugin: change or truncate
 
 
 class Stream:
@@ -101,7 +102,7 @@ class Stream:
         try:
             yield from self._messages(snapshot, changed)
         except PgError as error:
-            raise ChangeError(error, snapshot.id) from error
+            raise ChangeError(error, snapshot.id, "truncate" if snapshot.truncated else "change") from error
 
     def _messages(
         self, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]]

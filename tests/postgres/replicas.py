@@ -1,0 +1,193 @@
+"""A publishing and a subscribing database of one real server, which replicate when a test says so.
+
+The subscription is disabled but while the test waits: so what is pending and what has been applied is the same at
+every run, and the same as where nothing happens by itself. Errors are read from the server's log (JSON).
+
+Inside one server CREATE SUBSCRIPTION must find its slot made: it would wait for itself otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.postgres.server import Server, wheel_binaries
+
+SETTINGS = """
+max_logical_replication_workers = 20
+max_worker_processes = 30
+max_sync_workers_per_subscription = 2
+max_replication_slots = 40
+max_wal_senders = 40
+wal_retrieve_retry_interval = 20ms
+wal_writer_delay = 10ms
+synchronous_commit = on
+autovacuum = off
+log_min_messages = warning
+logging_collector = on
+log_destination = 'jsonlog'
+log_filename = 'server.log'
+log_rotation_age = 0
+"""
+PATIENCE = 60.0  # seconds until a sync that does not end is a failure
+
+Answer = tuple[Any, ...]
+Rows = list[tuple[Any, ...]]
+
+
+class Failure(NamedTuple):
+    """An error of a worker, without the numbers that no two runs share; `finish` is the LSN to skip."""
+
+    message: str
+    detail: str | None
+    context: str | None
+    finish: str | None
+
+
+def failure(message: str, detail: str | None, context: str | None) -> Failure:
+    found = re.search(r"finished at ([0-9A-F]+/[0-9A-F]+)", context or "")
+    return Failure(_plain(message), detail, None if context is None else _plain(context), found[1] if found else None)
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"[0-9A-F]+/[0-9A-F]+", "LSN", text)
+    text = re.sub(r"in transaction \d+", "in transaction N", text)
+    text = re.sub(r"pg_\d+_sync_\d+_\d+", "pg_N_sync_N_N", text)
+    return re.sub(r'"pg_\d+(_\d+)?"', '"pg_N"', text)
+
+
+class RealReplicas:
+    """Databases `pub` and `sub` of a server."""
+
+    def __init__(self, server: Server) -> None:
+        import psycopg
+
+        self._server = server
+        self._dsn = f"host={server.host} port={server.port} user=postgres"
+        with psycopg.connect(f"{self._dsn} dbname=postgres", autocommit=True) as link:
+            for name in ("pub", "sub"):
+                link.execute(f"CREATE DATABASE {name}")
+        self._links = {
+            n: psycopg.connect(f"{self._dsn} dbname={n}", autocommit=True, prepare_threshold=None)
+            for n in ("pub", "sub")
+        }
+        self._log = next((server.folder / "data" / "log").glob("*.json"))
+        self._read = 0
+
+    @property
+    def conninfo(self) -> str:
+        return f"{self._dsn} dbname=pub"
+
+    def run(self, where: str, text: str) -> Answer:
+        """The tag of a statement, or its error."""
+        import psycopg
+
+        with self._links[where].cursor() as cursor:
+            try:
+                cursor.execute(text.encode())
+            except psycopg.Error as error:
+                said = error.diag
+                return ("error", said.sqlstate, said.message_primary, said.message_detail)
+            return ("done", cursor.statusmessage)
+
+    def rows(self, where: str, text: str) -> Rows:
+        with self._links[where].cursor() as cursor:
+            cursor.execute(text.encode())
+            assert cursor.pgresult is not None
+            found = cursor.pgresult
+            values = [[found.get_value(r, c) for c in range(found.nfields)] for r in range(found.ntuples)]
+            return [tuple([None if v is None else bytes(v).decode() for v in row]) for row in values]
+
+    def catch_up(self, subscription: str) -> list[Failure]:
+        """Wait until an enabled subscription has everything, or an error has disabled it; the errors."""
+        ((lsn,),) = self.rows("pub", "SELECT pg_current_wal_flush_lsn()")
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            ((enabled,),) = self.rows("sub", f"SELECT subenabled FROM pg_subscription WHERE subname = '{subscription}'")
+            if enabled == "f":
+                return self._errors(until)
+            if self._settled(subscription, lsn):
+                return []
+            time.sleep(0.005)
+        raise AssertionError(f"{subscription} does not come to rest: {self._server.folder}")
+
+    def _settled(self, subscription: str, lsn: str) -> bool:
+        copying = (
+            "SELECT count(*) FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid "
+            f"WHERE subname = '{subscription}' AND srsubstate NOT IN ('s', 'r')"
+        )
+        behind = (
+            f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{subscription}' "
+            f"AND confirmed_flush_lsn < '{lsn}'"
+        )
+        return self.rows("sub", copying) == [("0",)] and self.rows("pub", behind) == [("0",)]
+
+    def quiet(self) -> None:
+        """Wait until the workers of disabled subscriptions have gone."""
+        until = time.monotonic() + PATIENCE
+        left = "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^(logical replication .*worker|walsender)$'"
+        while self.rows("sub", left) != [("0",)]:
+            assert time.monotonic() < until, "workers do not end"
+            time.sleep(0.005)
+
+    def _errors(self, until: float) -> list[Failure]:
+        self.quiet()
+        while time.monotonic() < until:
+            found = [
+                failure(entry["message"], entry.get("detail"), entry.get("context"))
+                for entry in self._logged()
+                if entry["error_severity"] == "ERROR" and entry["backend_type"].startswith("logical replication")
+            ]
+            if found:
+                return found
+            time.sleep(0.005)
+        raise AssertionError("a subscription was disabled without a word")
+
+    def _logged(self) -> Iterator[dict[str, Any]]:
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
+                yield json.loads(line)
+
+    def renew(self) -> None:
+        """As when they were made."""
+        for link in self._links.values():
+            link.execute("ROLLBACK")
+        for (name,) in self.rows("sub", "SELECT quote_ident(subname) FROM pg_subscription"):
+            self.run("sub", f"ALTER SUBSCRIPTION {name} DISABLE")
+            self.run("sub", f"ALTER SUBSCRIPTION {name} SET (slot_name = NONE)")
+            self.run("sub", f"DROP SUBSCRIPTION {name}")
+        self.quiet()
+        self.rows("pub", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+        self.rows("sub", "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin")
+        for where in ("pub", "sub"):
+            for (name,) in self.rows(where, "SELECT quote_ident(pubname) FROM pg_publication"):
+                self.run(where, f"DROP PUBLICATION {name}")
+            for (name,) in self.rows(
+                where, "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^pg_|^inf'"
+            ):
+                self.run(where, f"DROP SCHEMA {name} CASCADE")
+            self.run(where, "CREATE SCHEMA public")
+        for _ in self._logged():
+            pass
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+
+
+def replicating_server() -> Server:
+    """The wheel's 16, or the release whose programs are in the folder PGREPL_TEST_POSTGRES."""
+    folder = os.environ.get("PGREPL_TEST_POSTGRES")
+    if folder is None:
+        return Server(wheel_binaries(16), settings=SETTINGS).start()
+    libraries = Path(folder).parent / "lib"
+    return Server(Path(folder), libraries=libraries if libraries.is_dir() else None, settings=SETTINGS).start()
