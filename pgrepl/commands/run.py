@@ -15,6 +15,7 @@ from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
+from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
 def run(session: Session, text: str) -> Iterator[Result]:
     """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted."""
+    use_the_stack()
     transaction = session.transaction
     session.query = text
     invalid = invalid_utf8(text)
@@ -68,6 +70,9 @@ def run(session: Session, text: str) -> Iterator[Result]:
             result = _run_one(session, raw.stmt, implicit=several)
             if number == last and several:
                 transaction.end_implicit()
+        except RecursionError:
+            _fail(session)
+            raise stack_depth_exceeded() from None
         except BaseException:
             _fail(session)
             raise

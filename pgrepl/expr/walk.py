@@ -51,9 +51,11 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all inside it, outside first; not into subqueries."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(list(children(node)))
 
 
 _Part = TypeVar("_Part")
@@ -63,9 +65,11 @@ def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
     if isinstance(part, Expr):
         return cast(_Part, function(part))
     if isinstance(part, tuple):
-        items = tuple(_mapped(item, function) for item in part)
+        items: list[Any] = []
+        for item in part:  # no comprehension: an expression may be as deep as the stack allows
+            items.append(function(item) if isinstance(item, Expr) else _mapped(item, function))
         unchanged = all(a is b for a, b in zip(items, part, strict=True))
-        return part if unchanged else cast(_Part, items)
+        return part if unchanged else cast(_Part, tuple(items))
     if isinstance(part, tree.AggOrder):
         expr = function(part.expr)
         return part if expr is part.expr else replace(part, expr=expr)
@@ -187,15 +191,18 @@ def subqueries(query: Query) -> Iterator[Query]:
 
 def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
     """All expressions, also those of subqueries, with the number of query levels between the root and them."""
-    if isinstance(root, Query):
-        for part in query_parts(root):
-            yield from walk_deep(part, level + 1 if isinstance(part, Query) else level)
-        return
-    yield root, level
-    for child in children(root):
-        yield from walk_deep(child, level)
-    if isinstance(root, tree.SubLink) and root.query is not None:
-        yield from walk_deep(root.query, level + 1)
+    waiting: list[tuple[Expr | Query, int]] = [(root, level)]
+    while waiting:
+        node, at = waiting.pop()
+        inside: list[tuple[Expr | Query, int]]
+        if isinstance(node, Query):
+            inside = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
+        else:
+            yield node, at
+            inside = [(child, at) for child in children(node)]
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                inside.append((node.query, at + 1))
+        waiting += reversed(inside)
 
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.errors import PgError, Report
+from pgrepl.types.depth import stack_depth_exceeded
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import Catalog
@@ -240,12 +241,7 @@ def _of_spark(problem: Exception) -> PgError | None:
 def internal_error(problem: Exception) -> PgError:
     """What no statement should meet, in PostgreSQL's form: a defect names its place instead of showing a traceback."""
     if isinstance(problem, RecursionError):
-        return PgError(
-            "54001",
-            "stack depth limit exceeded",
-            hint='Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
-            " platform's stack depth limit is adequate.",
-        )
+        return stack_depth_exceeded()
     if isinstance(problem, MemoryError):
         return PgError("53200", "out of memory")
     trace = problem.__traceback__

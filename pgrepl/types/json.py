@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from pgrepl.errors import PgError
+from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.letters import LETTER_OR_DIGIT
 from pgrepl.types.numeric import read_numeric, write_numeric
 
@@ -32,15 +33,6 @@ class JsonNode:
     start: int
     end: int
     value: Any = None
-
-
-def stack_depth_exceeded() -> PgError:
-    return PgError(
-        "54001",
-        "stack depth limit exceeded",
-        hint='Increase the configuration parameter "max_stack_depth" (currently 2048kB), '
-        "after ensuring the platform's stack depth limit is adequate.",
-    )
 
 
 def _reject(text: str) -> NoReturn:
