@@ -197,6 +197,11 @@ pgrepl_worker = _table(  # who works for a subscription, or copies one of its ta
     ("beat", Double), ("received_lsn", Lsn), ("last_msg_send_time", String), ("last_msg_receipt_time", String),
     ("latest_end_lsn", Lsn), ("latest_end_time", String), ("tuples_processed", BigInteger),
 )  # fmt: skip
+pgrepl_subscription_error = _table(  # what stopped a worker last, until one gets on again; relid 0: the main stream
+    "pgrepl_subscription_error", ("subid", "relid"),
+    ("subid", Oid), ("relid", Oid), ("happened", String), ("sqlstate", String), ("message", Text), ("detail", Text),
+    ("context", Text),
+)  # fmt: skip
 pgrepl_walsender = _table(  # who reads from a slot
     "pgrepl_walsender", ("slot_name",),
     ("slot_name", String), ("token", String), ("pid", Integer), ("host", String), ("beat", Double), ("usesysid", Oid),

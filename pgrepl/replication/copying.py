@@ -10,9 +10,10 @@ The rows of a copy are checked as those of COPY: constraints yes, foreign keys a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from pgrepl.lake.commit import Stale, check_unchanged
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.steps import step
 from pgrepl.lake.table import lake_table
+from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.overlay import Overlay
 from pgrepl.replication.applying.play import Player
@@ -58,6 +60,7 @@ def copy_table(receiver: Receiver, relid: int) -> int | None:
     while count is None:
         count = _finish(receiver, relid, locked=attempts >= _ATTEMPTS)
         attempts += 1
+    receiver.copy_ended(relid)
     step("copy.committed")
     forget_slot(receiver, relid)
     return count
@@ -77,6 +80,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
             state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
         if origin_or_none(session, origin) is None:
             create_origin(session, origin)
+        lease.begin(session, subscription.oid, relid, receiver.token)
         slot = sync_slot_name(session, subscription.oid, relid)
     step("copy.begun")
     if current == catalog.DATASYNC:  # an attempt before this one
@@ -101,7 +105,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         publisher = receiver.publisher(subscription)
         at = last_snapshot(session)
         with receiver.as_owner(subscription):
-            received, lsn, count = guarded(lambda: _received(session, subscription, relid, publisher))
+            received, lsn, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
         step("copy.received")
         if not locked:
             receiver.lock(subscription, position)
@@ -118,6 +122,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
             )
         state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+        lease.end(session, subscription.oid, relid, receiver.token)
         step("copy.written")
     return count
 
@@ -143,10 +148,11 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 
 def _received(
-    session: Session, subscription: CatalogRow, relid: int, publisher: Publisher
+    receiver: Receiver, subscription: CatalogRow, relid: int, publisher: Publisher
 ) -> tuple[Player | BulkCopy, int, int]:
     """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
     large, unless a row is wrong: which one, and how, is found out row by row."""
+    session = receiver.session
     table = relation(session, relid)
     source = _source(table, subscription, publisher)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
@@ -157,7 +163,8 @@ def _received(
             bulk = stage_copy(session, table, source, sent)
             if bulk is not None:
                 return bulk, source.lsn, bulk.count
-            return player, source.lsn, _load(session, player, table, source)
+            came = partial(receiver.rows_came, subscription.subname, relid, table.qualified_name)
+            return player, source.lsn, _load(session, player, table, source, came)
         except PublisherError as error:
             raise PgError("08006", f"could not receive data from WAL stream: {error}") from None
 
@@ -170,7 +177,7 @@ def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> 
         raise PgError("08006", text) from None
 
 
-def _load(session: Session, player: Player, table: Relation, source: TableCopy) -> int:
+def _load(session: Session, player: Player, table: Relation, source: TableCopy, came: Callable[[int], None]) -> int:
     """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
     progress = Progress("")
     target = Target(session, replace(source.relation, schema=table.schema, name=table.name), progress)
@@ -190,6 +197,7 @@ def _load(session: Session, player: Player, table: Relation, source: TableCopy) 
             placed.append((line, row, player.overlay(leaf), there))
         _insert(placed, table, source)
         number += len(portion)
+        came(number)
     return number
 
 

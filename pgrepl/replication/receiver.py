@@ -25,6 +25,7 @@ from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.observer import Observer
 from pgrepl.replication.publisher import Publisher, PublisherError
 from pgrepl.replication.senders import Sender
 
@@ -50,8 +51,9 @@ class WorkerFailed(Exception):
 class Receiver:
     """The session and the connection of one worker."""
 
-    def __init__(self, session: Session, subid: int, log: ServerLog) -> None:
+    def __init__(self, session: Session, subid: int, log: ServerLog, observer: Observer | None = None) -> None:
         """`session` says where the catalog is and which database; the work is done apart from it."""
+        self.observer = observer or Observer()
         self.session = session.elsewhere(session.database.oid, BOOTSTRAP_SUPERUSER, apart=True)
         self.session.on_report = log.report
         self.subid = subid
@@ -130,10 +132,15 @@ class Receiver:
                 transaction.fail_statement()
                 raise
 
-    @property
-    def copied(self) -> dict[int, int]:
-        """How many rows of each table that is being copied have come; for others to see."""
-        return {} if self._heart is None else self._heart.copied
+    def rows_came(self, subscription: str, relid: int, table: str, count: int) -> None:
+        """How many rows of a table that is being copied have come so far; for all to see."""
+        if self._heart is not None:
+            self._heart.copied[relid] = count
+        self.observer.rows(subscription, table, count)
+
+    def copy_ended(self, relid: int) -> None:
+        if self._heart is not None:
+            self._heart.copied.pop(relid, None)
 
     # --- the subscription ---------------------------------------------------------------------------------------------
 
@@ -153,6 +160,11 @@ class Receiver:
         except BaseException:
             transaction.fail_statement()
             raise
+
+    @property
+    def name(self) -> str:
+        """Of the subscription, as long as the lease is held."""
+        return "" if self._held is None else str(self._held.subname)
 
     def subscription(self) -> Row | None:
         return one(self.session, tables.pg_subscription, oid=self.subid)

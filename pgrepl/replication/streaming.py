@@ -31,6 +31,7 @@ BATCH = 20_000  # changes that are played together
 class Streamed:
     """What became of one batch. `upto` is the end that was asked for, `reached` how far this batch came."""
 
+    start: int
     upto: int
     reached: int
     applied: Applied
@@ -44,7 +45,8 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     """Receive and apply about `limit` changes at most of what finishes before `upto` (None: all there is now)."""
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
-        end = asked(publisher.current_lsn) if upto is None else upto
+        end = asked(publisher.current_lsn)  # what is not there cannot have been received
+        end = end if upto is None else min(end, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
         found = _Received.of(publisher, subscription, start, end, _most(receiver.session, limit))
@@ -66,7 +68,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     step("apply.committed")
     if not confirmed:
         asked(lambda: publisher.confirm(subscription.subslotname, reached))
-    return Streamed(end, reached, found.judged(applied))
+    return Streamed(start, end, reached, found.judged(applied))
 
 
 def _start(publisher: Publisher, subscription: Row, position: int) -> int:

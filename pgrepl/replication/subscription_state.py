@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one, rows, update
+from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.errors import PgError
 from pgrepl.replication.origins import advance_origin, origin_progress
 
 if TYPE_CHECKING:
@@ -65,3 +67,28 @@ def count_error(session: Session, subid: int, *, apply: bool) -> None:
         return
     column = "apply_error_count" if apply else "sync_error_count"
     update(session, tables.pg_stat_subscription_stats, {"subid": subid}, **{column: getattr(row, column) + 1})
+
+
+def remember_error(session: Session, subid: int, relid: int, error: PgError) -> None:
+    """What stopped the worker of the main stream (`relid` 0) or of a table."""
+    delete(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)
+    insert(
+        session,
+        tables.pgrepl_subscription_error,
+        subid=subid,
+        relid=relid,
+        happened=datetime.now(timezone.utc).isoformat(sep=" "),
+        sqlstate=error.sqlstate,
+        message=error.message,
+        detail=error.report.detail,
+        context=error.report.context,
+    )
+
+
+def errors(session: Session, subid: int) -> list[Row]:
+    """What stopped its workers, unless they have got on since."""
+    return rows(session, tables.pgrepl_subscription_error, subid=subid)
+
+
+def forget_errors(session: Session, subid: int, relid: int) -> None:
+    delete(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)

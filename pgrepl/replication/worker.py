@@ -10,16 +10,19 @@ disable_on_error ends it; the caller learns of it from the result only.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
+from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.copying import copy_table, forget_slot, tables_copied, tables_to_copy
 from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.observer import Observer
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.streaming import stream_batch
 
@@ -39,40 +42,72 @@ class Round:
     tables_copied: list[str] = field(default_factory=list)
     error: PgError | None = None
     lsn: int = 0  # up to where there is nothing more to do
+    ran: bool = False  # there was something to do, and the lease was to be had
 
 
 class Worker:
     """Works for one subscription of one database."""
 
-    def __init__(self, session: Session, subid: int, log: ServerLog, *, keeps_lease: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        subid: int,
+        log: ServerLog,
+        *,
+        observer: Observer | None = None,
+        keeps_lease: bool = False,
+    ) -> None:
         """One that keeps its lease remains the subscription's worker between rounds."""
         self.keeps_lease = keeps_lease
-        self._receiver = Receiver(session, subid, log)
+        self._receiver = Receiver(session, subid, log, observer)
         self._session = self._receiver.session
         self._subid = subid
         self._log = log
+        self._observer = self._receiver.observer
 
     def close(self) -> None:
         self._receiver.close()
+
+    # --- rounds -------------------------------------------------------------------------------------------------------
 
     def round(
         self, *, upto: int | None = None, max_changes: int | None = None, copy: bool = True, wait: bool = False
     ) -> Round:
         """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little.
         Another worker is waited for until it has given up or done it all, or it is an error."""
+
+        def work(done: Round) -> None:
+            self._apply(done, upto, max_changes)
+            if copy and done.error is None and self._copy(done):
+                self._apply(done, None, None)
+
+        return self._run(work, wait=wait)
+
+    def synchronize(self, relids: Collection[int] | None = None) -> Round:
+        """Copy the tables that wait for it, or some of them, and let the main stream come up to them."""
+
+        def work(done: Round) -> None:
+            if self._copy(done, relids) and done.error is None:
+                with reading(self._session):
+                    states = state.table_states(self._session, self._subid)
+                    target = max([states[relid][1] for relid in tables_copied(self._session, self._subid)], default=0)
+                self._apply(done, target, None)
+
+        return self._run(work, wait=False)
+
+    def _run(self, work: Callable[[Round], None], *, wait: bool) -> Round:
         done = Round()
         try:
             if self._begins(wait=wait):
+                done.ran = True
                 self._forget_slots()
-                self._apply(done, upto, max_changes)
-                if copy and done.error is None and self._copy(done):
-                    self._apply(done, None, None)
+                work(done)
         except SubscriptionChanged:
             pass  # the next round sees what became of it
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)
         except WorkerFailed as failure:
-            self._fails(done, failure, apply=True)
+            self._fails(done, failure)
         finally:
             if not self.keeps_lease or done.error is not None:
                 self._receiver.release()
@@ -100,48 +135,60 @@ class Worker:
             "55006", f'could not start WAL streaming: ERROR:  replication slot "{name}" is active for PID {pid}'
         )
 
+    # --- the main stream ----------------------------------------------------------------------------------------------
+
     def _apply(self, done: Round, upto: int | None, max_changes: int | None) -> None:
         left = max_changes
+        start = 0
         while True:
             try:
                 streamed = stream_batch(self._receiver, upto, left)
             except WorkerFailed as failure:
-                return self._fails(done, failure, apply=True)
+                return self._fails(done, failure)
+            start = start or streamed.start
             applied = streamed.applied
             done.transactions += applied.transactions
             done.changes += applied.changes
             done.lsn, upto = streamed.reached, streamed.upto
+            self._observer.applied(self._receiver.name, start, streamed)
             if applied.error is not None:
-                return self._fails(done, WorkerFailed(applied.error), apply=True)
+                return self._fails(done, WorkerFailed(applied.error))
             if left is not None:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
-                return None
+                return self._succeeds(lease.APPLY)
 
-    def _copy(self, done: Round) -> bool:
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
         """Copy what waits for it; one table's failure is no other's."""
         with reading(self._session):
             waiting = [
-                (relid, relation(self._session, relid).name) for relid in tables_to_copy(self._session, self._subid)
+                (relid, relation(self._session, relid))
+                for relid in tables_to_copy(self._session, self._subid)
+                if relids is None or relid in relids
             ]
-        for relid, name in waiting:
+        for relid, table in waiting:
             try:
-                self._copy_table(done, relid, name)
+                self._copy_table(done, relid, table.name, table.qualified_name)
             except WorkerFailed as failure:
-                self._fails(done, failure, apply=False)
+                self._fails(done, failure, relid)
         return bool(done.tables_copied)
 
-    def _copy_table(self, done: Round, relid: int, name: str) -> None:
+    def _copy_table(self, done: Round, relid: int, name: str, qualified_name: str) -> None:
         with self._receiver.transaction() as subscription:
             what = (
                 "logical replication table synchronization worker for subscription "
                 f'"{subscription.subname}", table "{name}"'
             )
         self._log.log(f"{what} has started")
+        self._observer.copying(subscription.subname, qualified_name)
         count = copy_table(self._receiver, relid)
         if count is not None:
             done.rows_copied += count
             done.tables_copied.append(name)
+            self._observer.copied(subscription.subname, qualified_name, count)
+        self._succeeds(relid)
         self._log.log(f"{what} has finished")
 
     def _forget_slots(self) -> None:
@@ -151,17 +198,32 @@ class Worker:
         for relid in copied:
             forget_slot(self._receiver, relid)
 
-    def _fails(self, done: Round, failure: WorkerFailed, *, apply: bool) -> None:
+    # --- how it ends --------------------------------------------------------------------------------------------------
+
+    def _succeeds(self, relid: int) -> None:
+        """Whatever stopped this worker before does so no longer."""
+        with reading(self._session):
+            stopped = any(row.relid == relid for row in state.errors(self._session, self._subid))
+        if stopped:
+            with self._receiver.transaction():
+                self._session.transaction.require_write()
+                state.forget_errors(self._session, self._subid, relid)
+
+    def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
         """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
-        could not even connect is only logged."""
+        could not even connect counts no error."""
         done.error = done.error or failure.error
         self._log.error(failure.error)
-        if apply and not failure.began:
-            return
+        counts = relid != lease.APPLY or failure.began
         with self._receiver.transaction() as subscription:
             self._session.transaction.require_write()
-            state.count_error(self._session, subscription.oid, apply=apply)
-            if subscription.subdisableonerr:
+            state.remember_error(self._session, subscription.oid, relid, failure.error)
+            if relid != lease.APPLY:
+                lease.end(self._session, subscription.oid, relid, self._receiver.token)
+            if counts:
+                state.count_error(self._session, subscription.oid, apply=relid == lease.APPLY)
+            disables = counts and subscription.subdisableonerr
+            if disables:
                 state.disable(self._session, subscription.oid)
-        if subscription.subdisableonerr:
+        if disables:
             self._log.log(f'subscription "{subscription.subname}" has been disabled because of an error')

@@ -53,6 +53,8 @@ def _forget(session: Session, subscription: Row, unfinished: Sequence[Row]) -> N
     delete(session, tables.pg_subscription_rel, srsubid=subscription.oid)
     drop_origin(session, catalog.origin_name(subscription.oid), missing_ok=True)
     delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
+    delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
+    delete(session, tables.pgrepl_worker, subid=subscription.oid)
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 
