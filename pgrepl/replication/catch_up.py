@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.transaction import Block, reading
 from pgrepl.replication.log import ServerLog, log_beside
 from pgrepl.replication.subscription_state import enabled_subscriptions
@@ -35,7 +36,8 @@ class CatchUp:
         if session.transaction.block is not Block.NONE:
             return
         with reading(session):
-            waiting = [row.oid for row in enabled_subscriptions(session)]
+            standby = in_recovery(session)  # subscriptions sleep until it is promoted
+            waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
         for subid in self._workers.keys() - set(waiting):
             self._workers.pop(subid).close()
         for subid in waiting:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NoReturn
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
@@ -108,12 +109,14 @@ def advance_slot(call: Call, name: str, lsn: int) -> tuple[str, int]:
 
 @implements("pg_replication_origin_create", context=True)
 def create_origin(call: Call, name: str) -> int:
+    _require_primary(call.session)
     origins.check_origin_name(name)
     return origins.create_origin(call.session, name)
 
 
 @implements("pg_replication_origin_drop", context=True)
 def drop_origin(call: Call, name: str) -> str:
+    _require_primary(call.session)
     origins.drop_origin(call.session, name)
     return VOID
 
@@ -126,6 +129,7 @@ def origin_oid(call: Call, name: str) -> int | None:
 
 @implements("pg_replication_origin_advance", context=True)
 def advance_origin(call: Call, name: str, lsn: int) -> str:
+    _require_primary(call.session)
     with slots.at_once(call.session) as session:
         origins.advance_origin(session, name, lsn)
     return VOID
@@ -165,6 +169,11 @@ def set_up_transaction_origin(lsn: int, moment: int) -> NoReturn:
 @implements("pg_replication_origin_xact_reset")
 def reset_transaction_origin() -> str:
     return VOID
+
+
+def _require_primary(session: Session) -> None:
+    if in_recovery(session):
+        raise PgError("25006", "cannot manipulate replication origins during recovery")
 
 
 def _no_session_origin() -> PgError:

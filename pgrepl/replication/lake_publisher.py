@@ -14,14 +14,23 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.publication import publications, published_tables
-from pgrepl.catalog.relation import relation, relation_or_none
+from pgrepl.catalog.relation import find_relation, relation, relation_or_none
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import senders, slots
-from pgrepl.replication.publisher import PublisherError, RemoteTable, SlotLag, TableCopy, refused, server_text
+from pgrepl.replication.publisher import (
+    Published,
+    PublisherError,
+    RemoteTable,
+    SlotLag,
+    TableCopy,
+    refused,
+    server_text,
+)
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, WireTransaction
+from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ class LakePublisher:
         self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
-        self._token = ""  # of the worker that has occupied its slot
+        self._token = self._slot = ""  # of the worker that has occupied its slot
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
@@ -110,7 +119,8 @@ class LakePublisher:
 
     def current_lsn(self) -> int:
         with self._asked() as session:
-            return slots.current_lsn(session)
+            row = slots.slot_or_none(session, self._slot) if self._slot else None
+            return slots.current_lsn(session) if row is None else slots.sendable_lsn(session, row)
 
     @property
     def shares_catalog(self) -> bool:
@@ -130,7 +140,7 @@ class LakePublisher:
     def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
         with self._writing(within) as session:
             slots.occupy(session, slot, replace(sender, role=self._session.role))
-        self._token = sender.token
+        self._token, self._slot = sender.token, slot
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
         with self._writing(within) as session:
@@ -139,7 +149,8 @@ class LakePublisher:
     def start(self, slot: str, lsn: int) -> int:
         with self._asked() as session:
             row = slots.acquire(session, slot, self._token)
-            slots.check_usable(row)
+            slots.check_decodable(session, row)
+            slots.check_start(session, lsn)
             return max(int(row.confirmed_flush_lsn), lsn)
 
     def transactions(
@@ -181,6 +192,25 @@ class LakePublisher:
                 slots.current_lsn(session),
                 senders.active_pid(session, row),
                 row.wal_status or "reserved",
+            )
+
+    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+        from pgrepl.expr.deparse import expression_text
+        from pgrepl.replication.sending.plan import OPERATIONS, send_plan
+
+        with self._asked() as session:
+            table = find_relation(session, RangeVar(name, schema), missing_ok=True)
+            plan = None if table is None else send_plan(session, publications, table.oid)
+            if table is None or plan is None:
+                return None
+            filters = {
+                operation: " OR ".join([expression_text(session, expr, plan.sent_as) for expr in exprs])
+                for operation, exprs in plan.filters.items()
+            }
+            return Published(
+                tuple([column.name for column in plan.columns]),
+                tuple([operation for operation in OPERATIONS if operation in plan.operations]),
+                tuple([(operation, filters[operation]) for operation in OPERATIONS if operation in filters]),
             )
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:

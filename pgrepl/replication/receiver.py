@@ -17,6 +17,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import lease, processes
 from pgrepl.replication import subscription_state as state
@@ -54,7 +55,9 @@ class Receiver:
     def __init__(self, session: Session, subid: int, log: ServerLog, observer: Observer | None = None) -> None:
         """`session` says where the catalog is and which database; the work is done apart from it."""
         self.observer = observer or Observer()
-        self.session = session.elsewhere(session.database.oid, BOOTSTRAP_SUPERUSER, apart=True)
+        with reading(session):
+            database = session.database.oid
+        self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
         self.session.on_report = log.report
         self.subid = subid
         self.log = log
@@ -213,7 +216,7 @@ class Receiver:
             publisher = self.publisher(subscription)
             lag = asked(lambda: publisher.lag(subscription.subslotname))
             position = state.position(self.session, subscription.oid)
-        return lag is None or lag.current > max(lag.confirmed, position)
+        return lag is None or lag.current > max(lag.confirmed, position) or lag.current < position
 
     def disconnect(self) -> None:
         publisher, self._publisher = self._publisher, None

@@ -80,8 +80,9 @@ def sendable_lsn(session: Session, row: Row) -> int:
     """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
     synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup)."""
     end = current_lsn(session)
-    named = str(session.settings.get("synchronized_standby_slots")) if row.failover else ""
-    for name in filter(None, (part.strip() for part in named.split(","))):
+    setting = one(session, tables.pgrepl_setting, name="synchronized_standby_slots") if row.failover else None
+    named = setting.value.split(",") if setting is not None else ()
+    for name in filter(None, (part.strip() for part in named)):
         standby = slot_or_none(session, name)
         is_logical = standby is not None and standby.slot_type == "logical"
         if standby is None or is_logical:
@@ -123,7 +124,7 @@ def at_once(session: Session) -> Iterator[Session]:
         return
     apart = session.elsewhere(session.database.oid, session.role, apart=True)
     try:
-        apart.transaction.begin_statement(writes=True)
+        apart.transaction.begin_statement(writes=not in_recovery(session))  # there checks come first
         yield apart
         apart.transaction.end_statement()
     finally:
@@ -151,7 +152,9 @@ def acquire(session: Session, name: str, token: str = "") -> Row:
 
 def occupy(session: Session, name: str, sender: Sender) -> None:
     """A worker begins to read from the slot."""
-    senders.occupy(session, acquire(session, name, sender.token), sender)
+    row = acquire(session, name, sender.token)
+    _check_not_synchronized(session, row)
+    senders.occupy(session, row, sender)
 
 
 def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -> None:
@@ -160,6 +163,11 @@ def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -
         raise PgError("55000", "cannot use physical replication slot for logical decoding")
     if row.datoid != session.database.oid and not fast_forward:
         raise PgError("55000", f'replication slot "{row.slot_name}" was not created in this database')
+    _check_not_synchronized(session, row)
+    check_usable(row)
+
+
+def _check_not_synchronized(session: Session, row: Row) -> None:
     if row.synced and in_recovery(session):
         raise PgError(
             "55000",
@@ -167,7 +175,18 @@ def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -
             detail=_BEING_SYNCHRONIZED,
             hint="Specify another replication slot.",
         )
-    check_usable(row)
+
+
+def check_start(session: Session, lsn: int) -> None:
+    """A subscriber that has come further than this publisher has got it from another one: there is something missing
+    here, and what will have the same LSNs is not what the subscriber thinks it knows."""
+    end = current_lsn(session)
+    if lsn > end:
+        raise PgError(
+            "55000",
+            f"requested starting point {lsn_text(lsn)} is ahead of the WAL flush position of this server "
+            f"{lsn_text(end)}",
+        )
 
 
 _BEING_SYNCHRONIZED = "This replication slot is being synchronized from the primary server."

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.transaction import require_writable
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
@@ -22,6 +23,8 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     if stmt.into is not None:
         return execute(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
     query = analyze_query(session, stmt)
+    if query.row_marks:
+        require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")
     if any(cte.modify is not None for cte in query.ctes):
         from pgrepl.commands.dml.selecting import select_modifying
 

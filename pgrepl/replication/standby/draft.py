@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Settings = Sequence[tuple[str, str]]
 _LOCK_TIMEOUT = 30.0
+_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker")  # what the primary's workers are doing
 
 
 def draft_prefix(catalog: Path) -> str:
@@ -69,6 +70,8 @@ def make_standby(draft: Session, place: Place, settings: Settings) -> None:
     link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's
     link.execute("DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'")
     link.execute("UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?", (now,))
+    for table in _OF_PROCESSES:
+        link.execute(f"DELETE FROM {table}")
     link.execute("DELETE FROM pgrepl_setting")
     link.execute_many("INSERT INTO pgrepl_setting (name, value) VALUES (?, ?)", settings)
     link.commit()

@@ -93,11 +93,15 @@ def _get(source: str, target: str, link: bool) -> None:
             if problem.errno not in _NO_LINK:
                 raise PgError("58030", f'could not link file "{source}" to "{target}": {problem.strerror}') from problem
     unfinished = target + _UNFINISHED
-    with storage.writing(unfinished), storage.reading(source), storage.open_input(source) as original:
-        with open(unfinished, "wb") as copy:
-            shutil.copyfileobj(original, copy, 1 << 20)
-            copy.flush()
-            os.fsync(copy.fileno())
+    with (
+        storage.writing(unfinished),
+        storage.reading(source),
+        storage.open_input(source) as original,
+        open(unfinished, "wb") as copy,
+    ):
+        shutil.copyfileobj(original, copy, 1 << 20)
+        copy.flush()
+        os.fsync(copy.fileno())
     os.replace(unfinished, target)
 
 
