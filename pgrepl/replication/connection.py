@@ -66,7 +66,7 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     hosts = () if "service" in options else endpoints(options)
     publisher: Publisher
     if all(_is_server(endpoint, options) for endpoint in hosts):
-        publisher = to_server(options)
+        publisher = to_server(options, session.catalog.data_path)
     else:
         publisher = _first_reachable(session, hosts, wish, options, apart)
     if must_use_password and not publisher.used_password:
@@ -88,7 +88,7 @@ def _first_reachable(
     for endpoint in hosts:
         try:
             if _is_server(endpoint, options):
-                return to_server(only(options, endpoint))
+                return to_server(only(options, endpoint), session.catalog.data_path)
             if endpoint.is_local and (answering := _server_at_home(session, endpoint, wish, options)) is not None:
                 return answering
             return _open(session, endpoint, wish, options, apart)
@@ -137,7 +137,7 @@ def _server_at_home(
         if database_or_none(session, wish.database) is not None:
             return None
     try:
-        return to_server(only(options, endpoint))
+        return to_server(only(options, endpoint), session.catalog.data_path)
     except (Unreachable, PgError):
         return None  # nobody answers there, and the instance says what is missing
 

@@ -17,7 +17,9 @@ from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.bulk.copy import BulkCopy
 
 
 class PublisherError(Exception):
@@ -52,6 +54,14 @@ class RemoteTable:
     attrs: tuple[int, ...]
 
 
+class DirectRows(Protocol):
+    """Rows that can go into files of the lake as they are."""
+
+    def stage(self, session: Session, table: Relation) -> BulkCopy | None:
+        """What was staged; None: they are few, or somebody has to look at them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TableCopy:
     """The published rows of a table at one moment: everything that finishes before `lsn`."""
@@ -60,6 +70,16 @@ class TableCopy:
     lsn: int
     rows: Iterator[Row]
     bulk: BulkRows | None = None  # the same rows for Spark, if they can be had so
+    direct: DirectRows | None = None  # the same without Spark
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What of a table's changes is sent, by the publisher's catalog as it is now."""
+
+    columns: tuple[str, ...]
+    operations: tuple[str, ...]  # insert, update, delete, truncate
+    filters: tuple[tuple[str, str], ...]  # (operation, condition in SQL); an operation without one is not filtered
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +164,10 @@ class Publisher(Protocol):
 
     def lag(self, slot: str) -> SlotLag | None:
         """How far the slot is behind; None: there is no such slot."""
+        ...
+
+    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+        """What of a table the publications publish; None: nothing."""
         ...
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:

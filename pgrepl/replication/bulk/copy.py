@@ -113,6 +113,8 @@ def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame
 
 def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation) -> BulkCopy | None:
     """The rows as files. None: they are few, or something about them is for the exact way."""
+    if source.direct is not None and (direct := source.direct.stage(session, table)) is not None:
+        return direct
     if source.bulk is None or not is_large(session, source.bulk.estimate):
         return None
     copy = BulkCopy(session)

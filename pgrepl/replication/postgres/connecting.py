@@ -17,12 +17,12 @@ class Unreachable(ConnectionFailure):
     """No server answered."""
 
 
-def to_server(options: Mapping[str, str]) -> PostgresPublisher:
+def to_server(options: Mapping[str, str], data_path: str) -> PostgresPublisher:
     """An open connection; ConnectionFailure with libpq's words."""
     from pgrepl.replication.postgres.link import Link
     from pgrepl.replication.postgres.publisher import PostgresPublisher
 
-    return PostgresPublisher(Link(options, APPLICATION))
+    return PostgresPublisher(Link(options, APPLICATION), data_path)
 
 
 def only(options: Mapping[str, str], endpoint: Endpoint) -> dict[str, str]:

@@ -67,6 +67,14 @@ class Link:
         self._waiting = False  # for an answer, which a new command would have to get out of the way
         self._set_up()
 
+    def another(self) -> Link:
+        """A connection to the same server that is no walsender."""
+        conn = self._conn
+        here = {"host": conn.host, "hostaddr": conn.hostaddr, "port": conn.port}
+        options = {k: v for k, v in self._options.items() if k not in (*here, "replication", "target_session_attrs")}
+        options |= {name: value.decode() for name, value in here.items() if value}
+        return Link(options, "", replication=False)
+
     # --- connecting ---------------------------------------------------------------------------------------------------
 
     def _connected(self) -> PGconn:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import PublisherError, RemoteTable
+from pgrepl.replication.publisher import Published, PublisherError, RemoteTable
 
 COLUMN_LISTS = 150000
 UNITED = 160000
@@ -140,3 +140,50 @@ def _columns(link: Link, relid: str, attrs: str | None) -> tuple[PublishedColumn
         "ORDER BY attnum"
     )
     return tuple([PublishedColumn(a or "", int(b or 0), c or "", int(d or -1)) for a, b, c, d in listed])
+
+
+def size(link: Link, rows: PublishedRows) -> int:
+    """Bytes of the table, or of all leaves of a partitioned one."""
+    if rows.kind == "p":
+        query = f"sum(pg_catalog.pg_relation_size(relid)) FROM pg_catalog.pg_partition_tree({rows.relid}) WHERE isleaf"
+    else:
+        query = f"pg_catalog.pg_relation_size({rows.relid})"
+    return int(link.row(f"SELECT {query}")[0] or 0)
+
+
+def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
+    """The sets of columns by which rows are told apart at any moment, and whether that holds for NULLs, too."""
+    nulls = "indnullsnotdistinct" if link.version >= COLUMN_LISTS else "false"
+    listed = link.rows(
+        f"SELECT i.indexrelid, {nulls}, a.attname FROM pg_catalog.pg_index i "
+        "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "
+        "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+        f"WHERE i.indrelid = {relid} AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL "
+        "AND i.indexprs IS NULL AND k.place <= i.indnkeyatts"
+    )
+    found: dict[str, tuple[set[str], bool]] = {}
+    for index, distinct, name in listed:
+        found.setdefault(index or "", (set(), distinct == "t"))[0].add(name or "")
+    return [(frozenset(names), nulls_too) for names, nulls_too in found.values()]
+
+
+def published_as(link: Link, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+    """What of a table's changes is sent: operations and filters of all publications that name it."""
+    condition = "t.rowfilter" if link.version >= COLUMN_LISTS else "NULL"
+    listed = link.rows(
+        f"SELECT p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, {condition} "
+        "FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname = t.pubname "
+        f"WHERE t.schemaname = {link.literal(schema)} AND t.tablename = {link.literal(name)} "
+        f"AND p.pubname IN ({link.texts(publications)}) ORDER BY p.pubname"
+    )
+    if not listed:
+        return None
+    operations, filters = [], []
+    for place, operation in enumerate(("insert", "update", "delete", "truncate")):
+        publishing = [row[4] for row in listed if row[place] == "t"]
+        if publishing:
+            operations.append(operation)
+            if operation != "truncate" and None not in publishing:
+                filters.append((operation, " OR ".join(dict.fromkeys(str(text) for text in publishing))))
+    rows = published_rows(link, schema, name, publications)
+    return Published(tuple([column.name for column in rows.columns]), tuple(operations), tuple(filters))

