@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.replication.postgres import changes, published, slots, tables
 from pgrepl.replication.postgres.bulk_copy import ServerRows
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import PublisherError, RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.publisher import Published, PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import WireTransaction
 
