@@ -15,6 +15,7 @@ from pgrepl.replication.sending.wire import WireTransaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.bulk.batch import WireBatch
     from pgrepl.replication.senders import Sender
 
 _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
@@ -78,6 +79,11 @@ class PostgresPublisher:
             yield from changes.transactions(
                 self._link, slot, publications, start, end, local_only=local_only, limit=limit
             )
+
+    def bulk(
+        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
+    ) -> tuple[WireBatch, int] | None:
+        return None
 
     @property
     def shares_catalog(self) -> bool:
