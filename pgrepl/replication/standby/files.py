@@ -18,6 +18,7 @@ from pgrepl.lake import storage
 from pgrepl.lake.expire import known_files
 from pgrepl.lake.readers import FOLDER as READERS
 from pgrepl.lake.readers import oldest_reader
+from pgrepl.lake.steps import step
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import CatalogConnection
@@ -74,6 +75,7 @@ def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
             storage.make_folder(folder)
             folders.add(folder)
         _get(source, target, link)
+        step("standby.fetched")
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
@@ -121,5 +123,6 @@ def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
     for path, _ in storage.listed(data_path):
         if path not in needed and not path.startswith(data_path + READERS):
             storage.remove(path)
+            step("standby.removed")
             removed += 1
     return removed

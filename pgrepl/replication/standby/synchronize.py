@@ -17,6 +17,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.expire import known_files
+from pgrepl.lake.steps import step
 from pgrepl.replication.slots import at_once, create_physical_slot, move_physical_slot, slot_or_none
 from pgrepl.replication.standby import draft as drafts
 from pgrepl.replication.standby.files import Fetched, Place, fetch, sweep, wanted_files
@@ -78,6 +79,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
                 if got is None:
                     continue
                 drafts.publish_new(draft, catalog)
+                step("standby.created")
                 done = _told(draft, got, sweep(draft, place.standby, needed))
                 break
     _report_position(primary, slot, done.lsn)
@@ -106,6 +108,7 @@ def synchronize(standby: Session) -> Synchronized:
                 if got is None:
                     continue
                 drafts.publish(draft, catalog)
+                step("standby.published")
                 done = _told(draft, got, sweep(standby, place_here, needed | before))
                 break
         _report_position(primary, dict(settings).get("primary_slot_name"), done.lsn)
@@ -145,7 +148,9 @@ def _prepared(
         if problem.sqlstate != "58P01" or not patient:
             raise
         return None, set()
+    step("standby.complete")
     drafts.make_standby(draft, place, settings)
+    step("standby.drafted")
     return got, set(wanted)
 
 

@@ -1,0 +1,458 @@
+"""A standby follows its primary, is read-only until it is promoted, and then takes its place for the subscriptions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.errors import PgError
+from pgrepl.replication import standby as standby_room
+from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.standby.synchronize import create, promote, synchronize
+from tests.replication.conftest import HeardLog, Rows
+
+LARGE = "INSERT INTO t SELECT g, 'v' || g FROM generate_series({}, {}) g"
+
+
+class Node:
+    """An instance in a folder of its own, seen from one database."""
+
+    def __init__(self, folder: Path, database: str = "shop", *, new: bool = False) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        if new:
+            first = Session(open_catalog(folder / "catalog.db"))
+            for _ in run(first, f"CREATE DATABASE {database}"):
+                pass
+            first.close()
+        self.catalog = open_catalog(folder / "catalog.db")
+        self.session = Session(self.catalog, database)
+        self.log = HeardLog()
+        self.session.on_report = self.log.report
+
+    def __call__(self, *statements: str) -> Rows:
+        rows: Rows = []
+        for text in statements:
+            for result in run(self.session, text):
+                rows = list(result.rows)
+        return rows
+
+    def says(self, text: str) -> str:
+        """What a statement that fails says."""
+        with pytest.raises(PgError) as caught:
+            self(text)
+        report = caught.value.report
+        return "\n".join(part for part in (report.message, report.detail, report.hint) if part)
+
+    def catch_up(self) -> list[str]:
+        """The errors that its subscriptions met."""
+        self.log.reports.clear()
+        worker = CatchUp(self.session, self.log)
+        worker.now()
+        worker.close()
+        return [message for message, _, _ in self.log.errors]
+
+    def rows(self) -> list[int]:
+        return [int(str(row[0])) for row in self("SELECT a FROM t ORDER BY a")]
+
+    def files(self) -> set[str]:
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
+
+    def close(self) -> None:
+        self.session.close()
+        self.catalog.close()
+
+
+class Nodes:
+    """A primary with a table and a publication, a subscriber in another folder, and the place of a standby."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.primary = Node(folder / "primary", new=True)
+        self.subscriber = Node(folder / "subscriber", new=True)
+        self._open = [self.primary, self.subscriber]
+        self.primary(
+            "CREATE TABLE t (a int PRIMARY KEY, b text)", LARGE.format(1, 300), "CREATE PUBLICATION p FOR TABLE t"
+        )
+
+    def subscribe(self) -> None:
+        self.subscriber("CREATE TABLE t (a int PRIMARY KEY, b text)")
+        conninfo = f"host={self.folder / 'primary'} dbname=shop"
+        self.subscriber(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p WITH (failover = true)")
+        assert self.subscriber.catch_up() == []
+
+    def create(self, slot: str | None = None, *, link: bool = True) -> Node:
+        create(self.primary.session, self.folder / "standby", slot=slot, link=link)
+        made = Node(self.folder / "standby")
+        self._open.append(made)
+        return made
+
+    def fail_over(self, standby: Node) -> list[str]:
+        """The primary is lost, the standby takes its place for the subscription."""
+        self.primary.close()
+        self._open.remove(self.primary)
+        (self.folder / "primary").rename(self.folder / "lost")
+        promote(standby.session)
+        return self.point_to(standby)
+
+    def point_to(self, node: Node) -> list[str]:
+        self.subscriber(f"ALTER SUBSCRIPTION s CONNECTION 'host={node.folder} dbname=shop'")
+        return self.subscriber.catch_up()
+
+    def close(self) -> None:
+        for node in self._open:
+            node.close()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    made = Nodes(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_standby_has_the_primarys_rows_and_lsns(nodes: Nodes) -> None:
+    standby = nodes.create()
+    position = "SELECT pg_last_wal_replay_lsn()"
+    assert standby.rows() == nodes.primary.rows()
+    assert standby(position) == nodes.primary("SELECT pg_current_wal_lsn()")
+    nodes.primary(LARGE.format(400, 700), "DELETE FROM t WHERE a < 10", "CREATE TABLE u (a int)")
+    assert standby("SELECT to_regclass('u')") == [(None,)]
+    synchronize(standby.session)
+    assert standby.rows() == nodes.primary.rows()
+    assert standby(position) == nodes.primary("SELECT pg_current_wal_lsn()")
+    assert standby(
+        "SELECT to_regclass('u'), pg_is_in_recovery(), pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()"
+    ) == [("u", "t", "t")]
+
+
+def test_a_standby_is_read_only_with_postgresqls_words(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    for statement in (
+        "INSERT INTO t VALUES (0)",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "CREATE TABLE u ()",
+        "GRANT SELECT ON t TO public",
+    ):
+        word = "CREATE TABLE" if statement.startswith("CREATE") else statement.split()[0]
+        assert standby.says(statement) == f"cannot execute {word} in a read-only transaction"
+    assert standby.says("SELECT * FROM t FOR UPDATE") == "cannot execute SELECT FOR UPDATE in a read-only transaction"
+    assert standby.says("VACUUM") == "cannot execute VACUUM during recovery"
+    assert standby.says("SET transaction_read_only = off") == "cannot set transaction read-write mode during recovery"
+    assert standby.says("SELECT pg_current_wal_lsn()") == (
+        "recovery is in progress\nWAL control functions cannot be executed during recovery."
+    )
+    assert standby.says("SELECT pg_drop_replication_slot('s')") == (
+        'cannot drop replication slot "s"\nThis replication slot is being synchronized from the primary server.'
+    )
+    assert standby.says("SELECT pg_replication_slot_advance('s', '0/FF')") == (
+        'cannot use replication slot "s" for logical decoding\n'
+        "This replication slot is being synchronized from the primary server.\nSpecify another replication slot."
+    )
+    assert standby("SHOW transaction_read_only") == [("on",)]
+    assert standby("SHOW in_hot_standby") == [("on",)]
+
+
+def test_only_slots_that_fail_over_are_on_the_standby(nodes: Nodes) -> None:
+    nodes.subscribe()
+    nodes.primary("SELECT pg_create_logical_replication_slot('other', 'pgoutput')")
+    standby = nodes.create()
+    slots = "SELECT slot_name, synced, temporary, failover, active, conflicting FROM pg_replication_slots"
+    assert standby(slots) == [("s", "t", "f", "t", "f", "f")]
+    assert nodes.primary(f"{slots} ORDER BY 1") == [("other", "f", "f", "f", "f", "f"), ("s", "f", "f", "t", "f", "f")]
+
+
+def test_the_documents_two_questions_about_readiness(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    of_subscriptions = """
+        SELECT array_agg(quote_literal(slot_name)) AS slots FROM
+        (SELECT subslotname AS slot_name FROM pg_subscription WHERE subfailover)"""
+    of_tables = """
+        SELECT array_agg(quote_literal(slot_name)) AS slots FROM
+        (SELECT CONCAT('pg_', srsubid, '_sync_', srrelid, '_', ctl.system_identifier) AS slot_name
+         FROM pg_control_system() ctl, pg_subscription_rel r, pg_subscription s
+         WHERE r.srsubstate = 'f' AND s.oid = r.srsubid AND s.subfailover)"""
+    assert nodes.subscriber(of_subscriptions) == [("{'s'}",)]
+    assert nodes.subscriber(of_tables) == [(None,)]
+    ready = """
+        SELECT slot_name, (synced AND NOT temporary AND NOT conflicting) AS failover_ready FROM pg_replication_slots
+        WHERE slot_name IN ('s')"""
+    assert standby(ready) == [("s", "t")]
+
+
+def test_subscriptions_go_on_at_the_promoted_standby_without_loss_or_repetition(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    nodes.primary("UPDATE t SET b = 'x' WHERE a < 5", LARGE.format(1000, 1300))
+    assert nodes.subscriber.catch_up() == []
+    nodes.primary("DELETE FROM t WHERE a = 7", "INSERT INTO t VALUES (5000, 'not sent yet')")
+    synchronize(standby.session)
+    assert nodes.fail_over(standby) == []
+    assert nodes.subscriber("SELECT * FROM t ORDER BY a") == standby("SELECT * FROM t ORDER BY a")
+    standby("INSERT INTO t VALUES (6000, 'by the new primary')", "DELETE FROM t WHERE a = 5000")
+    assert nodes.subscriber.catch_up() == []
+    assert nodes.subscriber("SELECT * FROM t ORDER BY a") == standby("SELECT * FROM t ORDER BY a")
+    assert nodes.subscriber("SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [
+        ("0", "0")
+    ]
+
+
+def test_a_subscriber_that_is_ahead_of_the_new_primary_is_told_so(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    nodes.primary("INSERT INTO t VALUES (1000)")
+    assert nodes.subscriber.catch_up() == []
+    (error,) = nodes.fail_over(standby)
+    assert re.fullmatch(
+        "could not start WAL streaming: ERROR:  requested starting point 0/[0-9A-F]+ is ahead of "
+        "the WAL flush position of this server 0/[0-9A-F]+",
+        error,
+    )
+
+
+def test_subscribers_wait_for_the_standbys_that_are_named(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create(slot="standby")
+    nodes.primary("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "INSERT INTO t VALUES (1000)")
+    assert nodes.subscriber.catch_up() == []
+    assert 1000 not in nodes.subscriber.rows()
+    synchronize(standby.session)
+    assert nodes.subscriber.catch_up() == []
+    assert 1000 in nodes.subscriber.rows()
+    assert nodes.primary(
+        "SELECT slot_type, restart_lsn = pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = 'standby'"
+    ) == [("physical", "t")]
+
+
+def test_a_subscription_cannot_use_a_standby_before_its_promotion(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    nodes.primary("INSERT INTO t VALUES (1000)")
+    synchronize(standby.session)
+    (error,) = nodes.point_to(standby)
+    assert error.startswith(
+        'could not start WAL streaming: ERROR:  cannot use replication slot "s" for logical decoding'
+    )
+    assert nodes.point_to(nodes.primary) == []
+    assert 1000 in nodes.subscriber.rows()
+
+
+def test_subscriptions_of_a_standby_sleep(nodes: Nodes) -> None:
+    """A standby of the subscriber has the subscription, too."""
+    nodes.subscribe()
+    create(nodes.subscriber.session, nodes.folder / "twin", slot=None, link=True)
+    twin = Node(nodes.folder / "twin")
+    nodes.primary("INSERT INTO t VALUES (1000)")
+    assert twin.catch_up() == []
+    assert 1000 not in twin.rows()
+    promote(twin.session)
+    assert twin.catch_up() == []
+    assert 1000 in twin.rows()
+    twin.close()
+
+
+def test_vacuum_on_one_side_leaves_the_other_its_files(nodes: Nodes) -> None:
+    standby = nodes.create()
+    rows = nodes.primary.rows()
+    clean = ("SET pgrepl.keep_snapshots = 0", "SET pgrepl.file_grace = 0", "VACUUM FULL t", "VACUUM t")
+    nodes.primary("DELETE FROM t WHERE a = 1", *clean)
+    assert standby.rows() == rows
+    promote(standby.session)
+    standby("DELETE FROM t WHERE a = 2", *clean)
+    assert nodes.primary.rows() == rows[1:]
+    assert standby.rows() == [a for a in rows if a != 2]
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["links", "copies"])
+def test_files_are_linked_or_copied_once(nodes: Nodes, link: bool) -> None:
+    standby = nodes.create(link=link)
+    nodes.primary(LARGE.format(1000, 1300))
+    done = synchronize(standby.session)
+    assert (done.files, synchronize(standby.session).files) == (1, 0)
+    name = next(name for name in standby.files() if name.endswith(".parquet"))
+    assert (os.stat(standby.folder / name).st_nlink > 1) == link
+
+
+def test_files_that_nobody_needs_go_one_synchronization_later(nodes: Nodes) -> None:
+    standby = nodes.create()
+    before = standby.files()
+    nodes.primary(
+        "SET pgrepl.keep_snapshots = 0", "SET pgrepl.file_grace = 0", "VACUUM FULL t", "TRUNCATE t", "VACUUM t"
+    )
+    synchronize(standby.session)
+    assert before <= standby.files()  # who reads may still read them
+    assert synchronize(standby.session).removed == 1
+    assert not any(name.endswith(".parquet") for name in standby.files())
+
+
+def test_files_outside_the_primarys_folder_come_along(nodes: Nodes) -> None:
+    (inside,) = (nodes.primary.folder / "catalog.db.files").rglob("*.parquet")
+    outside = nodes.folder / "year=2024" / inside.name
+    outside.parent.mkdir()
+    shutil.move(inside, outside)
+    link = nodes.primary.session.link
+    link.execute("UPDATE ducklake_data_file SET path = ?, path_is_relative = 0", (str(outside),))
+    standby = nodes.create()
+    outside.unlink()
+    assert len(standby.rows()) == 300
+
+
+def test_sessions_on_the_standby_see_each_synchronization_and_the_promotion(nodes: Nodes) -> None:
+    standby = nodes.create()
+    other = Node(standby.folder)
+    other("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM t")
+    nodes.primary("INSERT INTO t VALUES (1000)")
+    synchronize(standby.session)
+    assert 1000 not in other.rows() and 1000 in standby.rows()
+    other("COMMIT")
+    assert 1000 in other.rows()
+    promote(standby.session)
+    other("INSERT INTO t VALUES (1001)")
+    assert 1001 in standby.rows()
+    other.close()
+
+
+def test_slots_alone_are_synchronized_by_function(nodes: Nodes) -> None:
+    nodes.subscribe()
+    standby = nodes.create()
+    assert nodes.primary.says("SELECT pg_sync_replication_slots()") == (
+        "replication slots can only be synchronized to a standby server"
+    )
+    position = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 's'"
+    nodes.primary("INSERT INTO t VALUES (1000)")
+    synchronize(standby.session)
+    nodes.subscriber.catch_up()
+    assert standby(position) != nodes.primary(position)
+    standby("SELECT pg_sync_replication_slots()")
+    assert standby(position) == nodes.primary(position)
+    nodes.primary("INSERT INTO t VALUES (1001)")
+    nodes.subscriber.catch_up()
+    assert standby.says("SELECT pg_sync_replication_slots()").startswith(
+        "skipping slot synchronization because the received slot sync LSN "
+    )
+    nodes.subscriber("DROP SUBSCRIPTION s")
+    standby("SELECT pg_sync_replication_slots()")
+    assert standby("SELECT slot_name FROM pg_replication_slots") == []
+
+
+def test_settings_are_the_standbys_own(nodes: Nodes) -> None:
+    standby = nodes.create()
+    nodes.primary("ALTER SYSTEM SET work_mem = '1MB'")
+    synchronize(standby.session)
+    again = Node(standby.folder)
+    assert again("SHOW work_mem") == [("4MB",)]
+    assert again("SHOW primary_conninfo") == [(f"host='{nodes.primary.folder}' dbname=postgres",)]
+    again.close()
+
+
+def test_what_cannot_be(nodes: Nodes) -> None:
+    standby = nodes.create()
+    for action, message in (
+        (lambda: create(nodes.primary.session, standby.folder, slot=None, link=True), "already exists"),
+        (lambda: create(nodes.primary.session, nodes.primary.folder, slot=None, link=True), "is the primary's own"),
+        (
+            lambda: create(standby.session, nodes.folder / "x", slot=None, link=True),
+            "cannot synchronize replication slots from a standby server",
+        ),
+        (lambda: synchronize(nodes.primary.session), "recovery is not in progress"),
+        (lambda: promote(nodes.primary.session), "recovery is not in progress"),
+    ):
+        with pytest.raises(PgError, match=message):
+            action()
+    nodes.primary("CREATE ROLE plain LOGIN")
+    plain = Session(nodes.primary.catalog, "shop", "plain")
+    with pytest.raises(PgError, match="permission denied to create a standby"):
+        create(plain, nodes.folder / "x", slot=None, link=True)
+    plain.close()
+    (nodes.primary.folder).rename(nodes.folder / "gone")
+    with pytest.raises(PgError, match="could not connect to the primary server"):
+        synchronize(standby.session)
+    assert len(standby.rows()) == 300
+
+
+def test_a_lost_file_of_the_primary_leaves_the_standby_as_it_was(nodes: Nodes) -> None:
+    standby = nodes.create()
+    nodes.primary(LARGE.format(1000, 1300))
+    newest = max((nodes.primary.folder / "catalog.db.files").rglob("*.parquet"))
+    newest.unlink()
+    with pytest.raises(PgError, match="No such file or directory"):
+        synchronize(standby.session)
+    assert len(standby.rows()) == 300
+    assert not [name for name in standby.files() if ".standby." in name]
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+ROOM = Path(standby_room.__file__).parent
+STEPS = sorted({name for path in ROOM.glob("*.py") for name in re.findall(r'\bstep\("([^"]+)"\)', path.read_text())})
+
+
+def pgrepl(folder: Path, *arguments: str, kill_at: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PGREPL_KILL_AT": kill_at, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    command = [sys.executable, "-m", "pgrepl", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_killed_at_each_step_a_standby_is_as_before_or_as_after(nodes: Nodes, name: str) -> None:
+    primary, folder = nodes.primary, nodes.folder / "standby"
+    create_killed = pgrepl(primary.folder, "standby", "create", str(folder), kill_at=name)
+    assert create_killed.returncode in (0, -signal.SIGKILL)
+    if not (folder / "catalog.db").exists():
+        assert pgrepl(primary.folder, "standby", "create", str(folder)).returncode == 0
+    standby = Node(folder)
+    before = standby.rows()
+    assert before == primary.rows()
+    clean = ("SET pgrepl.keep_snapshots = 0", "SET pgrepl.file_grace = 0", "VACUUM FULL t", "VACUUM t")
+    primary(LARGE.format(1000, 1300), "DELETE FROM t WHERE a < 100", *clean)
+    for _ in range(3):  # files are removed one synchronization after the last that needed them
+        killed = pgrepl(folder, "standby", "sync", kill_at=name)
+        assert killed.returncode in (0, -signal.SIGKILL)
+        assert standby.rows() in (before, primary.rows())
+    for _ in range(2):
+        assert pgrepl(folder, "standby", "sync").returncode == 0
+    assert standby.rows() == primary.rows()
+    assert len([name for name in standby.files() if name.endswith(".parquet")]) == 1
+    assert not [name for name in standby.files() if ".standby." in name or name.endswith(".part")]
+    standby.close()
+
+
+def test_every_step_is_reached() -> None:
+    assert STEPS == [
+        "standby.complete", "standby.created", "standby.drafted", "standby.fetched", "standby.published",
+        "standby.removed",
+    ]  # fmt: skip
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line(nodes: Nodes) -> None:
+    nodes.subscribe()
+    here = nodes.primary.folder
+    made = pgrepl(here, "standby", "create", "../standby")
+    assert re.fullmatch(r"created \.\./standby at 0/[0-9A-F]+: 1 new file, slots: s\n", made.stdout), made.stderr
+    told = json.loads(pgrepl(nodes.folder / "standby", "standby", "sync", "--json").stdout)
+    assert (told["action"], told["slots"], told["files"]) == ("synchronized", ["s"], 0)
+    assert pgrepl(here, "standby", "promote", "../standby").stdout.startswith("promoted ../standby at 0/")
+    again = pgrepl(here, "standby", "sync", "../standby")
+    assert (again.returncode, again.stderr.splitlines()[0]) == (1, "ERROR:  recovery is not in progress")
+    nowhere = pgrepl(here, "standby", "sync", "nowhere")
+    assert nowhere.returncode == 1 and "No such file or directory" in nowhere.stderr
+    assert not (here / "nowhere").exists()
+    assert "synchronized_standby_slots" in pgrepl(here, "standby", "--help").stdout
