@@ -214,11 +214,14 @@ class LakePublisher:
             )
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        from pgrepl.replication.sending.copy import published_copy
+        from pgrepl.replication.sending.copy import Uncopyable, published_copy
 
-        with ExitStack() as stack:
-            found = published_copy(stack.enter_context(self._asked()), schema, name, publications)
-            self._copying = stack.pop_all()
+        try:
+            with ExitStack() as stack:
+                found = published_copy(stack.enter_context(self._asked()), schema, name, publications)
+                self._copying = stack.pop_all()
+        except Uncopyable as wrong:
+            raise wrong.error from None
         return replace(found, rows=self._taken(found.rows, self._copying))
 
     def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:

@@ -172,7 +172,8 @@ class Publisher(Protocol):
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The rows of a table as they are now, as far as the publications publish them. They are read as they are
-        taken; nothing else is asked of the publisher meanwhile."""
+        taken; nothing else is asked of the publisher meanwhile. A table that is not there, or with unequal column
+        lists, is a PgError: no publisher refuses that, its subscriber does."""
         ...
 
     def close(self) -> None: ...

