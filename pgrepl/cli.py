@@ -61,8 +61,11 @@ _HELP = {"-?": "options", "--help": "options"}
 
 # word: the module and the function of (arguments) → exit code that it starts
 _SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "apply": ("pgrepl.shell.applying", "apply"),
     "describe": ("pgrepl.shell.subcommands", "describe"),
     "dump": ("pgrepl.shell.subcommands", "dump"),
+    "status": ("pgrepl.shell.status", "status"),
+    "sync": ("pgrepl.shell.applying", "sync"),
     "standby": ("pgrepl.shell.standby", "standby"),
 }
 

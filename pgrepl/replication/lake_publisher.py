@@ -19,7 +19,9 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import senders, slots
+from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.publisher import (
+    Backlog,
     Published,
     PublisherError,
     RemoteTable,
@@ -177,6 +179,16 @@ class LakePublisher:
                 text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
                 raise PublisherError(failure.error.sqlstate, text) from failure.error
 
+    def bulk(
+        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
+    ) -> tuple[WireBatch, int] | None:
+        from pgrepl.replication.bulk.sending import changed_rows, lake_batch
+
+        with self._asked() as session:
+            if changed_rows(session, start, end) < least:
+                return None
+            return lake_batch(session, publications, start, end, local_only=local_only)
+
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         with self._writing(within) as session:
             slots.confirm(session, slot, lsn)
@@ -193,6 +205,12 @@ class LakePublisher:
                 senders.active_pid(session, row),
                 row.wal_status or "reserved",
             )
+
+    def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
+        from pgrepl.replication.sending.backlog import backlog
+
+        with self._asked() as session:
+            return backlog(session, publications, start, end, local_only=local_only)
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         from pgrepl.expr.deparse import expression_text

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.errors import PgError
-from pgrepl.replication.bulk.batch import BulkRows
+from pgrepl.replication.bulk.batch import BulkRows, WireBatch
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
 
@@ -93,6 +93,16 @@ class SlotLag:
     wal_status: str = "reserved"
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a subscription has yet to receive. Not `exact`: so much at most, by what the files say of themselves."""
+
+    transactions: int
+    changes: int
+    since: int | None  # when the first of it was committed, in microseconds since 2000-01-01 UTC
+    exact: bool = True
+
+
 class Publisher(Protocol):
     """An open connection to a database that publishes."""
 
@@ -158,12 +168,23 @@ class Publisher(Protocol):
         about how many changes whoever asks will take transactions."""
         ...
 
+    def bulk(
+        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
+    ) -> tuple[WireBatch, int] | None:
+        """The first of these transactions as columns, and before which LSN they end. None: there are fewer than about
+        `least` changes, or they cannot be had so."""
+        ...
+
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         """Everything before `lsn` is safe with the subscriber."""
         ...
 
     def lag(self, slot: str) -> SlotLag | None:
         """How far the slot is behind; None: there is no such slot."""
+        ...
+
+    def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
+        """What there is to send between two LSNs; None: the publisher cannot tell without sending it."""
         ...
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:

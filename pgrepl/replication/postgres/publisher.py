@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.replication.postgres import changes, published, slots, tables
 from pgrepl.replication.postgres.bulk_copy import ServerRows
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import Published, PublisherError, RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.publisher import Backlog, Published, PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import WireTransaction
 
@@ -102,6 +102,9 @@ class PostgresPublisher:
 
     def lag(self, slot: str) -> SlotLag | None:
         return slots.lag(self._link, slot)
+
+    def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
+        return None
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return published.published_as(self._link, schema, name, publications)

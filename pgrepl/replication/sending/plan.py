@@ -33,7 +33,7 @@ from pgrepl.frozen import frozen
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-INSERT, UPDATE, DELETE, TRUNCATE = "insert", "update", "delete", "truncate"
+OPERATIONS = INSERT, UPDATE, DELETE, TRUNCATE = "insert", "update", "delete", "truncate"
 
 
 @frozen

@@ -1,0 +1,284 @@
+"""`pgrepl sync` and `pgrepl apply`: the workers of subscriptions, started by hand or kept running."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgrepl.errors import PgError
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
+from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, run, say
+
+if TYPE_CHECKING:
+    from pgrepl.replication.launcher import Launcher, Subscription
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.worker import Round, Worker
+    from pgrepl.shell.connection import Connection
+
+_INTERRUPTED, _TERMINATED = 130, 143
+
+
+class Stopped(BaseException):
+    """SIGTERM or Ctrl-C; the exit code if that is no orderly end."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def working(command: Command) -> Command:
+    """The options of what works for subscriptions: without -d for those of all databases, as a server's workers."""
+    for option in (
+        click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role"),
+        click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database"),
+        click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL"),
+        click.option(
+            "--log-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="append what workers have to say to this file, not to standard error",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+
+@click.command("sync", short_help="copy the tables of subscriptions that wait for it")
+@click.argument("subscription", nargs=-1)
+@click.option("--tables", metavar="TABLE[,TABLE]", help="only these tables, as schema.name or name")
+@working
+def sync_command(
+    subscription: tuple[str, ...], tables: str | None, log_file: Path | None, catalog: str, dbname: str | None,
+    username: str,
+) -> int:  # fmt: skip
+    """Copy the tables that SUBSCRIPTIONs (default: all that are enabled) have yet to copy.
+
+    Each table is taken as it is at the publisher at that moment, filtered as its publications say. A copy that was
+    stopped is begun anew; no row is there twice. Changes that came meanwhile are applied up to the copies, so that the
+    tables are ready.
+
+    \b
+    pgrepl sync                          every subscription of the catalog
+    pgrepl sync s1 --tables t1,sales.t2  two tables of one
+    """
+
+    def work(found: Subscription, worker: Worker) -> Round:
+        return worker.synchronize(None if tables is None else _table_ids(opened, found, tables.split(",")))
+
+    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
+        return _once(opened, subscription, dbname, log_file, work)
+
+
+def _table_ids(opened: Connection, subscription: Subscription, wanted: Sequence[str]) -> set[int]:
+    """The tables of a subscription by their names; an error for one that is not among them."""
+    from pgrepl.catalog import tables
+    from pgrepl.catalog.relation import relation
+    from pgrepl.catalog.store import rows
+    from pgrepl.catalog.transaction import reading
+
+    there = opened.session.elsewhere(subscription.database, opened.session.role, apart=True)
+    try:
+        with reading(there):
+            listed = [
+                relation(there, row.srrelid)
+                for row in rows(there, tables.pg_subscription_rel, srsubid=subscription.oid)
+            ]
+    finally:
+        there.close()
+    found = set()
+    for name in wanted:
+        named = {table.oid for table in listed if name.strip() in (table.qualified_name, table.name)}
+        if not named:
+            raise PgError("42704", f'subscription "{subscription.name}" has no table "{name.strip()}"')
+        found |= named
+    return found
+
+
+# --- apply ------------------------------------------------------------------------------------------------------------
+
+
+@click.command("apply", short_help="bring what publishers have done to their subscribers")
+@click.argument("subscription", nargs=-1)
+@click.option("--upto", metavar="LSN", help="only transactions that finished at this LSN or before; copies no tables")
+@click.option("--max-changes", type=click.IntRange(min=1), help="stop after about so many changes; copies no tables")
+@click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
+)
+@click.option("--dry-run", is_flag=True, help="only say what would be done: filters, columns, operations, counts")
+@working
+def apply_command(
+    subscription: tuple[str, ...], upto: str | None, max_changes: int | None, follow: bool, interval: float,
+    dry_run: bool, log_file: Path | None, catalog: str, dbname: str | None, username: str,
+) -> int:  # fmt: skip
+    """Apply what the publishers of SUBSCRIPTIONs (default: all that are enabled) have committed.
+
+    Each transaction is applied exactly once, in order; tables that wait for their copy are copied. Without --follow
+    the work ends where the publisher was at its start. With it new subscriptions and tables are noticed, and after an
+    error it is tried again when wal_retrieve_retry_interval has passed.
+
+    \b
+    pgrepl apply                     catch up, once
+    pgrepl apply s1 --dry-run        what would that be?
+    pgrepl apply --follow            as a server's workers do
+    pgrepl apply s1 --upto 0/1A      no further than this
+    """
+    from pgrepl.shell.applying_plan import show_plans
+
+    bound = None if upto is None else _lsn(upto) + 1
+    copies = upto is None and max_changes is None
+    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
+        if dry_run:
+            return show_plans(opened.session, _subscriptions(opened, subscription, dbname), bound, copies)
+
+        def work(found: Subscription, worker: Worker) -> Round:
+            return worker.round(upto=bound, max_changes=max_changes, copy=copies)
+
+        if not follow:
+            return _once(opened, subscription, dbname, log_file, work)
+        return _follow(opened, subscription, dbname, log_file, work, interval, bound, max_changes)
+
+
+def _lsn(text: str) -> int:
+    from pgrepl.types.lsn import parse_lsn
+
+    return parse_lsn(text)
+
+
+def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Subscription]:
+    from pgrepl.replication.launcher import Launcher
+
+    return Launcher(opened.session, _log(None), names=names, everywhere=dbname is None).subscriptions()
+
+
+# --- how it goes ------------------------------------------------------------------------------------------------------
+
+
+def _once(
+    opened: Connection,
+    names: Sequence[str],
+    dbname: str | None,
+    log_file: Path | None,
+    work: Callable[[Subscription, Worker], Round],
+) -> int:
+    """A round for each subscription; what goes wrong with one is no other's matter."""
+    from pgrepl.shell.applying_progress import watcher
+
+    failed = False
+    with watcher() as observer, _launcher(opened, names, dbname, log_file, observer=observer) as launcher:
+        for subscription in launcher.subscriptions():
+            done = work(subscription, launcher.worker(subscription))
+            observer.summary(subscription.name, done)
+            if done.error is not None:
+                failed = True
+                if log_file is not None:
+                    say(done.error.report)
+    return FAILURE if failed else OK
+
+
+def _follow(
+    opened: Connection,
+    names: Sequence[str],
+    dbname: str | None,
+    log_file: Path | None,
+    work: Callable[[Subscription, Worker], Round],
+    interval: float,
+    upto: int | None,
+    max_changes: int | None,
+) -> int:
+    from pgrepl.shell.applying_progress import watcher
+
+    applied = 0
+
+    def ends(rounds: Collection[Round]) -> bool:
+        nonlocal applied
+        applied += sum(done.changes for done in rounds)
+        if max_changes is not None and applied >= max_changes:
+            return True
+        return upto is not None and bool(rounds) and all(done.error is None and done.lsn >= upto for done in rounds)
+
+    def told(subscription: Subscription, worker: Worker) -> Round:
+        done = work(subscription, worker)
+        if done.transactions or done.tables_copied:
+            observer.summary(subscription.name, done)
+        return done
+
+    with (
+        watcher() as observer,
+        _launcher(opened, names, dbname, log_file, observer=observer, keeps_leases=True) as launcher,
+    ):
+        if names:
+            launcher.subscriptions()  # a name that nobody has is a mistake, not something to wait for
+        try:
+            launcher.follow(interval, told, ends)
+        except Stopped:
+            _log(log_file).log("terminating logical replication workers due to administrator command")
+    return OK
+
+
+@contextmanager
+def _launcher(
+    opened: Connection, names: Sequence[str], dbname: str | None, log_file: Path | None, **options: Any
+) -> Iterator[Launcher]:
+    from pgrepl.replication.launcher import Launcher
+
+    launcher = Launcher(opened.session, _log(log_file), names=names, everywhere=dbname is None, **options)
+    try:
+        yield launcher
+    finally:
+        with _undisturbed():
+            launcher.close()
+
+
+def _log(path: Path | None) -> ServerLog:
+    from pgrepl.replication.log import ServerLog
+
+    return ServerLog(path)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM and Ctrl-C end what runs, wherever it is: what is not committed is undone, leases are given back."""
+
+    def stop(number: int, _frame: object) -> None:
+        spark = sys.modules.get("pgrepl.lake.spark")
+        if spark is not None:
+            spark.cancel()
+        raise Stopped(_INTERRUPTED if number == signal.SIGINT else _TERMINATED)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except Stopped as stopped:
+        sys.stderr.write("pgrepl: stopped; what was not committed is undone\n")
+        sys.exit(stopped.code)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who is stopping is not stopped once more."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def sync(arguments: Sequence[str]) -> int:
+    return run(sync_command, arguments)
+
+
+def apply(arguments: Sequence[str]) -> int:
+    return run(apply_command, arguments)

@@ -1,0 +1,67 @@
+"""`pgrepl apply --dry-run`: what would be sent for each table, as a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.replication.launcher import Subscription
+from pgrepl.shell.show_table import write_table
+from pgrepl.shell.subcommand import FAILURE, OK, say
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.preview import Preview, TablePreview
+    from pgrepl.replication.publisher import Published
+
+_HEADERS = ("Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate")
+_COUNTED = ("insert", "update", "delete", "truncate")
+
+
+def show_plans(session: Session, subscriptions: Sequence[Subscription], upto: int | None, copies: bool) -> int:
+    from pgrepl.replication.preview import preview
+    from pgrepl.replication.receiver import SubscriptionChanged, WorkerFailed
+
+    failed = False
+    for subscription in subscriptions:
+        there = session.elsewhere(subscription.database, session.role, apart=True)
+        try:
+            _show(preview(there, subscription.oid, upto=upto, copy=copies))
+        except WorkerFailed as failure:
+            failed = True
+            say(failure.error.report)
+        except SubscriptionChanged:
+            continue
+        finally:
+            there.close()
+    return FAILURE if failed else OK
+
+
+def _show(found: Preview) -> None:
+    count = f"{found.transactions} {'transaction' if found.transactions == 1 else 'transactions'}"
+    title = f'Subscription "{found.name}": {count} from {lsn_text(found.start)} to {lsn_text(found.end)}'
+    write_table(sys.stdout, title, _HEADERS, [_row(table) for table in found.tables], numeric=range(5, 10))
+
+
+def _row(table: TablePreview) -> tuple[str, ...]:
+    published = table.published
+    counts = tuple([str(table.changes[operation]) for operation in _COUNTED])
+    copied = "" if table.to_copy is None else str(table.to_copy)
+    if published is None:
+        return (f"{table.schema}.{table.name}", table.state, "", "", "not published", copied, *counts)
+    operations = ", ".join(published.operations)
+    return (
+        f"{table.schema}.{table.name}", table.state, operations, ", ".join(published.columns), _filter(published),
+        copied, *counts,
+    )  # fmt: skip
+
+
+def _filter(published: Published) -> str:
+    """One condition if all operations have it, else each with its operation."""
+    filters = dict(published.filters)
+    filtered = {filters.get(operation, "") for operation in published.operations if operation != "truncate"}
+    if len(filtered) == 1:
+        return filtered.pop()
+    return "; ".join(f"{operation}: {condition}" for operation, condition in published.filters)

@@ -1,0 +1,111 @@
+"""What a person sees of workers: a line for what each has done; on a terminal bars, too, with rows and their rate."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.replication.observer import Observer
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.replication.streaming import Streamed
+    from pgrepl.replication.worker import Round
+
+
+class Lines(Observer):
+    """Writes a line for each table copied and each subscription served."""
+
+    def copied(self, subscription: str, table: str, count: int) -> None:
+        self._say(f'subscription "{subscription}": table {table} copied, {_counted(count, "row")}')
+
+    def summary(self, subscription: str, done: Round) -> None:
+        if done.error is not None and not done.transactions:
+            return
+        if done.transactions:
+            what = f"{_counted(done.transactions, 'transaction')} with {_counted(done.changes, 'change')} applied"
+            self._say(f'subscription "{subscription}": {what}, up to {lsn_text(done.lsn)}')
+        elif not done.tables_copied:
+            self._say(f'subscription "{subscription}": nothing to do')
+
+    def _say(self, line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+class Bars(Lines):
+    """The same with a bar for what goes on."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._tasks: dict[tuple[str, str], tuple[Any, float]] = {}
+        self._changes: dict[str, int] = {}
+
+    def copying(self, subscription: str, table: str) -> None:
+        self._task(subscription, table, None)
+
+    def rows(self, subscription: str, table: str, count: int) -> None:
+        self._update(subscription, table, count, "rows")
+
+    def copied(self, subscription: str, table: str, count: int) -> None:
+        self._remove(subscription, table)
+        super().copied(subscription, table, count)
+
+    def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
+        if not streamed.applied.transactions and not self._changes.get(subscription):
+            return
+        count = self._changes[subscription] = self._changes.get(subscription, 0) + streamed.applied.changes
+        self._task(subscription, "", max(streamed.upto - start, 1))
+        self._update(subscription, "", count, "changes", completed=streamed.reached - start)
+
+    def summary(self, subscription: str, done: Round) -> None:
+        self._remove(subscription, "")
+        self._changes.pop(subscription, None)
+        super().summary(subscription, done)
+
+    def _say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _task(self, subscription: str, table: str, total: int | None) -> None:
+        if (subscription, table) not in self._tasks:
+            task = self._progress.add_task(f"{subscription} {table}".strip(), total=total, seen="")
+            self._tasks[subscription, table] = task, time.monotonic()
+
+    def _update(self, subscription: str, table: str, count: int, unit: str, **values: Any) -> None:
+        found = self._tasks.get((subscription, table))
+        if found is not None:
+            seconds = max(time.monotonic() - found[1], 0.001)
+            self._progress.update(found[0], seen=f"{count:,} {unit}, {count / seconds:,.0f}/s", **values)
+
+    def _remove(self, subscription: str, table: str) -> None:
+        found = self._tasks.pop((subscription, table), None)
+        if found is not None:
+            self._progress.remove_task(found[0])
+
+
+@contextmanager
+def watcher() -> Iterator[Lines]:
+    """Bars only where a person looks on."""
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        yield Lines()
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[seen]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, transient=True) as progress:
+        yield Bars(progress)
+
+
+def _counted(count: int, noun: str) -> str:
+    return (
+        f"{count:,} {noun}" + ("" if count == 1 else "s") if count >= 10_000 else f"{count} {noun}" + "s" * (count != 1)
+    )

@@ -1,0 +1,159 @@
+"""`pgrepl status`: how the subscriptions of a catalog stand, at one glance."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from pgrepl.errors import PgError
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
+from pgrepl.shell.show_table import plain_table, rich_table
+from pgrepl.shell.subcommand import OK, connection, run
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.replication.status import Status
+
+_HEADERS = (
+    "Database", "Subscription", "Publication", "Publisher", "Worker", "Tables", "Applied", "Publisher LSN",
+    "Transactions", "Rows", "Seconds", "Last error",
+)  # fmt: skip
+_NUMERIC = range(8, 11)
+_LISTED = 4  # tables that are named one by one
+
+
+@click.command("status", short_help="how subscriptions stand")
+@click.argument("subscription", nargs=-1)
+@click.option("--watch", is_flag=True, help="show it again and again, until Ctrl-C")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="seconds between two looks"
+)
+@click.option("--json", "as_json", is_flag=True, help="as JSON, for programs")
+@click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role")
+@click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database")
+@click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL")
+def status_command(
+    subscription: tuple[str, ...], watch: bool, interval: float, as_json: bool, username: str, dbname: str | None,
+    catalog: str,
+) -> int:  # fmt: skip
+    """Show of each SUBSCRIPTION (default: all) its tables, how far it is, how far behind that is, and its last error.
+
+    Table states are those of pg_subscription_rel: i to be copied, d being copied, f and s copied, r ready. The lag
+    counts what the publications would send: transactions, changed rows (~: at most), and the seconds since the first
+    of them was committed.
+
+    \b
+    pgrepl status
+    pgrepl status s1 --json
+    pgrepl status --watch
+    """
+    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
+        _check_allowed(opened)
+        if not watch:
+            _write(_look(opened, subscription, dbname), as_json=as_json)
+            return OK
+        with suppress(KeyboardInterrupt):
+            _watch(opened, subscription, dbname, interval, as_json)
+    return OK
+
+
+def _check_allowed(opened: Connection) -> None:
+    """Where a publisher is stands in pg_subscription.subconninfo, which is not for everybody."""
+    from pgrepl.catalog.roles import has_privs_of_role as may_act_as
+    from pgrepl.catalog.roles import is_superuser, role_or_none
+    from pgrepl.catalog.transaction import reading
+
+    session = opened.session
+    with reading(session):
+        monitors = role_or_none(session, "pg_monitor")
+        if is_superuser(session, session.role) or (
+            monitors is not None and may_act_as(session, session.role, monitors.oid)
+        ):
+            return
+    raise PgError(
+        "42501",
+        "permission denied to show the status of subscriptions",
+        detail='Only roles with privileges of the "pg_monitor" role may do it.',
+    )
+
+
+def _look(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Status]:
+    from pgrepl.replication.status import subscription_status
+
+    return subscription_status(opened.session, names, everywhere=dbname is None)
+
+
+def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interval: float, as_json: bool) -> None:
+    if as_json or not sys.stdout.isatty():
+        while True:
+            _write(_look(opened, names, dbname), as_json=as_json)
+            sys.stdout.flush()
+            time.sleep(interval)
+    from rich.live import Live
+
+    with Live(refresh_per_second=4) as live:
+        while True:
+            found = _look(opened, names, dbname)
+            live.update(rich_table(time.strftime("%c"), _HEADERS, [_row(status) for status in found], _NUMERIC))
+            time.sleep(interval)
+
+
+def _write(found: Sequence[Status], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps([status.as_json() for status in found], ensure_ascii=False, indent=2) + "\n")
+        return
+    rows = [_row(status) for status in found]
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(rich_table("Subscriptions", _HEADERS, rows, _NUMERIC))
+    else:
+        sys.stdout.write(plain_table("Subscriptions", _HEADERS, rows, _NUMERIC))
+
+
+def _row(status: Status) -> tuple[str, ...]:
+    lag, backlog = status.lag, status.backlog
+    about = "" if backlog is None or backlog.exact else "~"
+    worker = "disabled" if not status.enabled else "" if status.pid is None else str(status.pid)
+    return (
+        status.database,
+        status.name,
+        ", ".join(status.publications),
+        status.publisher,
+        worker,
+        _tables(status),
+        lsn_text(max(status.applied, 0 if lag is None else lag.confirmed)),
+        "" if lag is None else lsn_text(lag.current),
+        "" if backlog is None else str(backlog.transactions),
+        "" if backlog is None else f"{about}{backlog.changes}",
+        "" if status.seconds is None else f"{status.seconds:.1f}",
+        _error(status),
+    )
+
+
+def _tables(status: Status) -> str:
+    """Each table with its state; of many only those that are not ready."""
+    if len(status.tables) <= _LISTED:
+        return "\n".join(f"{table.name} {table.state}" for table in status.tables)
+    ready = sum(table.state == "r" for table in status.tables)
+    waiting = [table for table in status.tables if table.state != "r"]
+    lines = [f"{ready} of {len(status.tables)} r", *(f"{table.name} {table.state}" for table in waiting[:_LISTED])]
+    if len(waiting) > _LISTED:
+        lines.append(f"and {len(waiting) - _LISTED} more")
+    return "\n".join(lines)
+
+
+def _error(status: Status) -> str:
+    if status.unreachable is not None:
+        return status.unreachable
+    return "" if status.error is None else f"{status.error[1]}: {status.error[2]}"
+
+
+def status(arguments: Sequence[str]) -> int:
+    return run(status_command, arguments)
