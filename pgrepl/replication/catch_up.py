@@ -29,7 +29,7 @@ class CatchUp:
         self._log = log or log_beside(session)
         session.at_close.append(self.close)
         self._workers: dict[int, Worker] = {}
-        self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: at which snapshot, when
+        self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: the catalog's version, when
 
     def now(self) -> None:
         session = self._session
@@ -40,6 +40,7 @@ class CatchUp:
             waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
         for subid in self._workers.keys() - set(waiting):
             self._workers.pop(subid).close()
+            self._quiet.pop(subid, None)
         for subid in waiting:
             if self._may_try(subid):
                 self._round(subid)
@@ -52,12 +53,14 @@ class CatchUp:
         failed = self._quiet.get(subid)
         if failed is None:
             return True
-        snapshot, when = failed
-        return snapshot != self._version() or time.monotonic() - when >= RETRY_SECONDS
+        version, when = failed
+        return version != self._version(subid) or time.monotonic() - when >= RETRY_SECONDS
 
-    def _version(self) -> int:
-        with reading(self._session):
-            return self._session.link.version()
+    def _version(self, subid: int) -> int:
+        """Differs when anybody but the worker has changed the catalog, this session included."""
+        session = self._workers[subid].session
+        with reading(session):
+            return session.link.version()
 
     def _round(self, subid: int) -> None:
         worker = self._workers.get(subid)
@@ -66,4 +69,4 @@ class CatchUp:
         done = worker.round(wait=True)
         self._quiet.pop(subid, None)
         if done.error is not None:
-            self._quiet[subid] = (self._version(), time.monotonic())
+            self._quiet[subid] = (self._version(subid), time.monotonic())

@@ -65,6 +65,11 @@ class Worker:
         self._log = log
         self._observer = self._receiver.observer
 
+    @property
+    def session(self) -> Session:
+        """Its own, apart from its maker's."""
+        return self._session
+
     def close(self) -> None:
         self._receiver.close()
 
