@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import processes
 from pgrepl.errors import PgError
-from pgrepl.replication import lease, processes
+from pgrepl.replication import lease
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

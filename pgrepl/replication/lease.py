@@ -11,9 +11,8 @@ import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import processes, tables
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
-from pgrepl.replication import processes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

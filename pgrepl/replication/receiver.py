@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication import lease, processes
+from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.connection import connect
 from pgrepl.replication.conninfo import parse_conninfo

@@ -10,11 +10,10 @@ import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import processes, tables
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.replication import processes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
