@@ -91,7 +91,8 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
 class DataFileWriter:
     """Takes rows in portions."""
 
-    def __init__(self, table: LakeTable, *, row_ids: bool = False) -> None:
+    def __init__(self, table: LakeTable, *, row_ids: bool = False, repeating: Sequence[str] | None = None) -> None:
+        """`repeating`: the columns whose values repeat, if that is known; a dictionary of others is made in vain."""
         import pyarrow.parquet as pq
 
         self.table = table
@@ -112,6 +113,7 @@ class DataFileWriter:
                 self._schema,
                 compression="snappy",
                 store_schema=False,
+                use_dictionary=True if repeating is None else list(repeating),
                 write_statistics=_with_statistics(table),
                 metadata_collector=self._footers,
             )

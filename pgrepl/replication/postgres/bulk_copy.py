@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -44,6 +44,7 @@ _CHUNK = 16 << 20  # bytes of CSV that are read together
 _RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
 _BYTES_IN_ROW = 40  # about
+_SAMPLE = 20_000  # values that are looked at
 
 
 class _Unfit(Exception):
@@ -221,7 +222,7 @@ def _write(
             arrays, count = reader.arrays(chunk)
             if any(arrays[number].null_count for number in needed):
                 raise _Unfit
-            writer = writer or DataFileWriter(table)
+            writer = writer or DataFileWriter(table, repeating=_repeating(table, arrays))
             writer.write_arrays(arrays, None, count)
     except BaseException:
         if writer is not None:
@@ -232,6 +233,20 @@ def _write(
     file = writer.close()
     made.append(file)
     return file
+
+
+def _repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
+    """The columns whose first values are often the same."""
+    import pyarrow as pa
+
+    found = []
+    for column, array in zip(table.columns, arrays, strict=True):
+        first = array[:_SAMPLE]
+        if column.form.element is not None:
+            found.append(f"{column.name}.list.element")
+        elif not isinstance(first.type, pa.BaseExtensionType) and len(first.unique()) * 4 <= len(first):
+            found.append(column.name)
+    return found
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[bytes]) -> str:
