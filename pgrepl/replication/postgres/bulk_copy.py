@@ -196,13 +196,13 @@ class ServerRows:
 
 def _chunks(link: Link, query: str, stop: Event) -> Iterator[bytes]:
     """CSV of whole rows."""
-    held: list[memoryview] = []
+    held: list[bytes] = []
     size = 0
     for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT csv)"):
         if stop.is_set():
             raise _Unfit
-        held += portion
-        size += sum(map(len, portion))
+        held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
+        size += len(held[-1])
         if size >= _CHUNK:
             yield b"".join(held)
             held, size = [], 0

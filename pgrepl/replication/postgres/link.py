@@ -35,7 +35,7 @@ _SETTINGS = {
 _SETTINGS_BY_VERSION = ((170000, "transaction_timeout", "0"),)
 _NO_PSYCOPG = "a PostgreSQL server as publisher needs psycopg, which is not installed"
 _LOST = "08006"
-_PORTION = 1 << 20  # bytes that are handed on together
+_PORTION = 1 << 17  # bytes that are handed on together
 
 
 def psycopg_pq() -> Any:
@@ -171,7 +171,7 @@ class Link:
         return value
 
     def copy_out(self, command: str) -> Iterator[list[memoryview]]:
-        """What COPY … TO STDOUT sends: CopyData messages, as many at a time as make a megabyte or have come."""
+        """What COPY … TO STDOUT sends: CopyData messages, as many at a time as make a portion or have come."""
         refused: PublisherError | None = None
         for result in self._results(command):
             if result.status == self._pq.ExecStatus.COPY_OUT:
