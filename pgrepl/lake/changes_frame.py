@@ -1,7 +1,7 @@
 """What changed in a table between two snapshots, as whole columns: lake.changes for many rows.
 
     found = ChangesFrame(session, oid, after, upto)
-    found.snapshot, found.row_id, found.came, found.went     # numpy, an entry for every change, in order
+    found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
     found.values(attnum, new=True)                           # Arrow, an entry for every change
     found.rows(attnums, numbers)                             # Spark: the new rows
 
@@ -20,6 +20,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.changes import Feed
 from pgrepl.lake.file_scan import constant, locate
+from pgrepl.lake.scan import FileReader
 from pgrepl.lake.table import lake_table
 from pgrepl.types.lake_arrays import plain_array
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 AT = "at"
 LEFT_OUT = -1
 _THREADS = 4
+_GROUPS = 4  # parts of an ordered answer, each a task
 
 
 @frozen
@@ -72,6 +74,7 @@ class ChangesFrame(Feed):
 
         super().__init__(session, lake_table(session, oid, upto), after, upto)
         self.table = self._table
+        self._reader = FileReader(session, self._table, self._files)
         with ThreadPoolExecutor(_THREADS) as threads:
             came = list(threads.map(self._part_that_came, self._files))
             gone = [part for parts in threads.map(self._parts_that_went, self._files) for part in parts]
@@ -108,8 +111,8 @@ class ChangesFrame(Feed):
         self.count = len(order)
         self.snapshot: Numbers = snapshots[order]
         self.row_id: Numbers = np.concatenate([gone.row_ids[left], came.row_ids])[order]
-        self.came: Numbers = in_came >= 0
-        self.went: Numbers = in_gone >= 0
+        self.has_new: Numbers = in_came >= 0
+        self.has_old: Numbers = in_gone >= 0
         self._in_came, self._in_gone = in_came, in_gone
 
     # --- which rows -------------------------------------------------------------------------------------------------
@@ -218,9 +221,9 @@ class ChangesFrame(Feed):
 
     # --- rows for Spark -----------------------------------------------------------------------------------------------
 
-    def rows(self, attnums: Sequence[int], numbers: Numbers | None = None) -> DataFrame:
+    def rows(self, attnums: Sequence[int], numbers: Numbers | None = None, *, ordered: bool = False) -> DataFrame:
         """New rows: c{attnum}, and `at`, the number of the change, or the one that `numbers` has for it; changes with
-        LEFT_OUT there are left out. Files come in order, and rows within a file."""
+        LEFT_OUT there are left out. `ordered`: in the order of these numbers."""
         import numpy as np
 
         from pgrepl.lake import spark
@@ -229,7 +232,7 @@ class ChangesFrame(Feed):
         if numbers is None:
             numbers = np.arange(self.count, dtype=np.int64)
         of_came = np.full(len(self._came.row_ids), LEFT_OUT, np.int64)
-        of_came[self._in_came[self.came]] = numbers[self.came]
+        of_came[self._in_came[self.has_new]] = numbers[self.has_new]
         columns = [self._table.column(attnum) for attnum in attnums]
         files, at = [], []
         frames = []
@@ -242,10 +245,24 @@ class ChangesFrame(Feed):
             else:
                 files.append(part)
                 at.append(here)
+        if ordered and files and not frames and _ascend(at):
+            return self._in_order(files, at, columns)
         if files:
             frames.insert(0, self._of_files(files, at, columns))
         if not frames:
             frames.append(self._inlined(_nothing(None), columns, np.empty(0, np.int64)))
+        rows = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+        return rows.orderBy(AT) if ordered else rows
+
+    def _in_order(self, parts: list[_Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
+        """Files one after the other, in a few groups of about the same size: nothing has to be shuffled."""
+        size = -(-sum(len(numbers) for numbers in at) // _GROUPS)
+        frames, begin, count = [], 0, 0
+        for n, numbers in enumerate(at, 1):
+            count += len(numbers)
+            if count >= size or n == len(at):
+                frames.append(self._of_files(parts[begin:n], at[begin:n], columns).coalesce(1).sortWithinPartitions(AT))
+                begin, count = n, 0
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
     def _inlined(self, part: _Part, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
@@ -270,7 +287,7 @@ class ChangesFrame(Feed):
         import pyarrow as pa
         from pyspark.sql import functions as F
 
-        from pgrepl.lake.scan import PLACE, arrow_frame, file_rows
+        from pgrepl.lake.scan import PLACE, arrow_frame
 
         first: list[int | None] = []
         listed: list[Any] = []
@@ -286,7 +303,7 @@ class ChangesFrame(Feed):
             first.append(None)
             listed.append(all_of)
         files = [part.file for part in parts if part.file is not None]
-        rows = file_rows(self._session, self._table, files, [column.attnum for column in columns])
+        rows = self._reader.rows(files, [column.attnum for column in columns])
         known = {
             "__id": pa.array([file.data_file_id for file in files], pa.int64()),
             "__first": pa.array(first, pa.int64()),
@@ -297,6 +314,17 @@ class ChangesFrame(Feed):
         at_column = F.coalesce(F.col("__first") + position, F.expr(f"__listed[CAST({PLACE}.pos AS INT)]")).alias(AT)
         rows = rows.select(at_column, *[f"c{column.attnum}" for column in columns])
         return rows if all(each is None for each in listed) else rows.filter(F.col(AT) != LEFT_OUT)
+
+
+def _ascend(at: list[Numbers]) -> bool:
+    """Whether the numbers of each file are behind those of the file before."""
+    last = LEFT_OUT
+    for numbers in at:
+        known = numbers[numbers != LEFT_OUT]
+        if int(known.min()) <= last:
+            return False
+        last = int(known.max())
+    return True
 
 
 def _nothing(file: DataFile | None) -> _Part:

@@ -89,20 +89,28 @@ def frame(
     return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
 
-def file_rows(session: Session, table: LakeTable, files: Sequence[DataFile], attnums: Sequence[int]) -> DataFrame:
-    """All rows of some files of the table, deleted ones too: the columns as c{attnum}, and `place`."""
-    columns = [table.column(attnum) for attnum in attnums]
-    found: dict[tuple[int | None, frozenset[int]], list[DataFile]] = {}
-    for file in files:
-        found.setdefault((file.mapping_id, _absent(file, columns)), []).append(file)
-    unique = _names(session, table) if any(mapping is None for mapping, _ in found) else str
-    frames = []
-    for (mapping, absent), together in found.items():
-        names = None if mapping is None else source_names(session, mapping)
-        for part in _distinguishable(together):
-            group = _Group(tuple(part), names, None, absent, {})
-            frames.append(_file_rows(group, columns, unique, places=True))
-    return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+class FileReader:
+    """Reads whole files of a table, deleted rows too; asks the catalog once, at its making."""
+
+    def __init__(self, session: Session, table: LakeTable, files: Sequence[DataFile]) -> None:
+        mappings = {file.mapping_id for file in files if file.mapping_id is not None}
+        self._table = table
+        self._unique = _names(session, table)
+        self._mapped = {mapping: source_names(session, mapping) for mapping in mappings}
+
+    def rows(self, files: Sequence[DataFile], attnums: Sequence[int]) -> DataFrame:
+        """The columns as c{attnum}, and `place`."""
+        columns = [self._table.column(attnum) for attnum in attnums]
+        found: dict[tuple[int | None, frozenset[int]], list[DataFile]] = {}
+        for file in files:
+            found.setdefault((file.mapping_id, _absent(file, columns)), []).append(file)
+        frames = []
+        for (mapping, absent), together in found.items():
+            names = None if mapping is None else self._mapped[mapping]
+            for part in _distinguishable(together):
+                group = _Group(tuple(part), names, None, absent, {})
+                frames.append(_file_rows(group, columns, self._unique, places=True))
+        return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
 
 # --- which files together --------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.apply import Applied, play, step_through
 from pgrepl.replication.applying.writing import may_fold
+from pgrepl.replication.bulk.apply import commit_batch, receive
 from pgrepl.replication.publisher import Publisher, PublisherError
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.sending.wire import WireTransaction
@@ -49,10 +50,16 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         end = end if upto is None else min(end, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
-        found = _Received.of(publisher, subscription, start, end, _most(receiver.session, limit))
-        step("apply.received")
-        applied = guarded(lambda: _apply(receiver, subscription, position, found.transactions))
-        reached = found.reached(applied, start, end)
+        bulk = (
+            guarded(lambda: _bulk(receiver, subscription, position, publisher, start, end)) if limit is None else None
+        )
+        if bulk is not None:
+            applied, reached = bulk
+        else:
+            found = _Received.of(publisher, subscription, start, end, _most(receiver.session, limit))
+            step("apply.received")
+            played = guarded(lambda: _apply(receiver, subscription, position, found.transactions))
+            applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
         if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
             if not receiver.session.transaction.is_writing:
@@ -68,7 +75,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     step("apply.committed")
     if not confirmed:
         asked(lambda: publisher.confirm(subscription.subslotname, reached))
-    return Streamed(start, end, reached, found.judged(applied))
+    return Streamed(start, end, reached, applied)
 
 
 def _start(publisher: Publisher, subscription: Row, position: int) -> int:
@@ -130,6 +137,32 @@ class _Received:
 
 
 # --- applying ---------------------------------------------------------------------------------------------------------
+
+
+def _bulk(
+    receiver: Receiver, subscription: Row, position: int, publisher: Publisher, start: int, end: int
+) -> tuple[Applied, int] | None:
+    """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
+    written. None: it is played."""
+    session = receiver.session
+    found = receive(session, subscription, publisher, start, end)
+    if found is None:
+        return None
+    batch, reached = found
+    try:
+        if not batch.count:
+            return Applied(0, 0, position), reached
+        with receiver.as_owner(subscription):
+            done = commit_batch(session, subscription, batch, lambda: receiver.lock(subscription, position))
+        if done is None:
+            return None
+        last = done.transactions[-1].end_lsn
+        state.move(session, subscription.oid, last)
+        step("apply.origin")
+        whole = len(done.transactions) == len(batch.transactions)
+        return Applied(len(done.transactions), done.count, last), reached if whole else last
+    finally:
+        batch.discard()
 
 
 def _apply(receiver: Receiver, subscription: Row, position: int, found: list[WireTransaction]) -> Applied:

@@ -8,6 +8,7 @@ numbers that rise over the whole batch, whichever relation they are of; those of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.frozen import frozen
@@ -71,9 +72,15 @@ class RelationChanges(Protocol):
         row."""
         ...
 
-    def rows(self, places: Sequence[int]) -> DataFrame:
-        """New rows of all messages that have one: `at`, the number of the message, and s{place} in the Spark form of
-        the column's type. Rows come in order of the messages as far as files and partitions have one."""
+    def rows(
+        self, places: Sequence[int], *, chosen: npt.NDArray[np.bool_] | None = None, ordered: bool = False
+    ) -> DataFrame:
+        """New rows of all messages that have one, or of those `chosen`: `at`, the number of the message, and s{place}
+        in the Spark form of the column's type; `ordered`: in the order of the messages."""
+        ...
+
+    def until(self, seq: int) -> RelationChanges:
+        """Only the messages before a sequence number."""
         ...
 
 
@@ -89,6 +96,14 @@ class WireBatch:
     @property
     def count(self) -> int:
         return sum(each.count for each in self.changes) + len(self.truncates)
+
+    def until(self, seq: int) -> WireBatch:
+        """The transactions before the one that has this sequence number."""
+        kept = tuple([t for t in self.transactions if t.last_seq < seq])
+        end = kept[-1].last_seq + 1 if kept else 0
+        changes = tuple([part for each in self.changes if (part := each.until(end)).count])
+        truncates = tuple([each for each in self.truncates if each[0] < end])
+        return replace(self, transactions=kept, changes=changes, truncates=truncates)
 
     def discard(self) -> None:
         """What was kept for the batch is needed no more."""

@@ -15,10 +15,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr.casts import length_function
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
-from pgrepl.expr.tree import CoerceViaIO, CoercionForm, Const, Expr, FuncExpr, Var
+from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.replication.applying.target import WIRE_STYLE, match_columns
 from pgrepl.replication.sending.wire import SentColumn, SentRelation
+from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, proc_by_oid, type_by_oid
 

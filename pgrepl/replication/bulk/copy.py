@@ -14,6 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk, row_errors
 from pgrepl.replication.bulk.size import is_large
+from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.publisher import TableCopy
 from pgrepl.replication.sending.wire import SentRelation
 from pgrepl.rows.checks_spark import SparkChecks
@@ -121,16 +122,19 @@ def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentR
     try:
         copy.fill(table, sent, source.bulk.frame())
     except NotInBulk as reason:
+        WAYS["copy row by row"] += 1
         session.notice("DEBUG1", f'table "{table.name}" is not copied by Spark: {reason}')
     except PgError as error:
         copy.discard()
         if not row_errors(error):
             raise
+        WAYS["copy row by row"] += 1
         session.notice("DEBUG1", f'table "{table.name}" is copied row by row: {error.message}')
     except BaseException:
         copy.discard()
         raise
     else:
+        WAYS["copy"] += 1
         return copy
     copy.discard()
     return None

@@ -9,7 +9,13 @@ if TYPE_CHECKING:
 
 
 def is_large(session: Session, rows: int) -> bool:
+    least = least_rows(session)
+    return least is not None and rows >= least
+
+
+def least_rows(session: Session) -> int | None:
+    """How many rows Spark is worth the while for; None: it is not wanted."""
     engine = session.settings.get("pgrepl.engine")
-    if engine != "auto":
-        return engine == "spark" and rows > 0
-    return rows > int(session.settings.value("pgrepl.local_rows"))
+    if engine == "local":
+        return None
+    return 1 if engine == "spark" else int(session.settings.value("pgrepl.local_rows")) + 1

@@ -1,0 +1,237 @@
+"""A batch in bulk: what its messages come to is staged as files without a lock, and committed with the origin at once.
+
+    receive         what the publisher has, if it is much
+    stage_batch     fold, find places, write files; what is not clean ends the batch before its transaction
+    commit_batch    all tables and the origin
+
+What cannot be done this way, or has an error in some row, is left to the exact way from the first such transaction on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError
+from pgrepl.lake.commit import Stale
+from pgrepl.lake.steps import step
+from pgrepl.replication import subscription_state as state
+from pgrepl.replication.applying.roles import acting_for, check_target_privilege
+from pgrepl.replication.applying.target import find_target
+from pgrepl.replication.applying.writing import may_fold, restart_sequences
+from pgrepl.replication.bulk.batch import WireBatch
+from pgrepl.replication.bulk.convert import NotInBulk, row_errors
+from pgrepl.replication.bulk.fold import NotClean
+from pgrepl.replication.bulk.size import is_large, least_rows
+from pgrepl.replication.bulk.table import TableApply
+from pgrepl.replication.bulk.taken import WAYS
+from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.rows.references import refuse_referenced
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.sending.wire import SentRelation
+
+_AT_A_TIME = 2  # tables written together
+_ATTEMPTS = 3
+
+
+class StagedBatch:
+    """Files for all tables of a batch; nothing refers to them before `write`."""
+
+    def __init__(self, session: Session, subscription: Row, batch: WireBatch) -> None:
+        self.batch = batch
+        self.tables: list[TableApply] = []
+        self._session = session
+        self._subscription = subscription
+        self._states = state.table_states(session, subscription.oid)
+        self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
+        self._truncated: list[int] = []
+        self._restarted: list[int] = []
+
+    def stage(self) -> None:
+        session = self._session
+        for seq, message in self.batch.truncates:
+            self._truncate(seq, message.relations, restart=message.restart_identity)
+        for changes in self.batch.changes:
+            target = self._target(changes.relation)
+            since = self._since(target)
+            if since is None:
+                continue
+            if target.kind != "r":
+                raise NotInBulk("a partitioned table")
+            if changes.unchanged:
+                raise NotInBulk("values that were not sent")
+            if any(each.relation.oid == target.oid for each in self.tables):
+                raise NotInBulk("several relations for one table")
+            with acting_for(session, self._subscription, target):
+                table = TableApply(session, target, changes, since, self._emptied.pop(target.oid, []))
+                self.tables.append(table)
+                table.decide()
+        for table in self.tables:
+            table.leave()
+        self._write_files()
+        for table in self.tables:
+            table.write.stage()
+
+    def _write_files(self) -> None:
+        from pgrepl.lake import spark
+        from pgrepl.lake.stage import write_frame
+
+        jobs: list[Callable[[], None]] = []
+        for table in self.tables:
+            for rows, row_ids in table.frames():
+                jobs.append(
+                    lambda table=table, rows=rows, row_ids=row_ids: table.arrive(  # type: ignore[misc]
+                        write_frame(self._session, table.table, rows, row_ids)
+                    )
+                )
+            passing = table.passing()
+            if passing is not None:
+                with spark.pg_errors():
+                    passing.write.format("noop").mode("overwrite").save()
+        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+            running = [threads.submit(job) for job in jobs]
+        for done in running:
+            done.result()
+
+    def _target(self, sent: SentRelation) -> Relation:
+        return find_target(self._session, sent)
+
+    def _since(self, target: Relation) -> int | None:
+        """The first sequence number that concerns the table (should_apply_changes_for_rel); None: none does."""
+        current, since = self._states.get(target.oid, ("", 0))
+        if current == catalog.READY:
+            return 0
+        if current not in (catalog.SYNC_DONE, catalog.FINISHED_COPY):
+            return None
+        return next((t.first_seq for t in self.batch.transactions if t.finish_lsn >= since), None)
+
+    def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
+        """As apply_handle_truncate."""
+        session = self._session
+        emptied: list[int] = []
+        for sent in relations:
+            table = self._target(sent)
+            since = self._since(table)
+            if since is None or seq < since:
+                continue
+            emptied += inheritors(session, table.oid) if table.kind == "p" else [table.oid]
+        emptied = list(dict.fromkeys(emptied))
+        for oid in emptied:
+            check_target_privilege(session, relation(session, oid), "TRUNCATE")
+        refuse_referenced(session, emptied)
+        for oid in emptied:
+            if relation(session, oid).kind == "r":
+                self._emptied.setdefault(oid, []).append(seq)
+        self._truncated += [oid for oid in emptied if oid not in self._truncated]
+        self._restarted += emptied if restart else []
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Holding the write lock; Stale if a table has changed since it was read."""
+        from pgrepl.lake import commit
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.write import Write
+
+        session = self._session
+        origin = catalog.origin_name(self._subscription.oid)
+        writes = [table.write for table in self.tables]
+        for oid in self._emptied:  # of which nothing but the truncation is in the batch
+            emptied = Write(session, lake_table(session, oid))
+            emptied.truncate()
+            writes.append(emptied)
+        writes = [w for w in writes if w.truncates or w.files or w.deletes or w.inlined_deletes or w.staged_deletes]
+        extra: dict[str, Any] = {"origin": origin}
+        if self._truncated:
+            extra["truncate"] = {
+                "tables": self._truncated,
+                "cascade": False,
+                "restart_identity": bool(self._restarted),
+            }
+        if writes:
+            commit.apply(session, writes, extra)
+        restart_sequences(session, self._restarted)
+        session.transaction.numbering.store_snapshot()
+
+    def discard(self) -> None:
+        for table in self.tables:
+            table.write.discard()
+
+
+def stage_batch(session: Session, subscription: Row, batch: WireBatch) -> StagedBatch | None:
+    """The batch, or as many of its first transactions as are clean, as files. None: it is for the exact way."""
+    while batch.transactions:
+        staged = StagedBatch(session, subscription, batch)
+        try:
+            staged.stage()
+            return staged
+        except NotClean as found:
+            staged.discard()
+            batch = batch.until(found.message)
+        except NotInBulk as reason:
+            staged.discard()
+            session.notice("DEBUG1", f"changes are not applied by Spark: {reason}")
+            return None
+        except PgError as error:
+            staged.discard()
+            if not row_errors(error):
+                raise
+            if len(batch.transactions) == 1:
+                return None
+            batch = batch.until(batch.transactions[len(batch.transactions) // 2].first_seq)
+        except BaseException:
+            staged.discard()
+            raise
+        if not is_large(session, batch.count):
+            return None
+    return None
+
+
+def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Callable[[], None]) -> WireBatch | None:
+    """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
+    for _ in range(_ATTEMPTS):
+        staged = stage_batch(session, subscription, batch)
+        if staged is None:
+            break
+        step("bulk.staged")
+        lock()
+        try:
+            staged.write()
+        except Stale:
+            staged.discard()
+            session.transaction.release_write()
+            continue
+        except BaseException:
+            staged.discard()
+            raise
+        WAYS["apply"] += 1
+        return staged.batch
+    WAYS["apply row by row"] += 1
+    return None
+
+
+def receive(
+    session: Session, subscription: Row, publisher: Publisher, start: int, end: int
+) -> tuple[WireBatch, int] | None:
+    """A large batch, and how far it goes. What asks for single transactions is none."""
+    least = least_rows(session)
+    if least is None or subscription.subskiplsn or not may_fold(session):
+        return None
+    try:
+        return publisher.bulk(
+            subscription.subslotname,
+            subscription.subpublications,
+            start,
+            end,
+            local_only=subscription.suborigin.lower() == "none",
+            least=least,
+        )
+    except PublisherError:
+        return None  # met again, message by message

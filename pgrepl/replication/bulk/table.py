@@ -1,0 +1,281 @@
+"""The messages of a batch for one table here: which of them leave what, where the old rows stand, and the new rows as
+files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.write import NewFile, Write
+from pgrepl.replication.applying.roles import check_target_privilege
+from pgrepl.replication.applying.target import identity_of
+from pgrepl.replication.bulk import fold
+from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
+from pgrepl.replication.bulk.convert import Conversion, NotInBulk
+from pgrepl.replication.bulk.fold import Folded, NotClean
+from pgrepl.replication.bulk.keys import NOT_THERE, Keys, Places
+from pgrepl.rows.checks_spark import SparkChecks
+from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.types import oids
+from pgrepl.types.lake_arrays import plain_array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+    Numbers = npt.NDArray[Any]
+
+ROW = "__row"  # the row id that a new version keeps
+_CHUNK = 16  # bits of a message's number that tell rows of one chunk apart
+
+
+class TableApply:
+    """One table that holds rows, and what a batch does to it. `truncates` are sequence numbers."""
+
+    def __init__(
+        self, session: Session, table: Relation, changes: RelationChanges, since: int, truncates: Sequence[int]
+    ) -> None:
+        """Changes with sequence numbers below `since` do not concern the table."""
+        self.relation = table
+        self._session = session
+        self._changes = changes
+        self._since = since
+        self._truncates = sorted(truncates)
+        self.table: LakeTable = lake_table(session, table.oid)
+        self._snapshot = session.transaction.numbering.last_snapshot()
+        self.write = Write(session, self.table, self._snapshot)
+        self._conversion = Conversion(session, table, changes.relation)
+        self._folded: Folded | None = None
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def decide(self) -> None:
+        """Fold the messages; NotClean with the sequence number of the first that cannot be carried out."""
+        import numpy as np
+
+        changes = self._changes
+        chosen = changes.seq >= self._since
+        inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
+        self._check_rights(inserts.any(), updates.any(), deletes.any())
+        attnums = self._identity(bool(updates.any() or deletes.any()))
+        if not attnums:
+            nothing = np.empty(0, np.int64)
+            kept = np.flatnonzero(inserts & (self._rounds() == len(self._truncates)))
+            rest = np.flatnonzero(inserts & (self._rounds() != len(self._truncates)))
+            self._folded = Folded(kept, nothing, nothing, nothing, rest)
+            self._places: Places | None = None
+            return
+        try:
+            self._fold(attnums, inserts | updates, (updates | deletes) & changes.has_old, updates)
+        except NotClean as found:
+            raise NotClean(int(changes.seq[found.message])) from None
+
+    def _rounds(self) -> Numbers:
+        import numpy as np
+
+        found: Numbers = np.searchsorted(np.array(self._truncates, np.int64), self._changes.seq)
+        return found
+
+    def _fold(self, attnums: Sequence[int], new: Numbers, old: Numbers, updates: Numbers) -> None:
+        import numpy as np
+
+        changes = self._changes
+        at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
+        columns = [[self._keys_of(n, at_new, old=False), self._keys_of(n, at_old, old=True)] for n in attnums]
+        for parts, at in ((0, at_new), (1, at_old)):
+            missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns]
+            if any(len(each) for each in missing):
+                raise NotClean(int(min(each.min() for each in missing if len(each))))
+        keys = Keys(self.table, attnums, columns)
+        key_new, key_old = (np.full(changes.count, NOT_THERE, np.int64) for _ in range(2))
+        key_new[at_new], key_old[at_old] = keys.part(0), keys.part(1)
+        moves = updates & old & (key_new != key_old)
+        stays = (new & ~moves) | (old & ~new)
+        key = np.where(new, key_new, key_old)
+        step = np.where(changes.op == INSERT, fold.INSERT, np.where(changes.op == UPDATE, fold.UPDATE, fold.DELETE))
+        plain, moving = np.flatnonzero(stays), np.flatnonzero(moves)
+        message = np.concatenate([plain, moving, moving])
+        order = np.argsort(message, kind="stable")
+        steps = np.concatenate(
+            [step[plain], np.full(len(moving), fold.LEAVE), np.full(len(moving), fold.ENTER)]
+        ).astype(np.int64)
+        slots = np.concatenate([key[plain], key_old[moving], key_new[moving]])
+        rounds = self._rounds()[message[order]] if self._truncates else None
+        self._places = keys.find(self._session, self._snapshot)
+        self._folded = fold.fold(
+            message[order], slots[order], steps[order], self._places.exists, rounds, len(self._truncates) + 1
+        )
+
+    def _keys_of(self, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
+        import pyarrow as pa
+
+        place = self._conversion.places[attnum - 1]
+        values = self._changes.values(place, old=old).take(pa.array(at))
+        if self._conversion.same_type(attnum):
+            return values
+        return _read_as(values, self._changes.relation.columns[place].type, self.table.column(attnum).typoid)
+
+    def _identity(self, needed: bool) -> tuple[int, ...]:
+        """The columns of the one key that rows are found by, and the only one that can be taken."""
+        infos = [info for info in unique_indexes(self._session, self.relation) if info.immediate]
+        if not infos and not needed:
+            return ()
+        if not needed and len(infos) == 1:
+            info = infos[0]
+            attnums = tuple(info.columns[: info.key_count])
+            if any(self._conversion.places[n - 1] < 0 for n in attnums if n):
+                raise NotInBulk("a key that is not sent")
+        else:
+            identity = identity_of(self._session, self.relation, self._conversion.places, self._changes.relation)
+            if not identity.by_index:
+                raise NotInBulk("a table without a key")
+            attnums = identity.attnums
+        for info in infos:
+            own = tuple(info.columns[: info.key_count])
+            if sorted(own) != sorted(attnums) or info.predicate is not None or 0 in own or info.nulls_not_distinct:
+                raise NotInBulk("another unique index")
+        if not infos:
+            raise NotInBulk("a key that is checked later")
+        return attnums
+
+    def _check_rights(self, inserts: bool, updates: bool, deletes: bool) -> None:
+        for privilege, wanted in (("INSERT", inserts), ("UPDATE", updates), ("DELETE", deletes)):
+            if wanted:
+                check_target_privilege(self._session, self.relation, privilege)
+                if privilege != "INSERT":
+                    check_target_privilege(self._session, self.relation, "SELECT")
+                    check_replica_identity(self._session, self.relation, privilege)
+
+    # --- carrying out -------------------------------------------------------------------------------------------------
+
+    @property
+    def folded(self) -> Folded:
+        assert self._folded is not None
+        return self._folded
+
+    def leave(self) -> None:
+        """Old rows go."""
+        import numpy as np
+
+        if self._truncates:
+            self.write.truncate()
+            return
+        if self._places is None:
+            return
+        gone = np.concatenate([self.folded.deleted, self.folded.replaced])
+        files, positions = self._places.file[gone], self._places.position[gone]
+        inlined = files == NOT_THERE
+        self.write.delete_inlined(self._places.row_id[gone[inlined]].tolist())
+        order = np.argsort(files[~inlined], kind="stable")
+        files, positions = files[~inlined][order], positions[~inlined][order]
+        present, starts = np.unique(files, return_index=True)
+        for file, part in zip(present, np.split(positions, starts[1:]) if len(present) else [], strict=True):
+            self.write.delete_positions(int(file), np.sort(part))
+
+    def frames(self) -> list[tuple[DataFrame, str | None]]:
+        """What is to be written: new rows, and new versions with their row ids."""
+        import numpy as np
+
+        folded = self.folded
+        found: list[tuple[DataFrame, str | None]] = []
+        if len(folded.inserted):
+            found.append((self._checked(self._conversion.new_rows(self._rows(folded.inserted))), None))
+        if len(folded.updated):
+            assert self._places is not None
+            ids = np.full(self._changes.count, NOT_THERE, np.int64)
+            ids[folded.updated] = self._places.row_id[folded.replaced]
+            rows = _with_numbers(self._rows(folded.updated), ids)
+            if self._conversion.unsent:
+                rows = self._with_kept(self._conversion.sent_rows(rows, [AT, ROW])).orderBy(AT)
+            else:
+                rows = self._conversion.sent_rows(rows, [ROW])
+            found.append((self._checked(rows), ROW))
+        return found
+
+    def passing(self) -> DataFrame | None:
+        """Rows of which nothing is left, if they could break a rule: they are computed and checked."""
+        rules = table_rules(self._session, self.relation)
+        known = {n for info in unique_indexes(self._session, self.relation) for n in info.columns}
+        plain = (
+            all(a.num in known for a in rules.not_null)
+            and not rules.checks
+            and not rules.generated
+            and not rules.bound
+            and all(self._conversion.same_type(n) for n, place in enumerate(self._conversion.places, 1) if place >= 0)
+        )
+        if plain or not len(self.folded.passing):
+            return None
+        if self._conversion.unsent and (rules.checks or rules.generated):
+            raise NotInBulk("rules over columns that are not sent")
+        return self._checked(self._conversion.new_rows(self._rows(self.folded.passing, ordered=False)))
+
+    def _rows(self, messages: Numbers, *, ordered: bool = True) -> DataFrame:
+        import numpy as np
+
+        chosen = np.zeros(self._changes.count, np.bool_)
+        chosen[messages] = True
+        return self._changes.rows(self._conversion.sent_places, chosen=chosen, ordered=ordered)
+
+    def _checked(self, rows: DataFrame) -> DataFrame:
+        checks = SparkChecks(self._session, self.relation, self.relation, frozenset())
+        return checks.checked(checks.complete(rows), bound=self.relation.is_partition)
+
+    def _with_kept(self, rows: DataFrame) -> DataFrame:
+        """With the values of columns that are not sent, as they stand in the table."""
+        from pyspark.sql import functions as F
+
+        from pgrepl.lake import scan
+
+        attnums = [a.num for a in self._conversion.unsent]
+        old = scan.frame(self._session, self.table, attnums, self._snapshot, places=True)
+        old = old.select(F.col("place.row").alias("__kept"), *[f"c{n}" for n in attnums])
+        return rows.join(old, F.col(ROW) == F.col("__kept")).drop("__kept")
+
+    def arrive(self, files: Sequence[NewFile]) -> None:
+        self.write.insert_files(files)
+
+
+def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
+    """Rows with a number each, by `at`: a list of numbers for each chunk of rows is sent to all."""
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    from pgrepl.lake.scan import arrow_frame
+
+    size = 1 << _CHUNK
+    padded = np.full(-(-len(numbers) // size) * size, NOT_THERE, np.int64)
+    padded[: len(numbers)] = numbers
+    chunks = len(padded) // size
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, len(padded) + 1, size), pa.int32()), pa.array(padded))
+    known = arrow_frame(pa.table({"__chunk": pa.array(range(chunks), pa.int64()), "__numbers": lists}))
+    joined = rows.join(F.broadcast(known), F.shiftright(F.col(AT), _CHUNK) == F.col("__chunk"))
+    number = F.expr(f"__numbers[CAST({AT} & {size - 1} AS INT)]").alias(ROW)
+    return joined.select(*[F.col(name) for name in rows.columns], number)
+
+
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+
+
+def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
+    """Keys in the type that they have here, where that is plain to see."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if source in (*_WHOLE, oids.TEXT) and target in _WHOLE:
+        width = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}[target]
+        try:
+            return pc.cast(values, width)
+        except pa.ArrowInvalid:
+            raise NotInBulk("a key that does not convert") from None
+    if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in _WHOLE and target == oids.TEXT):
+        return plain_array(pc.cast(values, pa.string()))
+    raise NotInBulk("the type of a key")
