@@ -21,3 +21,5 @@ SELECT srrelid::regclass AS "table", srsubstate AS state FROM pg_subscription_re
 -- The publisher keeps a slot for it.
 \c shop
 SELECT slot_name, plugin, database, active FROM pg_replication_slots;
+-- What is written now waits for the subscriber.
+INSERT INTO orders VALUES (1004, 'ES', 3, 'later');
