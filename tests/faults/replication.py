@@ -1,0 +1,187 @@
+"""A publisher, a subscriber, and workers that are killed: what must be true whenever one has died.
+
+Workers are forks of the test's process: nothing of a catalog is open in it while one lives.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.lake import steps
+
+Rows = list[tuple[str | None, ...]]
+State = tuple[Rows, ...]
+
+_TABLES = """
+CREATE TABLE t (a int PRIMARY KEY, b text);
+CREATE TABLE u (b text);
+CREATE TABLE p (a int PRIMARY KEY, b text) PARTITION BY RANGE (a);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (50);
+CREATE TABLE p2 PARTITION OF p DEFAULT
+"""
+
+
+class Replicas:
+    """One database replicated to another: of the same instance, or of one in another folder."""
+
+    def __init__(self, folder: Path, *, apart: bool) -> None:
+        self.publisher, self.subscriber = folder / "pub" / "catalog.db", folder / "sub" / "catalog.db"
+        self.publisher.parent.mkdir()
+        if apart:
+            self.subscriber.parent.mkdir()
+        else:
+            self.subscriber = self.publisher
+        self.pub("CREATE DATABASE pub", "postgres")
+        self.sub("CREATE DATABASE sub", "postgres")
+        for play in (self.pub, self.sub):
+            play(_TABLES)
+        self.pub("ALTER TABLE u REPLICA IDENTITY FULL")
+        self.pub("CREATE PUBLICATION p FOR TABLE t WHERE (a >= 0), u, p WITH (publish_via_partition_root)")
+        self.pub(
+            "INSERT INTO t SELECT g - 50, 'v' || g FROM generate_series(0, 500) g; INSERT INTO u VALUES ('x'), ('x')"
+        )
+        host = str(self.publisher.parent) if apart else "localhost"
+        self.sub(f"CREATE SUBSCRIPTION s CONNECTION 'host={host} dbname=pub' PUBLICATION p")
+        self.states = [self.published()]
+        self._number = 0
+
+    def pub(self, text: str, database: str = "pub") -> Rows:
+        return _play(self.publisher, database, text)
+
+    def sub(self, text: str, database: str = "sub") -> Rows:
+        return _play(self.subscriber, database, text)
+
+    # --- what happens at the publisher ----------------------------------------------------------------------------
+
+    def work(self, chance: random.Random) -> None:
+        """Some transactions; what is published after each is remembered."""
+        with _session(self.publisher, "pub") as pub:
+            for _ in range(2):
+                self._work(pub, chance)
+
+    def _work(self, pub: Session, chance: random.Random) -> None:
+        self._number += 1
+        n, key = self._number, chance.randrange(-40, 900)
+        statements = [
+            f"INSERT INTO t VALUES ({1000 + n}, 'new {n}')",
+            f"INSERT INTO u VALUES ('x'), ('n{n}')",
+            f"UPDATE t SET b = b || '{n}' WHERE a % 7 = {n % 7}",
+            f"DELETE FROM t WHERE a = {key}",
+            f"UPDATE t SET a = a + 5000 WHERE a = {key + 1} AND NOT EXISTS (SELECT FROM t WHERE a = {key + 5001})",
+            f"INSERT INTO p VALUES ({n % 100}, 'p{n}') ON CONFLICT (a) DO UPDATE SET a = p.a + 100",
+            f"INSERT INTO t SELECT {10000 * n} + g, 'many' FROM generate_series(1, 400) g",
+            "DELETE FROM u WHERE b = 'x'",
+            "TRUNCATE u",
+        ]
+        _rows(pub, "BEGIN; " + "; ".join(chance.sample(statements, 3)) + "; COMMIT")
+        self.states.append(_state(pub, "WHERE a >= 0"))
+
+    def add_table(self) -> None:
+        """A table that waits for its copy."""
+        self._number += 1
+        name = f"c{self._number}"
+        for play in (self.pub, self.sub):
+            play(f"CREATE TABLE {name} (a int PRIMARY KEY, b text)")
+        self.pub(
+            f"INSERT INTO {name} SELECT g, 'c' FROM generate_series(1, 300) g; ALTER PUBLICATION p ADD TABLE {name}"
+        )
+        self.sub("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+
+    # --- what must be true ----------------------------------------------------------------------------------------
+
+    def published(self) -> State:
+        with _session(self.publisher, "pub") as session:
+            return _state(session, "WHERE a >= 0")
+
+    def received(self) -> State:
+        with _session(self.subscriber, "sub") as session:
+            return _state(session, "")
+
+    def check_whole_transactions(self) -> None:
+        """What has been received is what was published after one of the transactions, in all tables at once."""
+        if self.sub(
+            "SELECT DISTINCT srsubstate FROM pg_subscription_rel WHERE srrelid::regclass::text IN ('t', 'u', 'p')"
+        ) == [("r",)]:
+            assert self.received() in self.states
+
+    def check_equal(self) -> None:
+        assert self.received() == self.states[-1] == self.published()
+        added = [
+            row[0] for row in self.sub("SELECT relname FROM pg_class WHERE relname ~ '^c[0-9]+$' AND relkind = 'r'")
+        ]
+        for name in added:
+            assert self.sub(f"SELECT * FROM {name} ORDER BY a") == self.pub(f"SELECT * FROM {name} ORDER BY a")
+        assert self.sub("SELECT DISTINCT srsubstate FROM pg_subscription_rel") == [("r",)]
+        assert self.sub("SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [("0", "0")]
+        assert self.pub("SELECT slot_name, active FROM pg_replication_slots") == [("s", "f")]
+
+    # --- workers --------------------------------------------------------------------------------------------------
+
+    def apply(self, kill_at: str = "", after: float | None = None) -> int:
+        """Run `pgrepl apply` in a process of its own, perhaps killed on its way; how it ended."""
+        process = os.fork()
+        if process == 0:
+            _apply(self.subscriber, kill_at)
+        if after is not None:
+            time.sleep(after)
+            os.kill(process, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def _apply(catalog: Path, kill_at: str) -> None:
+    """In the child."""
+    from pgrepl.cli import run as command_line
+
+    code = 70
+    try:
+        steps._wanted, _, count = kill_at.partition(":")
+        steps._left = int(count or 1)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        code = command_line(["apply", "--catalog", str(catalog)])
+    finally:
+        os._exit(code)
+
+
+def _play(catalog: Path, database: str, text: str) -> Rows:
+    with _session(catalog, database) as session:
+        return _rows(session, text)
+
+
+@contextmanager
+def _session(catalog: Path, database: str) -> Iterator[Session]:
+    opened = open_catalog(catalog)
+    session = Session(opened, database, settings={"pgrepl.engine": "local"})
+    try:
+        yield session
+    finally:
+        session.close()
+        opened.close()
+
+
+def _rows(session: Session, text: str) -> Rows:
+    rows: Rows = []
+    for result in run(session, text):
+        rows = list(result.rows)
+    return rows
+
+
+def _state(session: Session, condition: str) -> State:
+    return (
+        _rows(session, f"SELECT * FROM t {condition} ORDER BY a"),
+        _rows(session, "SELECT * FROM u ORDER BY b"),
+        _rows(session, "SELECT * FROM p ORDER BY a"),
+    )
