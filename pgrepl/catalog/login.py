@@ -57,9 +57,7 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
     own."""
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
-    for row in rows(session, tables.pgrepl_setting):
-        if row.name != STANDBY:
-            settings.set_by_system(row.name, row.value)
+    apply_system_settings(session)
     for setdatabase, setrole, source in (
         (0, 0, "global"),
         (database.oid, 0, "database"),
@@ -74,6 +72,13 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
         if not is_utf8(value):
             raise _fatal("22021", f'invalid byte sequence in the value of parameter "{name}"')
         settings.set_default(name, value, complain=True)
+
+
+def apply_system_settings(session: Session) -> None:
+    """What ALTER SYSTEM left in the instance."""
+    for row in rows(session, tables.pgrepl_setting):
+        if row.name != STANDBY:
+            session.settings.set_by_system(row.name, row.value)
 
 
 def _fatal(sqlstate: str, message: str, detail: str | None = None) -> PgError:

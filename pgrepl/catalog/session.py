@@ -99,6 +99,8 @@ class Session:
         other.derived = {}
         other.pid = self.pid
         other.settings = Settings(other)
+        if catalog is None:
+            other.settings.take_system(self.settings)
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
         other.at_close = []

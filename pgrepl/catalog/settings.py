@@ -182,6 +182,12 @@ class Settings:
         if parameter is None:
             self._custom.setdefault(name.lower(), name)
 
+    def take_system(self, other: Settings) -> None:
+        """What ALTER SYSTEM left, as another session of the instance knows it."""
+        for name, setting in other._defaults.items():
+            if setting.source == "configuration file":
+                self._defaults[name] = setting
+
     def check_value(self, name: str, text: str) -> None:
         """Is this a value for it? ALTER ROLE … SET asks; what may yet come to exist is only a notice (PGC_S_TEST)."""
         from pgrepl.catalog.parameter_checks import foretold

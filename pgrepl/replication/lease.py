@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes, tables
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -39,11 +40,18 @@ def is_alive(row: Row) -> bool:
 
 
 def take(session: Session, subid: int, token: str) -> None:
-    """In a write transaction."""
+    """In a write transaction; an error where no worker more may run (logicalrep_worker_launch)."""
     row = holder(session, subid)
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
+    others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if is_alive(row)]
+    if len(others) >= int(session.settings.get("max_logical_replication_workers")):
+        raise PgError(
+            "53400",
+            "out of logical replication worker slots",
+            hint='You might need to increase "max_logical_replication_workers".',
+        )
     begin(session, subid, APPLY, token)
 
 

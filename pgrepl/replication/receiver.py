@@ -85,7 +85,7 @@ class Receiver:
                 self.session.transaction.require_write()
                 if self.subscription() != subscription:
                     raise SubscriptionChanged
-                lease.take(self.session, self.subid, token)
+                self._take_lease(token)
                 if publisher.shares_catalog:
                     self._occupy(publisher, subscription, token)
             self.token, self._held = token, subscription
@@ -96,6 +96,12 @@ class Receiver:
             self.release()
             raise
         self._heart = Heart(self.session, token)
+
+    def _take_lease(self, token: str) -> None:
+        try:
+            lease.take(self.session, self.subid, token)
+        except PgError as error:
+            raise WorkerFailed(error, began=False) from None
 
     def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
@@ -155,14 +161,25 @@ class Receiver:
         try:
             subscription = self.subscription()
             if subscription is None or not subscription.subenabled or not subscription.subslotname:
-                raise SubscriptionChanged
+                raise SubscriptionChanged(self._farewell(subscription))
             if self._held is not None and subscription._replace(subskiplsn=0) != self._held._replace(subskiplsn=0):
-                raise SubscriptionChanged
+                raise SubscriptionChanged(self._farewell(subscription))
             yield subscription
             transaction.end_statement()
         except BaseException:
             transaction.fail_statement()
             raise
+
+    def _farewell(self, subscription: Row | None) -> str:
+        """Why a worker that holds the lease ends, as maybe_reread_subscription says it."""
+        if self._held is None:
+            return ""
+        worker = f'logical replication worker for subscription "{self._held.subname}"'
+        if subscription is None:
+            return f"{worker} will stop because the subscription was removed"
+        if not subscription.subenabled:
+            return f"{worker} will stop because the subscription was disabled"
+        return f"{worker} will restart because of a parameter change"
 
     @property
     def name(self) -> str:

@@ -58,6 +58,13 @@ def occupy(session: Session, slot: Row, sender: Sender) -> None:
     if pid:
         raise PgError("55006", f'replication slot "{slot.slot_name}" is active for PID {pid}')
     delete(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
+    most = int(session.settings.get("max_wal_senders"))
+    if len(senders(session)) >= most:  # as InitProcess
+        raise PgError(
+            "53300",
+            f'number of requested standby connections exceeds "max_wal_senders" (currently {most})',
+            severity="FATAL",
+        )
     now = _now()
     insert(
         session,

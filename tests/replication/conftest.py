@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from pgrepl.commands.run import run
 from pgrepl.errors import Report
 from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.log import ServerLog
+
+if TYPE_CHECKING:
+    from tests.replication.nodes import Nodes
 
 Rows = list[tuple[str | None, ...]]
 
@@ -83,5 +87,15 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     made = Pair(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    """A primary, a subscriber and room for a standby, each in a folder of its own."""
+    from tests.replication.nodes import Nodes
+
+    made = Nodes(tmp_path)
     yield made
     made.close()
