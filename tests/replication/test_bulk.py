@@ -1,0 +1,222 @@
+"""Large copies and batches go to Spark; what comes of them is what message by message would have come of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.commands.run import run
+from pgrepl.replication.bulk import apply as bulk_apply
+from pgrepl.replication.bulk import size
+from pgrepl.replication.bulk.taken import WAYS
+from pgrepl.replication.catch_up import CatchUp
+from tests.replication.conftest import Database, HeardLog, Pair
+
+Errors = list[tuple[str, str | None, str | None]]
+
+
+class Trio(Pair):
+    """A publisher with two subscribers: one by Spark, one message by message."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(folder)
+        for _ in run(self.pub.session, "CREATE DATABASE other"):
+            pass
+        self.other = Database(folder, "other")
+        self.other_log = HeardLog()
+        self._other_catch_up = CatchUp(self.other.session, self.other_log)
+        self._monkeypatch = monkeypatch
+
+    def everywhere(self, text: str) -> None:
+        for database in (self.pub, self.sub, self.other):
+            database(text)
+
+    def at_subscribers(self, text: str) -> None:
+        for database in (self.sub, self.other):
+            database(text)
+
+    def subscribe(self, publications: str = "p", options: str = "") -> None:
+        for name, database in (("s", self.sub), ("o", self.other)):
+            connection = "host=localhost dbname=pub"
+            database(f"CREATE SUBSCRIPTION {name} CONNECTION '{connection}' PUBLICATION {publications} {options}")
+        self.compare_ways("t")
+
+    def by(self, least: int | None) -> None:
+        for module in (size, bulk_apply):
+            self._monkeypatch.setattr(module, "least_rows", lambda session: least)
+
+    def catch_up(self) -> Errors:
+        self.by(1)
+        return super().catch_up()
+
+    def other_catches_up(self) -> Errors:
+        self.by(None)
+        self.other_log.reports.clear()
+        self._other_catch_up._quiet.clear()
+        self._other_catch_up.now()
+        return self.other_log.errors
+
+    def compare_ways(self, *tables: str) -> Errors:
+        """Let both catch up; their errors and tables are the same."""
+        errors, others = self.catch_up(), self.other_catches_up()
+        assert [e[:2] for e in errors] == [e[:2] for e in others]
+        for table in tables:
+            query = f"SELECT * FROM {table} x ORDER BY x"
+            assert self.sub(query) == self.other(query)
+        return errors
+
+    def close(self) -> None:
+        super().close()
+        self.other.session.close()
+        self.other.session.catalog.close()
+
+
+@pytest.fixture
+def trio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trio]:
+    made = Trio(tmp_path, monkeypatch)
+    WAYS.clear()
+    yield made
+    made.close()
+
+
+def statement(chance: random.Random) -> str:
+    low = chance.randrange(40)
+    kind = chance.choice(["insert", "insert", "update", "update", "delete", "key", "delete insert"])
+    if kind == "insert":
+        return (
+            f"INSERT INTO t SELECT g, 'v' || g, g % 9 FROM generate_series({low}, {low + chance.randrange(6)}) g "
+            "ON CONFLICT DO NOTHING"
+        )
+    if kind == "update":
+        return f"UPDATE t SET b = b || '{low}', c = c + 1 WHERE a % 5 = {low % 5}"
+    if kind == "delete":
+        return f"DELETE FROM t WHERE a BETWEEN {low} AND {low + 3}"
+    if kind == "key":
+        return f"UPDATE t SET a = a + 100 WHERE a = {low} AND NOT EXISTS (SELECT FROM t x WHERE x.a = {low + 100})"
+    return f"DELETE FROM t WHERE a = {low}; INSERT INTO t VALUES ({low}, 'again', 1)"
+
+
+def workload(trio: Trio, chance: random.Random, rounds: int) -> None:
+    for _ in range(rounds):
+        for _ in range(chance.randrange(1, 5)):
+            body = "; ".join(statement(chance) for _ in range(chance.randrange(1, 4)))
+            trio.pub(f"BEGIN; {body}; COMMIT" if chance.random() < 0.6 else body)
+        if chance.random() < 0.15:
+            trio.pub("TRUNCATE t")
+        if chance.random() < 0.3:
+            trio.at_subscribers(f"DELETE FROM t WHERE a = {chance.randrange(40)}")
+        trio.compare_ways("t")
+
+
+def test_random_changes_come_to_the_same_by_both_ways(trio: Trio) -> None:
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL, c int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t SELECT g, 'v' || g, g % 9 FROM generate_series(1, 30) g")
+    trio.subscribe()
+    workload(trio, random.Random(3), 8)
+    assert WAYS["copy"] == 1
+    assert WAYS["apply"] >= 4
+
+
+def test_filters_types_and_columns_come_to_the_same_by_both_ways(trio: Trio) -> None:
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL, c int)")
+    trio.at_subscribers(
+        "CREATE TABLE t (extra text DEFAULT 'here', c text CHECK (c <> '77'), b varchar(40), a bigint PRIMARY KEY)"
+    )
+    trio.pub("CREATE PUBLICATION p FOR TABLE t (a, c) WHERE (a % 3 > 0)")
+    trio.pub("CREATE PUBLICATION q FOR TABLE t (a, c) WHERE (a < 10) WITH (publish = 'insert, update')")
+    trio.pub("INSERT INTO t SELECT g, 'v' || g, g % 9 FROM generate_series(1, 30) g")
+    trio.subscribe("p, q")
+    trio.at_subscribers("UPDATE t SET extra = 'local', b = 'kept' WHERE a % 2 = 1")
+    workload(trio, random.Random(5), 8)
+    assert WAYS["copy"] == 1
+    assert WAYS["apply"] >= 3
+
+
+def ready(trio: Trio) -> None:
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    WAYS.clear()
+
+
+def test_what_comes_before_a_conflict_is_applied_by_spark(trio: Trio) -> None:
+    ready(trio)
+    trio.at_subscribers("INSERT INTO t VALUES (50, 'local', 0)")
+    trio.pub("INSERT INTO t SELECT g, 'x', 0 FROM generate_series(1, 20) g")
+    trio.pub("BEGIN; UPDATE t SET c = 1; INSERT INTO t VALUES (50, 'remote', 0); COMMIT")
+    trio.pub("INSERT INTO t VALUES (60, 'later', 0)")
+    ((message, detail, _),) = trio.compare_ways("t")
+    assert message == 'duplicate key value violates unique constraint "t_pkey"'
+    assert detail == "Key (a)=(50) already exists."
+    assert (WAYS["apply"], WAYS["apply row by row"]) == (1, 1)
+    trio.at_subscribers("DELETE FROM t WHERE a = 50")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT count(*), sum(c) FROM t") == [("22", "20")]
+
+
+def test_rows_of_which_nothing_is_left_are_checked_too(trio: Trio) -> None:
+    """A3: what a later change of the same batch would have repaired stops all the same."""
+    ready(trio)
+    trio.at_subscribers("ALTER TABLE t ADD CHECK (b <> 'bad')")
+    trio.pub("INSERT INTO t VALUES (1, 'good', 0)")
+    trio.pub("BEGIN; INSERT INTO t VALUES (2, 'bad', 0); UPDATE t SET b = 'good'; COMMIT")
+    ((message, _, _),) = trio.compare_ways("t")
+    assert message == 'new row for relation "t" violates check constraint "t_b_check"'
+    assert trio.sub("SELECT a FROM t") == [("1",)]
+
+
+def test_a_truncation_divides_a_batch(trio: Trio) -> None:
+    ready(trio)
+    trio.at_subscribers("INSERT INTO t VALUES (99, 'local', 0)")
+    trio.pub("INSERT INTO t VALUES (6, 'before', 0)")
+    trio.pub("BEGIN; TRUNCATE t; INSERT INTO t VALUES (6, 'after', 0), (7, 'after', 0); COMMIT")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT a, b FROM t ORDER BY a") == [("6", "after"), ("7", "after")]
+    assert WAYS["apply"] == 1
+
+
+def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
+    ready(trio)
+    trio.pub("INSERT INTO t SELECT g, 'x', 0 FROM generate_series(1, 8) g")
+    trio.compare_ways("t")
+    for a in (5, 2, 7, 2):
+        trio.pub(f"UPDATE t SET c = c + 1 WHERE a = {a}")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT a FROM t") == [("1",), ("3",), ("4",), ("6",), ("8",), ("5",), ("7",), ("2",)]
+    assert WAYS["apply"] == 2
+
+
+def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> None:
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
+    trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, b int, c int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t VALUES (1, '17', 0), (2, 'no number', 0)")
+    for name, database in (("s", trio.sub), ("o", trio.other)):
+        database(f"CREATE SUBSCRIPTION {name} CONNECTION 'host=localhost dbname=pub' PUBLICATION p")
+    errors = trio.compare_ways("t")
+    assert errors[0] == (
+        'invalid input syntax for type integer: "no number"',
+        None,
+        'COPY t, line 2, column b: "no number"',
+    )
+    assert WAYS == {"copy row by row": 1}
+    trio.pub("UPDATE t SET b = '18' WHERE a = 2")
+    assert trio.compare_ways("t") == []
+    assert WAYS["copy"] == 1
+
+
+def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
+    trio.at_subscribers(
+        "CREATE TABLE t (b text, a int PRIMARY KEY, c int) PARTITION BY RANGE (a);"
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10); CREATE TABLE high PARTITION OF t DEFAULT"
+    )
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t SELECT g, 'x' || g, 0 FROM generate_series(1, 30) g")
+    trio.subscribe()
+    assert trio.sub("SELECT count(*), max(a) FROM low") == [("9", "9")]
+    assert WAYS["copy"] == 1
