@@ -18,8 +18,8 @@ from pgrepl.types.lsn import lsn_text
 
 LIMIT = 50_000  # messages of the first peek
 _MORE = 4  # times as many in the next
-_HEADER = 19  # bytes of COPY's binary format before the first row
-_ROW = 6  # bytes before a row's only field
+ROW = 6  # bytes before a row's only field
+FIRST_ROW = 19 + ROW  # COPY's binary format begins with a header
 _ORIGINS = 160000
 
 
@@ -38,12 +38,12 @@ def peek(link: Link, slot: str, publications: Sequence[str], upto: int, limit: i
 
 def messages(portions: Iterable[Sequence[memoryview]]) -> Iterator[bytes]:
     """The messages in the rows of COPY's binary format."""
-    skip = _HEADER + _ROW
+    skip = FIRST_ROW
     for portion in portions:
         for data in portion:
             if len(data) > skip:
                 yield bytes(data[skip:])
-            skip = _ROW
+            skip = ROW
 
 
 def transactions(

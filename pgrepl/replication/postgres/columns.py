@@ -7,13 +7,12 @@ into the buffer, and copied out of it once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from pgrepl.frozen import frozen
 from pgrepl.replication.postgres.pgoutput import (
     DELETE_TYPE,
     KEY_TUPLE,
@@ -26,6 +25,9 @@ from pgrepl.replication.postgres.pgoutput import (
 )
 from pgrepl.replication.sending.wire import SentRelation
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -36,7 +38,7 @@ _TUPLE = 6  # and the first tuple
 _SHORT = 12  # bytes that an Arrow string view holds itself
 
 
-@dataclass(frozen=True)
+@frozen
 class Column:
     """Where the values of one column stand."""
 
@@ -56,6 +58,8 @@ def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
 
 def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Array]:
     """The columns op, has_old, o…, n… and unchanged of messages that begin at these positions (see ParquetChanges)."""
+    import pyarrow as pa
+
     width = len(relation.columns)
     operation, tag = data[at], data[at + _TAG]
     if not np.isin(tag, (NEW_TUPLE, KEY_TUPLE, OLD_TUPLE)).all():
@@ -112,6 +116,8 @@ def _texts(data: Bytes, column: Column, rows: Flags) -> pa.Array:
 
 def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> pa.Array:
     """The bytes at these places as an Arrow array of strings."""
+    import pyarrow as pa
+
     count = len(start)
     views = np.zeros((count, 16), np.uint8)
     words = views.view("<i4")
@@ -130,6 +136,8 @@ def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> 
 
 def _unchanged(columns: list[Column], rows: Flags) -> pa.Array | None:
     """For each message the places whose value was not sent, as bits; NULL: none. None: there are no such places."""
+    import pyarrow as pa
+
     marked = [(place, column.kind == UNCHANGED_VALUE) for place, column in enumerate(columns)]
     marked = [(place, flags) for place, flags in marked if flags.any()]
     if not marked:

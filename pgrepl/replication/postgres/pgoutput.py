@@ -8,7 +8,7 @@ its own input function, as PostgreSQL's apply worker does. So a relation's colum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
@@ -95,7 +95,8 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
         raise ProtocolError("the last transaction is not complete")
 
 
-def read_relation(message: bytes) -> SentRelation:
+def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda type, typmod: False) -> SentRelation:
+    """`typed`: which columns keep their types, as their values will be no text."""
     (relid,) = _uint32.unpack_from(message, 1)
     schema, at = _name(message, 5)
     name, at = _name(message, at)
@@ -106,8 +107,11 @@ def read_relation(message: bytes) -> SentRelation:
     for _ in range(count):
         flags = message[at]
         column, at = _name(message, at + 1)
+        kind, typmod = _column_end.unpack_from(message, at)
         at += _column_end.size
-        columns.append(SentColumn(column, TEXT, -1, bool(flags & IS_KEY)))
+        if not typed(kind, typmod):
+            kind, typmod = TEXT, -1
+        columns.append(SentColumn(column, kind, typmod, bool(flags & IS_KEY)))
     return SentRelation(relid, schema or "pg_catalog", name, replident, tuple(columns))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import Published, PublisherError, RemoteTable
+from pgrepl.replication.publisher import Published, RemoteTable
 
 COLUMN_LISTS = 150000
 UNITED = 160000
@@ -96,7 +97,7 @@ def published_rows(link: Link, schema: str, name: str, publications: Sequence[st
         f"WHERE n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)}"
     )
     if not found:
-        raise PublisherError("42P01", f'ERROR:  table "{schema}.{name}" not found on publisher')
+        raise PgError("42P01", f'table "{schema}.{name}" not found on publisher')
     relid, kind, replident = (value or "" for value in found[0])
     attrs, condition = _members(link, relid, schema, name, publications)
     return PublishedRows(int(relid), kind, replident, _columns(link, relid, attrs), condition)
@@ -118,9 +119,8 @@ def _members(
         f"WHERE t.relid = {relid} AND p.pubname IN ({link.texts(publications)}) ORDER BY 2"
     )
     if len({attrs for attrs, _ in members}) > 1:
-        raise PublisherError(
-            "0A000",
-            f'ERROR:  cannot use different column lists for table "{schema}.{name}" in different publications',
+        raise PgError(
+            "0A000", f'cannot use different column lists for table "{schema}.{name}" in different publications'
         )
     filters = [condition for _, condition in members]
     united = None if not filters or None in filters else " OR ".join(f"({condition})" for condition in filters)

@@ -83,7 +83,11 @@ class PostgresPublisher:
     def bulk(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
-        return None
+        from pgrepl.replication.postgres.bulk_changes import bulk
+
+        link = self._link
+        slots.bring_restart_forward(link, slot)
+        return bulk(link, slot, publications, start, end, local_only=local_only, least=least, data_path=self._data_path)
 
     @property
     def shares_catalog(self) -> bool:

@@ -1,0 +1,174 @@
+"""Messages of one relation as columns, kept in a file of this machine: what a batch of a server's changes is made of.
+
+Decoded portions go one after the other into an Arrow file, which is mapped into memory when it is asked for: a batch
+costs memory for its numbers only, however large its rows are. What Spark is to read is written for it as Parquet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.replication.bulk.batch import AT, DELETE, RelationChanges
+from pgrepl.replication.sending.wire import SentColumn, SentRelation
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import form
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Numbers = npt.NDArray[Any]
+
+_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB))
+_CAST = frozenset(
+    (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
+)
+_ROWS_IN_FILE = 250_000
+
+
+def is_typed(typoid: int, typmod: int) -> bool:
+    """Does Arrow make values of this type from their text, exactly or not at all?"""
+    return typoid in _TEXTS or typoid in _CAST or typoid in (oids.BOOL, oids.NUMERIC)
+
+
+def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
+    """pa.ArrowInvalid: a value that Arrow has none like (infinity, a year before Christ)."""
+    import pyarrow.compute as pc
+
+    if column.type == oids.BOOL:
+        return pc.equal(texts, "t")
+    kind = form(column.type, column.typmod).arrow()
+    return texts if texts.type == kind else pc.cast(texts, kind)
+
+
+class MessageWriter:
+    """Takes the messages of one relation in portions."""
+
+    def __init__(self, relation: SentRelation, path: str) -> None:
+        import pyarrow as pa
+
+        self.relation = relation
+        self.path = path
+        self._numbers: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._unchanged = False
+        fields = []
+        for place, column in enumerate(relation.columns):
+            kind = form(column.type, column.typmod).arrow()
+            if column.is_key:
+                fields.append(pa.field(f"o{place}", kind))
+            fields.append(pa.field(f"n{place}", kind))
+        self._schema = pa.schema(fields)
+        self._sink = pa.OSFile(path, "wb")
+        self._writer = pa.ipc.new_file(self._sink, self._schema)
+
+    def write(self, seq: Numbers, made: dict[str, pa.Array]) -> None:
+        """The columns of columns.changes."""
+        import pyarrow as pa
+
+        arrays = []
+        for field in self._schema:
+            column = self.relation.columns[int(field.name[1:])]
+            texts = made.get(field.name)
+            arrays.append(pa.nulls(len(seq), field.type) if texts is None else typed_array(column, texts))
+        self._unchanged = self._unchanged or "unchanged" in made
+        op = made["op"].to_numpy().astype(np.uint8)
+        self._numbers.append((seq, op, made["has_old"].to_numpy(zero_copy_only=False)))
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+
+    def close(self, new_path: Callable[[], str]) -> MessageFile:
+        self._writer.close()
+        self._sink.close()
+        seq, op, has_old = (np.concatenate(parts) for parts in zip(*self._numbers, strict=True))
+        return MessageFile(self.relation, self.path, seq, op, has_old, self._unchanged, new_path)
+
+    def abandon(self) -> None:
+        self._writer.close()
+        self._sink.close()
+
+
+class MessageFile:
+    """All messages of one relation in a batch (RelationChanges)."""
+
+    def __init__(
+        self,
+        relation: SentRelation,
+        path: str,
+        seq: Numbers,
+        op: Numbers,
+        has_old: Numbers,
+        unchanged: bool,
+        new_path: Callable[[], str],
+    ) -> None:
+        """`new_path` names a file that Spark can read."""
+        self.relation = relation
+        self.seq, self.op, self.has_old = seq, op, has_old
+        self.unchanged = unchanged
+        self._path = path
+        self._new_path = new_path
+
+    @property
+    def count(self) -> int:
+        return len(self.seq)
+
+    def until(self, seq: int) -> RelationChanges:
+        end = int(np.searchsorted(self.seq, seq))
+        part = self.seq[:end], self.op[:end], self.has_old[:end]
+        return MessageFile(self.relation, self._path, *part, self.unchanged, self._new_path)
+
+    def values(self, place: int, *, old: bool = False) -> pa.Array:
+        import pyarrow as pa
+
+        name = f"{'o' if old else 'n'}{place}"
+        column = self.relation.columns[place]
+        if old and not column.is_key:
+            return pa.nulls(self.count, form(column.type, column.typmod).arrow())
+        found: pa.Array = self._table().column(name).combine_chunks()
+        return found
+
+    def _table(self) -> pa.Table:
+        import pyarrow as pa
+
+        with pa.memory_map(self._path) as source:
+            return pa.ipc.open_file(source).read_all().slice(0, self.count)
+
+    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        from pgrepl.lake import spark
+        from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_types import spark_type
+
+        wanted = self.op != DELETE if chosen is None else (self.op != DELETE) & chosen
+        fields = [StructField(AT, LongType())]
+        for place in places:
+            column = self.relation.columns[place]
+            fields.append(StructField(f"s{place}", spark_type(form(column.type, column.typmod).spark)))
+        paths = self._write_rows(places, np.flatnonzero(wanted))
+        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in paths])
+        return frame.orderBy(AT) if ordered else frame
+
+    def _write_rows(self, places: Sequence[int], at: Numbers) -> list[str]:
+        """Parquet files with these messages, as many as there are processors to read them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from pgrepl.lake import storage
+        from pgrepl.types.lake_arrays import plain_array
+
+        table = self._table().select([f"n{place}" for place in places])
+        each = min(_ROWS_IN_FILE, max(1, -(-len(at) // (os.cpu_count() or 1))))
+        paths = []
+        for start in range(0, max(1, len(at)), each):
+            part = at[start : start + each]
+            columns = [plain_array(column.combine_chunks()) for column in table.take(pa.array(part)).columns]
+            names = [AT, *(f"s{place}" for place in places)]
+            rows = pa.Table.from_arrays([pa.array(part), *columns], names=names)
+            paths.append(self._new_path())
+            with storage.writing(paths[-1]), storage.open_output(paths[-1]) as output:
+                pq.write_table(rows, output, store_schema=False, use_dictionary=False, compression="snappy")
+        return paths
