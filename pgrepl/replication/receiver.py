@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.roles import is_superuser
+from pgrepl.catalog.login import admit
+from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
@@ -81,6 +82,7 @@ class Receiver:
         token = processes.new_token()
         try:
             with self.transaction() as subscription:
+                self._admit(subscription)
                 publisher = self.publisher(subscription)
                 self.session.transaction.require_write()
                 if self.subscription() != subscription:
@@ -100,6 +102,13 @@ class Receiver:
     def _take_lease(self, token: str) -> None:
         try:
             lease.take(self.session, self.subid, token)
+        except PgError as error:
+            raise WorkerFailed(error, began=False) from None
+
+    def _admit(self, subscription: Row) -> None:
+        """A worker connects as the subscription's owner, who must be let in as anybody else (InitializeApplyWorker)."""
+        try:
+            admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
 

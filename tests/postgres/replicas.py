@@ -34,7 +34,7 @@ log_destination = 'jsonlog'
 log_filename = 'server.log'
 log_rotation_age = 0
 """
-PATIENCE = 60.0  # seconds until a sync that does not end is a failure
+PATIENCE = 20.0  # seconds until a sync that does not end is a failure
 
 Answer = tuple[Any, ...]
 Rows = list[tuple[Any, ...]]
@@ -108,15 +108,22 @@ class RealReplicas:
         """Wait until an enabled subscription has everything, or an error has disabled it; the errors."""
         ((lsn,),) = self.rows(at, "SELECT pg_current_wal_flush_lsn()")
         until = time.monotonic() + PATIENCE
+        heard: list[dict[str, Any]] = []
         while time.monotonic() < until:
+            heard += self._logged()
             ((enabled,),) = self.rows(at, f"SELECT subenabled FROM pg_subscription WHERE subname = '{subscription}'")
             if enabled == "f":
-                found = self._errors(until)
+                found = self._errors(heard, until)
                 if found:
                     return found
                 self.run(at, f"ALTER SUBSCRIPTION {subscription} ENABLE")  # it was in its own way
             elif self._settled(subscription, at, lsn):
                 return []
+            elif fatal := [e for e in heard if e["error_severity"] == "FATAL"]:
+                self.run(at, f"ALTER SUBSCRIPTION {subscription} DISABLE")  # they would be started again and again
+                self.quiet()
+                list(self._logged())
+                return [failure(e["message"], e.get("detail"), e.get("context")) for e in fatal[:1]]
             time.sleep(0.005)
         raise AssertionError(f"{subscription} does not come to rest: {self._server.folder}")
 
@@ -139,15 +146,12 @@ class RealReplicas:
             assert time.monotonic() < until, "workers do not end"
             time.sleep(0.005)
 
-    def _errors(self, until: float) -> list[Failure]:
+    def _errors(self, heard: list[dict[str, Any]], until: float) -> list[Failure]:
         """What workers said, but of a predecessor that had not ended yet."""
         self.quiet()
         while time.monotonic() < until:
-            logged = [
-                entry
-                for entry in self._logged()
-                if entry["error_severity"] == "ERROR" and entry["backend_type"].startswith("logical replication")
-            ]
+            heard += self._logged()
+            logged = [entry for entry in heard if entry["error_severity"] == "ERROR"]
             if logged:
                 return [
                     failure(entry["message"], entry.get("detail"), entry.get("context"))
@@ -158,13 +162,16 @@ class RealReplicas:
         raise AssertionError("a subscription was disabled without a word")
 
     def _logged(self) -> Iterator[dict[str, Any]]:
+        """What workers have said since they were asked last."""
         with self._log.open("rb") as log:
             log.seek(self._read)
             for line in log:
                 if not line.endswith(b"\n"):
                     return
                 self._read += len(line)
-                yield json.loads(line)
+                entry = json.loads(line)
+                if entry["backend_type"].startswith("logical replication"):
+                    yield entry
 
     def renew(self) -> None:
         """As when they were made."""
@@ -185,6 +192,7 @@ class RealReplicas:
             ):
                 self.run(where, f"DROP SCHEMA {name} CASCADE")
             self.run(where, "CREATE SCHEMA public")
+            self.run(where, "GRANT USAGE ON SCHEMA public TO PUBLIC")
         roles = "SELECT quote_ident(rolname) FROM pg_roles WHERE oid >= 16384"
         for (name,) in self.rows("pub", roles):
             for where in DATABASES:

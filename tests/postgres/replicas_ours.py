@@ -52,7 +52,7 @@ class OurReplicas:
         """Let the enabled subscriptions have everything; the errors."""
         log = HeardLog()
         CatchUp(self._database(at).session, log).now()
-        return [failure(r.message, r.detail, r.context) for r in log.reports if r.severity == "ERROR"]
+        return [failure(r.message, r.detail, r.context) for r in log.reports if r.severity in ("ERROR", "FATAL")]
 
     def quiet(self) -> None:
         """Nothing happens here by itself."""

@@ -237,7 +237,7 @@ def test_foreign_keys_are_not_checked(pair: Pair) -> None:
 
 def test_the_tables_owner_must_be_within_reach(pair: Pair) -> None:
     pair.both(T)
-    pair.sub("CREATE ROLE ann; CREATE ROLE bob; ALTER TABLE t OWNER TO bob")
+    pair.sub("CREATE ROLE ann LOGIN; CREATE ROLE bob; ALTER TABLE t OWNER TO bob")
     pair.pub("CREATE PUBLICATION p FOR TABLE t")
     pair.subscribe()
     pair.sub("ALTER SUBSCRIPTION s SET (password_required = false); ALTER SUBSCRIPTION s OWNER TO ann")

@@ -93,8 +93,11 @@ class Player:
         table = self._open(message.relation)
         if not self._applies(table.target.relation.oid, finish_lsn):
             return
-        self._progress.relation = message.relation
+        if message.operation != INSERT:
+            self._progress.relation = message.relation
+            table.check_updatable()
         with acting_for(self._session, self._subscription, table.target.relation):
+            self._progress.relation = message.relation
             if message.operation == INSERT:
                 table.insert(message)
             elif message.operation == UPDATE:
@@ -155,6 +158,11 @@ class _Table:
         for leaf in {**searched, **inserted}:
             leaf.prefetch(searched.get(leaf, []), inserted.get(leaf, []))
 
+    def check_updatable(self) -> None:
+        """As check_relation_updatable: a partitioned table is not asked, its leaves are."""
+        if self._own is not None:
+            self._own.check_identity()
+
     def insert(self, message: Message) -> None:
         assert message.new is not None
         row = self.target.complete(self.target.store(message.new))
@@ -189,11 +197,9 @@ class _Table:
             leaf.overlay.delete(found)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
-        """Where a row belongs, and the row as it is there."""
+        """Where a row belongs, and the row as it is there. `identity`: it is to be found in that leaf."""
         if self._router is None:
             assert self._own is not None
-            if identity:
-                self._own.check_identity()
             return self._own, row
         table, there = self._router.route(row)
         leaf = self._leaves.get(table.oid)
