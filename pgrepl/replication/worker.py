@@ -88,7 +88,7 @@ class Worker:
 
         return self._run(work, wait=wait)
 
-    def synchronize(self, relids: Collection[int] | None = None) -> Round:
+    def synchronize(self, relids: Collection[int] | None = None, *, wait: bool = False) -> Round:
         """Copy the tables that wait for it, or some of them, and let the main stream come up to them."""
 
         def work(done: Round) -> None:
@@ -98,23 +98,26 @@ class Worker:
                     target = max([states[relid][1] for relid in tables_copied(self._session, self._subid)], default=0)
                 self._apply(done, target, None)
 
-        return self._run(work, wait=False)
+        return self._run(work, wait=wait)
 
     def _run(self, work: Callable[[Round], None], *, wait: bool) -> Round:
         done = Round()
+        ended = False
         try:
             if self._begins(wait=wait):
                 done.ran = True
                 self._forget_slots()
                 work(done)
-        except SubscriptionChanged:
-            pass  # the next round sees what became of it
+        except SubscriptionChanged as changed:  # the next round sees what became of it
+            ended = True
+            if self.keeps_lease and str(changed):
+                self._log.log(str(changed))
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)
         except WorkerFailed as failure:
             self._fails(done, failure)
         finally:
-            if not self.keeps_lease or done.error is not None:
+            if ended or not self.keeps_lease or done.error is not None:
                 self._receiver.release()
         if done.error is not None:
             self._receiver.disconnect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Lines(Observer):
-    """Writes a line for each table copied and each subscription served."""
+    """Says a line for each table copied and each subscription served."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
 
     def copied(self, subscription: str, table: str, count: int) -> None:
         self._say(f'subscription "{subscription}": table {table} copied, {_counted(count, "row")}')
@@ -31,15 +34,12 @@ class Lines(Observer):
         elif not done.tables_copied:
             self._say(f'subscription "{subscription}": nothing to do')
 
-    def _say(self, line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
 
 class Bars(Lines):
     """The same with a bar for what goes on."""
 
     def __init__(self, progress: Any) -> None:
+        super().__init__(lambda line: progress.console.print(line, highlight=False, markup=False, soft_wrap=True))
         self._progress = progress
         self._tasks: dict[tuple[str, str], tuple[Any, float]] = {}
         self._changes: dict[str, int] = {}
@@ -66,9 +66,6 @@ class Bars(Lines):
         self._changes.pop(subscription, None)
         super().summary(subscription, done)
 
-    def _say(self, line: str) -> None:
-        self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def _task(self, subscription: str, table: str, total: int | None) -> None:
         if (subscription, table) not in self._tasks:
             task = self._progress.add_task(f"{subscription} {table}".strip(), total=total, seen="")
@@ -90,7 +87,7 @@ class Bars(Lines):
 def watcher() -> Iterator[Lines]:
     """Bars only where a person looks on."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield Lines()
+        yield Lines(_print)
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -103,6 +100,11 @@ def watcher() -> Iterator[Lines]:
     )
     with Progress(*columns, transient=True) as progress:
         yield Bars(progress)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _counted(count: int, noun: str) -> str:

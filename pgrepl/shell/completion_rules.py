@@ -25,7 +25,7 @@ SLASH_ARGUMENTS = {
     "UTF8": ("encoding",),
     "<role>": ("password", "du", "dg", "drg", "drds", "du+", "dg+", "duS", "dgS", "drgS", "duS+", "dgS+"),
     "<publication>": ("dRp", "dRp+"),
-    "<subscription>": ("dRs", "dRs+"),
+    "<subscription>": ("dRs", "dRs+", "apply", "sync"),
     "<schema>": ("dn", "dn+", "dnS", "dnS+"),
     "<setting>": ("dconfig", "dconfig+"),
     "<view>": ("dv", "dv+", "dvS", "dvS+"),

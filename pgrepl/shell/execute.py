@@ -58,8 +58,8 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
         shell.log_file.write(f"/******** QUERY *********/\n{query}\n/************************/\n\n")
         shell.log_file.flush()
 
-    if connection.status == "idle" and variables.on("AUTOAPPLY"):
-        connection.catch_up()
+    if connection.status == "idle" and variables.on("AUTOAPPLY") and not _caught_up(shell):
+        return False
     if connection.status == "idle" and not variables.on("AUTOCOMMIT") and not runs_outside_block(query):
         if not _quietly(shell, "BEGIN"):
             return False
@@ -72,7 +72,7 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     run = _Run(shell, query)
     ok = run.describe() if shell.next.describe else run.execute(copies) > 0
     if variables.on("AUTOAPPLY") and "subscription" in query.lower() and connection.status == "idle":
-        connection.catch_up()  # a server's workers would begin at once with what it has changed
+        _caught_up(shell)  # a server's workers would begin at once with what it has changed
     if not ok and variables.word("ECHO") == "errors":
         shell.info(f"STATEMENT:  {query}")
     if savepoint:
@@ -86,6 +86,24 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     if encoding != variables.get("ENCODING"):
         variables.set("ENCODING", encoding)
     return ok
+
+
+def _caught_up(shell: Shell) -> bool:
+    """Let the subscriptions catch up; not if Ctrl-C comes, as it may while another worker is waited for."""
+    assert shell.connection is not None
+    try:
+        with interrupt.stops_waiting():
+            shell.connection.catch_up()
+    except KeyboardInterrupt:
+        from pgrepl.shell.backslash.applying import cancelled
+
+        shell.cancelled = True
+        error = cancelled()
+        remember_error(shell, error, "")
+        set_error_variables(shell, error)
+        shell.on_notice(error.report)
+        return False
+    return True
 
 
 def _rolls_back_errors(shell: Shell) -> bool:

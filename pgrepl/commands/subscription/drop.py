@@ -15,6 +15,7 @@ from pgrepl.commands.base import Result, execute
 from pgrepl.commands.subscription.rights import check_subscription_owner, must_use_password
 from pgrepl.commands.subscription.tables import drop_slot
 from pgrepl.errors import PgError
+from pgrepl.replication import lease
 from pgrepl.replication.connection import connect
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
@@ -39,9 +40,10 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     unfinished = [
         row for row in catalog.subscription_relations(session, subscription.oid) if row.srsubstate != catalog.READY
     ]
+    worker = lease.holder(session, subscription.oid)
     _forget(session, subscription, unfinished)
     if subscription.subslotname is not None or unfinished:
-        _drop_slots(session, subscription, unfinished)
+        _drop_slots(session, subscription, unfinished, "" if worker is None else worker.token)
     return Result("DROP SUBSCRIPTION")
 
 
@@ -58,8 +60,9 @@ def _forget(session: Session, subscription: Row, unfinished: Sequence[Row]) -> N
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 
-def _drop_slots(session: Session, subscription: Row, unfinished: Sequence[Row]) -> None:
-    """Everything of it that is at the publisher. Without a slot of its own it does not matter whether that answers."""
+def _drop_slots(session: Session, subscription: Row, unfinished: Sequence[Row], worker: str) -> None:
+    """Everything of it that is at the publisher. Without a slot of its own it does not matter whether that answers. A
+    worker that is busy with the subscription has lost its lease: the slot is not kept for it."""
     copying = [
         catalog.sync_slot_name(session, subscription.oid, row.srrelid)
         for row in unfinished
@@ -78,6 +81,8 @@ def _drop_slots(session: Session, subscription: Row, unfinished: Sequence[Row]) 
         for name in copying:
             drop_slot(session, publisher, name, missing_ok=True)
         if subscription.subslotname is not None:
+            if worker:
+                publisher.leave(subscription.subslotname, worker)
             drop_slot(session, publisher, subscription.subslotname)
 
 

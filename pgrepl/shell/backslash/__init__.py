@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.shell.mainloop import MainLoop
 
 MODULES = {
+    "applying": ("apply", "sync"),
     "branches": ("if", "elif", "else", "endif"),
     "connecting": ("c", "connect", "conninfo", "encoding", "password", "restrict", "unrestrict"),
     "describing": ("l", "list", "l+", "list+", "z", "zS"),

@@ -1,0 +1,77 @@
+r"""`\apply \sync`: let the subscriptions of the database catch up now, whatever AUTOAPPLY says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.shell import interrupt
+from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.execute import NOT_CONNECTED
+from pgrepl.shell.results import remember_error
+from pgrepl.shell.shell import Shell
+
+if TYPE_CHECKING:
+    from pgrepl.replication.worker import Round, Worker
+
+
+@command("apply")
+def apply(c: Command) -> bool:
+    return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.round(wait=True))
+
+
+@command("sync")
+def sync(c: Command) -> bool:
+    return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.synchronize(wait=True))
+
+
+def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker], Round]) -> bool:
+    if shell.connection is None:
+        shell.error(NOT_CONNECTED)
+        return False
+    if shell.connection.status != "idle":
+        shell.error(f"\\{name} cannot be used in a transaction block")
+        return False
+    try:
+        with interrupt.stops_waiting():
+            errors = _rounds(shell, names, work)
+    except KeyboardInterrupt:
+        errors = [cancelled()]
+    except PgError as problem:
+        errors = [problem]
+    for error in errors:
+        remember_error(shell, error, "")
+        shell.on_notice(error.report)
+    return not errors
+
+
+def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
+    from pgrepl.replication.launcher import Launcher
+    from pgrepl.replication.log import log_beside
+    from pgrepl.shell.applying_progress import Lines
+
+    assert shell.connection is not None
+    session = shell.connection.session
+    shell.stdout.flush()
+    lines = Lines(shell.say)
+    launcher = Launcher(session, log_beside(session), names=names, observer=lines)
+    errors = []
+    try:
+        for subscription in launcher.subscriptions():
+            done = work(launcher.worker(subscription))
+            lines.summary(subscription.name, done)
+            if done.error is not None:
+                errors.append(done.error)
+    finally:
+        launcher.close()
+    return errors
+
+
+def cancelled() -> PgError:
+    """Ctrl-C while the subscriptions catch up."""
+    spark = sys.modules.get("pgrepl.lake.spark")
+    if spark is not None:
+        spark.cancel()
+    return PgError("57014", "canceling statement due to user request")
