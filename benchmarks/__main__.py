@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from benchmarks import catalog_size, ddl_rate, lake, parse_rate, start
+from benchmarks import catalog_size, ddl_rate, lake, parse_rate, replicate, start
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class Line:
 
 def main() -> int:
     lines = [
-        Line(*values) for module in (start, parse_rate, ddl_rate, catalog_size, lake) for values in module.measure()
+        Line(*values)
+        for module in (start, parse_rate, ddl_rate, catalog_size, lake, replicate)
+        for values in module.measure()
     ]
     headers = ("what", "measured", "beside", "limit", "")
     rows = [headers] + [(x.what, x.measured, x.floor, x.limit, "ok" if x.holds else "TOO SLOW") for x in lines]
