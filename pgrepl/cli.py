@@ -64,6 +64,7 @@ _SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("pgrepl.shell.applying", "apply"),
     "describe": ("pgrepl.shell.subcommands", "describe"),
     "dump": ("pgrepl.shell.subcommands", "dump"),
+    "import-schema": ("pgrepl.shell.import_schema", "import_schema"),
     "status": ("pgrepl.shell.status", "status"),
     "sync": ("pgrepl.shell.applying", "sync"),
     "standby": ("pgrepl.shell.standby", "standby"),

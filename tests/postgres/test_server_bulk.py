@@ -66,10 +66,10 @@ def change(random: Random, number: int) -> str:
     )
 
 
-def played(served: Served, random: Random, count: int) -> None:
-    for number in range(count):
+def played(served: Served, random: Random, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
         if random.random() < 0.3:
-            parts = "; ".join(change(random, 10_000 + number * 10 + part) for part in range(4))
+            parts = "; ".join(change(random, 100_000 + number * 10 + part) for part in range(4))
             served.pub(f"BEGIN; {parts}; {random.choice(['COMMIT', 'COMMIT', 'ROLLBACK'])}")
         else:
             served.pub(change(random, number))
@@ -173,15 +173,16 @@ def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> Non
     publisher.close()
 
 
+@pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_spark_applies_them_to_the_same_end(served: Served) -> None:
     served.sub("SET pgrepl.engine = 'spark'")
     served.both(TABLES.replace("ALTER TABLE large ALTER big SET STORAGE EXTERNAL", "SELECT 1"))
-    served.pub("ALTER TABLE large ALTER big SET STORAGE EXTERNAL; CREATE PUBLICATION p FOR ALL TABLES")
+    served.pub("ALTER TABLE large ALTER big SET STORAGE EXTERNAL")
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     served.subscribe()
     random = Random(5)
-    for _ in range(3):
-        played(served, random, 40)
+    for number in range(2):
+        played(served, random, 40, number * 1000)
         assert served.catch_up() == []
         for table in ("t", "whole", "large"):
-            served.same(f"SELECT count(*), sum(a), count(b), min(b), max(b) FROM {table}")
             served.same(f"SELECT * FROM {table} ORDER BY 1, 2, 3")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.replication.endpoints import ConnectionFailure, Endpoint
 
 if TYPE_CHECKING:
+    from pgrepl.replication.postgres.link import Link
     from pgrepl.replication.postgres.publisher import PostgresPublisher
 
 APPLICATION = "pgrepl"
@@ -23,6 +24,13 @@ def to_server(options: Mapping[str, str], data_path: str) -> PostgresPublisher:
     from pgrepl.replication.postgres.publisher import PostgresPublisher
 
     return PostgresPublisher(Link(options, APPLICATION), data_path)
+
+
+def link_to(options: Mapping[str, str]) -> Link:
+    """The same for questions alone, which needs no right to replicate."""
+    from pgrepl.replication.postgres.link import Link
+
+    return Link(options, APPLICATION, replication=False)
 
 
 def only(options: Mapping[str, str], endpoint: Endpoint) -> dict[str, str]:

