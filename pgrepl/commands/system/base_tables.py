@@ -266,6 +266,13 @@ def _inherits(session: Session) -> Iterable[Values]:
     return _of_relations(tables.pg_inherits, "inhrelid")(session)
 
 
+def _publication_schemas(session: Session) -> Iterator[Values]:
+    here = {row.oid for row in store.rows(session, tables.pg_publication, datid=session.database.oid)}
+    for row in store.rows(session, tables.pg_publication_namespace):
+        if row.pnpubid in here:
+            yield row._asdict()
+
+
 def _publication_members(session: Session) -> Iterable[Values]:
     return _of_relations(tables.pg_publication_rel, "prrelid")(session)
 
@@ -294,9 +301,9 @@ PROVIDERS: dict[str, Provider] = {
     "pg_db_role_setting": stored(tables.pg_db_role_setting),
     "pg_publication": stored(tables.pg_publication),
     "pg_publication_rel": _publication_members,
-    "pg_publication_namespace": stored(tables.pg_publication_namespace),
+    "pg_publication_namespace": _publication_schemas,
     "pg_subscription": stored(tables.pg_subscription),
-    "pg_subscription_rel": stored(tables.pg_subscription_rel),
+    "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
     "pg_replication_origin": stored(tables.pg_replication_origin),
     "pg_type": _types,
     "pg_proc": _procs,

@@ -1,4 +1,4 @@
-"""From what was played to the lake: one write for each table, one snapshot for the batch.
+"""From what was played to the lake: one write for each table, one snapshot for the batch, one before it for TRUNCATE.
 
 A table that is itself published with less than insert, update and delete must not be told of a batch as a whole: what
 its subscribers see depends on the steps in between (`may_fold`).
@@ -7,7 +7,7 @@ its subscribers see depends on the steps in between (`may_fold`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.publication import publications
@@ -27,20 +27,43 @@ def may_fold(session: Session) -> bool:
 
 
 def write(session: Session, player: Player, origin: str) -> None:
-    """Write what was played at the running statement's snapshot, and begin another."""
+    """Write what was played: the snapshot that empties tables, and the one with what became of rows. A table emptied
+    and filled in one snapshot would be sent on as emptied only."""
+    if player.truncated:
+        _empty(session, player, origin)
+        restart_sequences(session, player.restarted)
+        session.transaction.numbering.store_snapshot()
+    _change(session, player, origin)
+    session.transaction.numbering.store_snapshot()
+
+
+def _empty(session: Session, player: Player, origin: str) -> None:
     from pgrepl.lake import commit
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write import Write
 
     writes = []
     for overlay in player.overlays.values():
+        if overlay.truncated:
+            writes.append(Write(session, lake_table(session, overlay.relation.oid)))
+            writes[-1].truncate()
+    truncated = {"tables": player.truncated, "cascade": False, "restart_identity": bool(player.restarted)}
+    commit.apply(session, writes, {"origin": origin, "truncate": truncated})
+
+
+def _change(session: Session, player: Player, origin: str) -> None:
+    from pgrepl.lake import commit
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write import Write
+
+    writes = []
+    for overlay in player.overlays.values():
+        steps = list(overlay.steps())
+        if not steps:
+            continue
         change = Write(session, lake_table(session, overlay.relation.oid))
         order = [column.attnum - 1 for column in change.table.columns]
-        touched = overlay.truncated
-        if touched:
-            change.truncate()
-        for step in overlay.steps():
-            touched = True
+        for step in steps:
             row = None if step.row is None else tuple([step.row[n] for n in order])
             if row is None:
                 assert step.place is not None
@@ -49,19 +72,9 @@ def write(session: Session, player: Player, origin: str) -> None:
                 change.insert([row])
             else:
                 change.update(step.place, row)
-        if touched:
-            writes.append(change)
-    extra: dict[str, Any] = {"origin": origin}
-    if player.truncated:
-        extra["truncate"] = {"tables": player.truncated, "cascade": False, "restart_identity": bool(player.restarted)}
+        writes.append(change)
     if writes:
-        commit.apply(session, writes, extra)
-    elif player.truncated:
-        for key, value in extra.items():
-            session.transaction.numbering.note(key, value)
-        session.snapshot()
-    restart_sequences(session, player.restarted)
-    session.transaction.numbering.store_snapshot()
+        commit.apply(session, writes, {"origin": origin})
 
 
 def restart_sequences(session: Session, relids: Iterable[int]) -> None:

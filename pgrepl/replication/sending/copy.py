@@ -13,6 +13,7 @@ from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permis
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_tables
 from pgrepl.catalog.relation import Relation, find_relation, relation
+from pgrepl.catalog.row_security import hides_rows
 from pgrepl.errors import PgError
 from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
@@ -84,7 +85,10 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
         [SentColumn(a.name, a.type, a.typmod, False) for a in plan.table.columns if a.num in set(plan.columns)]
     )
     sent = SentRelation(plan.table.oid, schema, name, plan.table.replident, columns)
-    return TableCopy(sent, current_lsn(session), _rows(session, plan), LakeRows(session, plan))
+    lsn = current_lsn(session)
+    if hides_rows(session, plan.table, session.role):
+        return TableCopy(sent, lsn, iter(()))
+    return TableCopy(sent, lsn, _rows(session, plan), LakeRows(session, plan))
 
 
 def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
