@@ -5,34 +5,31 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from unittest import mock
 
+from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.replication.bulk import apply as bulk_apply
+from pgrepl.replication.bulk import size
 from pgrepl.replication.catch_up import CatchUp
 from tests.postgres.replicas import Answer, Failure, Rows, failure
 from tests.replication.conftest import Database, HeardLog, Pair
 
 
 class OurReplicas:
-    """The databases of a fresh catalog; `settings` are those of each session."""
+    """The databases of a fresh catalog. `by_spark`: workers leave to Spark whatever it can do, however small."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, *, by_spark: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp())
         self._pair = Pair(self._folder)
         self._databases = {"pub": self._pair.pub, "sub": self._pair.sub}
-        self._settings = settings or {}
-        for name in self._databases:
-            self._set(name)
-
-    def _set(self, where: str) -> None:
-        for name, value in self._settings.items():
-            self.run(where, f"SET {name} = '{value}'")
+        self._least = 1 if by_spark else None
 
     def _database(self, where: str) -> Database:
         if where not in self._databases:
             self._pair.pub(f"CREATE DATABASE {where}")
             self._databases[where] = Database(self._folder, where)
-            self._set(where)
         return self._databases[where]
 
     def conninfo(self, where: str) -> str:
@@ -51,8 +48,15 @@ class OurReplicas:
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Let the enabled subscriptions have everything; the errors."""
         log = HeardLog()
-        CatchUp(self._database(at).session, log).now()
+        with (
+            mock.patch.object(size, "least_rows", self._least_rows),
+            mock.patch.object(bulk_apply, "least_rows", self._least_rows),
+        ):
+            CatchUp(self._database(at).session, log).now()
         return [failure(r.message, r.detail, r.context) for r in log.reports if r.severity in ("ERROR", "FATAL")]
+
+    def _least_rows(self, session: Session) -> int | None:
+        return self._least
 
     def quiet(self) -> None:
         """Nothing happens here by itself."""

@@ -93,9 +93,9 @@ class Play(Both):
             replicas.run("sub", f"ALTER SUBSCRIPTION {name} SKIP (lsn = '{failure.finish}')")
 
 
-def compare(real: RealReplicas, chance: Random, options: dict[str, str] | None = None) -> None:
+def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
     real.renew()
-    ours = OurReplicas(options)
+    ours = OurReplicas(by_spark=by_spark)
     try:
         play = Play(real, ours)
         for step in workload(chance):
@@ -119,3 +119,9 @@ def test_random_replication_ends_the_same(real: RealReplicas, chance: Random) ->
 @pytest.mark.parametrize("seed", range(300))
 def test_much_random_replication_ends_the_same(real: RealReplicas, seed: int) -> None:
     compare(real, Random(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30))
+def test_random_replication_by_spark_ends_the_same(real: RealReplicas, spark: object, seed: int) -> None:
+    compare(real, Random(seed), by_spark=True)
