@@ -44,3 +44,15 @@ def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
     imported = set(json.loads((tmp_path / "modules.json").read_text()))
     assert imported & HEAVY == set()
     assert not any(name.startswith("pgrepl.lake") for name in imported)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["standby", "--help"], ["standby", "sync", "--help"], ["apply", "--help"], ["status"]]
+)
+def test_nothing_heavy_is_imported_for_help_and_status(arguments: list[str], tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)}
+    probe = [sys.executable, "-c", PROBE, *arguments]
+    subprocess.run(probe, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    imported = set(json.loads((tmp_path / "modules.json").read_text()))
+    assert imported & HEAVY == set()
+    assert not any(name.startswith("pgrepl.lake") for name in imported)
