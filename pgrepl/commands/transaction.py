@@ -23,8 +23,14 @@ def _run(stmt: TransactionStmt, session: Session) -> str:
     transaction = session.transaction
     kind = stmt.kind
     if kind in (TransactionKind.BEGIN, TransactionKind.START):
+        before = transaction.block
         transaction.begin_block()
-        set_transaction(session, stmt.options)
+        try:
+            set_transaction(session, stmt.options)
+        except PgError:
+            if before is not Block.EXPLICIT:
+                transaction.block = before  # there is no block to leave
+            raise
         return str(kind.value)
     if kind is TransactionKind.COMMIT:
         return transaction.commit_block(chain=stmt.chain)

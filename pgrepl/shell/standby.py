@@ -44,7 +44,7 @@ def standby_group() -> None:
     """
 
 
-@standby_group.command("create")
+@standby_group.command("create", short_help="make a standby")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--slot", metavar="NAME", help="a physical replication slot on the primary that says where it is")
 @click.option("--copy", is_flag=True, help="copy files even where hard links would do")
@@ -72,7 +72,7 @@ def create_command(
     return OK
 
 
-@standby_group.command("sync")
+@standby_group.command("sync", short_help="bring it up to date")
 @_FOLDER
 @click.option("--follow", is_flag=True, help="go on until stopped")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="seconds between runs")
@@ -105,7 +105,7 @@ def sync_command(
             return OK
 
 
-@standby_group.command("promote")
+@standby_group.command("promote", short_help="let it take the primary's place")
 @_FOLDER
 @_JSON
 @connecting

@@ -60,6 +60,7 @@ def test_a_standby_is_read_only_with_postgresqls_words(nodes: Nodes) -> None:
         'cannot use replication slot "s" for logical decoding\n'
         "This replication slot is being synchronized from the primary server.\nSpecify another replication slot."
     )
+    assert standby.says("BEGIN READ WRITE") == "cannot set transaction read-write mode during recovery"
     assert standby("SHOW transaction_read_only") == [("on",)]
     assert standby("SHOW in_hot_standby") == [("on",)]
 
