@@ -86,9 +86,15 @@ def converter(source: Relation, target: Relation) -> Callable[[Row], Row]:
     """Rows of one relation in the layout of another that has the same columns, by name."""
     if [(a.name, a.dropped) for a in source.attributes] == [(a.name, a.dropped) for a in target.attributes]:
         return lambda row: row
-    places = {a.name: a.num - 1 for a in source.columns}
-    take = [-1 if a.dropped else places.get(a.name, -1) for a in target.attributes]
+    take = column_places(source, target)
     return lambda row: tuple([None if place < 0 else row[place] for place in take])
+
+
+def column_places(source: Relation, target: Relation) -> tuple[int, ...]:
+    """For each column of the target, by number, its place in the rows of a source that has the same columns; -1: none,
+    it is dropped."""
+    places = {a.name: a.num - 1 for a in source.columns}
+    return tuple([-1 if a.dropped else places.get(a.name, -1) for a in target.attributes])
 
 
 # --- choosing (get_partition_for_tuple) -------------------------------------------------------------------------------
@@ -165,4 +171,4 @@ def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], 
     return False
 
 
-__all__ = ["PartitionBound", "Router", "chooser", "converter", "key_values"]
+__all__ = ["PartitionBound", "Router", "chooser", "column_places", "converter", "key_values"]

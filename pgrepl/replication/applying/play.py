@@ -19,7 +19,7 @@ from pgrepl.replication.applying.target import Identity, Target, identity_of
 from pgrepl.replication.sending.plan import INSERT, TRUNCATE, UPDATE
 from pgrepl.replication.sending.wire import Message, Row, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.rows.references import refuse_referenced
-from pgrepl.rows.routing import Router, converter
+from pgrepl.rows.routing import Router, column_places, converter
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -225,12 +225,8 @@ class _Leaf:
 
     def check_identity(self) -> Identity:
         if self._identity is None:
-            root = self._target.relation
-            numbers = {column.name: column.num for column in root.columns}
-            places = [
-                -1 if a.dropped or a.name not in numbers else self._target.places[numbers[a.name] - 1]
-                for a in self.table.attributes
-            ]
+            in_root = column_places(self._target.relation, self.table)
+            places = [-1 if place < 0 else self._target.places[place] for place in in_root]
             self._identity = identity_of(self._session, self.table, places, self._target.sent)
         return self._identity
 

@@ -6,7 +6,7 @@ sent; of a partitioned table the rows of all leaves (fetch_remote_table_info, co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
@@ -15,7 +15,6 @@ from pgrepl.catalog.publication import PublishedTable, publication_or_none, publ
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.errors import PgError
-from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
@@ -25,8 +24,10 @@ from pgrepl.lake import local
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.bulk.lake_rows import LakeRows
 from pgrepl.replication.publisher import TableCopy
+from pgrepl.replication.sending.filters import any_true
 from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
 from pgrepl.replication.slots import current_lsn
+from pgrepl.rows.routing import converter
 from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
 
 
 def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
-    passes = _any_true(plan.filters)
+    passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]
     for row in table_rows(session, plan.table):
         if passes(row):
@@ -101,24 +102,14 @@ def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
 
 def table_rows(session: Session, table: Relation) -> Iterator[Row]:
     """All rows of a table or of the leaves of a partitioned one, by the table's attribute numbers."""
-    width = len(table.attributes)
     for oid in inheritors(session, table.oid) if table.kind == "p" else [table.oid]:
         leaf = relation(session, oid)
         if leaf.kind != "r":
             continue
-        numbers = {column.name: column.num for column in leaf.columns}
-        named = [column for column in table.columns if column.name in numbers]
-        attnums = [numbers[column.name] for column in named]
-        for values in local.rows(session, lake_table(session, leaf.oid), attnums):
+        as_table, width = converter(leaf, table), len(leaf.attributes)
+        numbers = [column.num for column in leaf.columns]
+        for values in local.rows(session, lake_table(session, leaf.oid), numbers):
             row: list[Any] = [None] * width
-            for column, value in zip(named, values, strict=True):
-                row[column.num - 1] = value
-            yield tuple(row)
-
-
-def _any_true(exprs: Sequence[Expr]) -> Callable[[Row], bool]:
-    if not exprs:
-        return lambda row: True
-    context = Context()
-    tests = [evaluate.compile(expr, context) for expr in exprs]
-    return lambda row: any(test(row) is True for test in tests)
+            for number, value in zip(numbers, values, strict=True):
+                row[number - 1] = value
+            yield as_table(tuple(row))

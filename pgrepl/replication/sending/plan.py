@@ -29,6 +29,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
+from pgrepl.rows.routing import column_places
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -84,7 +85,7 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
         frozenset(operations),
         _filters(past, deciding, sent_as),
         published_columns(past, deciding, sent_as),
-        _attnums(table, sent_as),
+        tuple([place + 1 for place in column_places(table, sent_as)]),
         identity_key_columns(past, table),
     )
 
@@ -161,8 +162,3 @@ def _member_value(past: Session, publication: Row, table: Relation, column: str)
         return None
     member = one(past, tables.pg_publication_rel, prpubid=publication.oid, prrelid=table.oid)
     return None if member is None else getattr(member, column)
-
-
-def _attnums(table: Relation, sent_as: Relation) -> tuple[int, ...]:
-    numbers = {column.name: column.num for column in table.columns}
-    return tuple([0 if a.dropped else numbers.get(a.name, 0) for a in sent_as.attributes])

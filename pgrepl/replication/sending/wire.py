@@ -7,14 +7,14 @@ a DELETE, or into nothing; whether an operation is published at all is asked of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
-from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
+from pgrepl.replication.sending.filters import any_true
 from pgrepl.replication.sending.plan import DELETE, INSERT, TRUNCATE, UPDATE, SendPlan
+from pgrepl.rows.routing import converter
 
 Row = tuple[Any, ...]
 
@@ -93,8 +93,8 @@ class Sender:
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self._key = plan.identity
         context = Context()
-        self._filters = {operation: _any_true(exprs, context) for operation, exprs in plan.filters.items()}
-        self._same_layout = all(number == n for n, number in enumerate(plan.from_attnums, 1))
+        self._filters = {operation: any_true(exprs, context) for operation, exprs in plan.filters.items()}
+        self._as_sent_table = converter(plan.table, plan.sent_as)
 
     def insert(self, new: Row) -> Message | None:
         if INSERT not in self.plan.operations or not self._passes(INSERT, new):
@@ -146,11 +146,6 @@ class Sender:
         test = self._filters.get(operation)
         return test is None or test(self._as_sent_table(row))
 
-    def _as_sent_table(self, row: Row) -> Row:
-        if self._same_layout:
-            return row
-        return tuple([row[number - 1] if number else None for number in self.plan.from_attnums])
-
     def _sent(self, row: Row) -> Row:
         return tuple([row[number - 1] if number else None for number in self._numbers])
 
@@ -163,15 +158,6 @@ def describe(plan: SendPlan) -> SentRelation:
         is_key = plan.whole_old_rows or plan.from_attnums[column.num - 1] in plan.identity
         columns.append(SentColumn(column.name, column.type, column.typmod, is_key))
     return SentRelation(sent_as.oid, sent_as.schema, sent_as.name, table.replident, tuple(columns))
-
-
-def _any_true(exprs: Sequence[Expr], context: Context) -> Callable[[Row], bool]:
-    """The filters of several publications: one that is true will do."""
-    tests = [evaluate.compile(expr, context) for expr in exprs]
-    if len(tests) == 1:
-        only = tests[0]
-        return lambda row: only(row) is True
-    return lambda row: any(test(row) is True for test in tests)
 
 
 def truncated(plans: Iterable[SendPlan | None], *, cascade: bool, restart_identity: bool) -> TruncateMessage | None:
