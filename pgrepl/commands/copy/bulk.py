@@ -65,8 +65,9 @@ def _stage(session: Session, source: RowSource) -> Bulk | None:
     named = frozenset(target.attnums)
 
     def fill(bulk: Bulk) -> bool:
-        queries = source.queries()
-        if not (queries and insert_rows_of(session, queries, bulk)):
+        with source.queries() as queries:
+            done = bool(queries) and insert_rows_of(session, queries, bulk)
+        if not done:
             with _kept(session, source) as frame:
                 bulk.insert(frame)
         return True

@@ -7,10 +7,11 @@ type's input function, as it would from any other file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.catalog.relation import Attribute
+from pgrepl.commands.copy.file_query import file_query
 from pgrepl.commands.copy.parquet_files import ParquetGroup, opened, total_rows
 from pgrepl.commands.copy.parquet_types import FileColumn, as_type, values
 from pgrepl.commands.copy.reader import placed
@@ -21,11 +22,9 @@ from pgrepl.errors import PgError
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.context import Context
-from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.tree import Column, Const, Expr, Query, RangeRef, Rte, RteKind, Var
-from pgrepl.expr.tree import Target as Output
+from pgrepl.expr.tree import Column, Expr, Query, Var
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _BATCH = 16384  # rows read at a time
-_NAME = "*FILE*"
 
 
 class ParquetSource(RowSource):
@@ -57,9 +55,9 @@ class ParquetSource(RowSource):
     def has_more_than(self, rows: int) -> bool:
         return total_rows(self._groups) > rows
 
-    def queries(self) -> list[Query]:
+    def queries(self) -> AbstractContextManager[list[Query]]:
         """One for each group of files."""
-        return [part.query(self.target) for part in self._parts]
+        return nullcontext([part.query(self.target) for part in self._parts])
 
     def _read(self) -> Iterator[Row]:
         for part in self._parts:
@@ -121,24 +119,9 @@ class _Part:
             number = len(self.columns)
             self._exprs[column.num] = _converted(session, found, number, column, path)
 
-    def _entry(self) -> Rte:
-        columns = tuple(Column(c.name, c.shipped, c.typmod) for c in self.columns)
-        return Rte(RteKind.VALUES, _NAME, columns, alias=_NAME, rows=_FileRows(self))
-
     def query(self, target: Target) -> Query:
-        """The table's columns by number. A condition sees them as they come into the table."""
-        outputs = []
-        for column in target.relation.attributes:
-            value = self._exprs.get(column.num)
-            if value is None:
-                value = Const(oids.INT4) if column.dropped else null_of(column)
-            outputs.append(Output(value, column.name, column.num))
-        query = Query(tuple(outputs), (self._entry(),), (RangeRef(1),))
-        if target.where is None:
-            return query
-        inner = Rte(RteKind.SUBQUERY, _NAME, query.columns, alias=_NAME, subquery=query)
-        passed = tuple(replace(output, expr=_var(output.expr, output.resno)) for output in outputs)
-        return Query(passed, (inner,), (RangeRef(1),), target.where)
+        columns = [Column(c.name, c.shipped, c.typmod) for c in self.columns]
+        return file_query(target, columns, self._exprs, _FileRows(self))
 
     # --- here --------------------------------------------------------------------------------------------------------
 
@@ -209,10 +192,6 @@ class _FileRows(OutsideRows):
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _var(expr: Expr, number: int) -> Var:
-    return Var(expr.type, typmod=expr.typmod, collation=expr.collation, varno=1, attnum=number)
 
 
 def _refuse_more(target: Target, group: ParquetGroup, path: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.copy.encoding import decoded
@@ -47,10 +48,10 @@ class RowSource(ABC):
     def has_more_than(self, rows: int) -> bool:
         """Whether there are so many rows; a guess from above will do."""
 
-    def queries(self) -> list[Query]:
-        """Queries that Spark can play to the same rows, a column for each of the table's by number; none: they can be
-        read here only."""
-        return []
+    @abstractmethod
+    def queries(self) -> AbstractContextManager[list[Query]]:
+        """Queries that Spark can play to the same rows, a column for each of the table's by number, as long as this
+        lasts; none: they can be read here only."""
 
     @abstractmethod
     def _read(self) -> Iterator[Row]:
@@ -140,6 +141,13 @@ class TextSource(RowSource):
             if count > rows:
                 return True
         return False
+
+    @contextmanager
+    def queries(self) -> Iterator[list[Query]]:
+        from pgrepl.commands.copy.typed_files import typed_files
+
+        with typed_files(self.session, self) as query:
+            yield [] if query is None else [query]
 
     def _read(self) -> Iterator[Row]:
         complete, reader = self.completed(), self._reader

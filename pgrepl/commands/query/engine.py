@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.commands.query.bounds import bounds_of, value_of
 from pgrepl.commands.query.grouping import uses_groups
+from pgrepl.commands.query.outside import OutsideRows
 from pgrepl.commands.query.tables import Member, is_user_table, members
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, RteKind
@@ -61,7 +62,9 @@ def has_user_tables(query: Query) -> bool:
 
 def is_for_spark(query: Query, context: Context) -> bool:
     """Whether it has anything that Spark finds by itself; otherwise its rows are sent there."""
-    return has_user_tables(query) or counted_rows(query, context) > 0
+    if has_user_tables(query) or counted_rows(query, context) > 0:
+        return True
+    return any(isinstance(entry.rows, OutsideRows) for level in levels(query) for entry in level.rtable)
 
 
 def rows_to_look_at(session: Session, query: Query, context: Context) -> int:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.functions import find
 from pgrepl.expr.spark.compiler import Compiler, is_volatile
 from pgrepl.expr.spark.sql import FUNCTION_PREFIX, Sql, decimal_size, decimal_typmod, form_type, let, refuse
 from pgrepl.expr.stored import to_json
-from pgrepl.expr.walk import rewrite, walk
+from pgrepl.expr.walk import functions_used, rewrite, walk
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import TextStyle
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ _REGISTERED = frozenset(
 
 
 def _check(body: tree.Expr) -> None:
-    """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up."""
+    """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up, nor
+    can anything else be asked that higher floors know (nextval)."""
     for node in walk(body):
         if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
             raise refuse(f"{type(node).__name__} in this place")
@@ -111,6 +114,11 @@ def _check(body: tree.Expr) -> None:
             for typoid in (node.type, node.arg.type):
                 if typoid in _REGISTERED:
                     raise refuse("the name of a catalog object computed for each row")
+        for oid in functions_used(node):
+            proc = proc_by_oid(oid)
+            known = find(proc) if proc is not None else None
+            if known is not None and not known.function.__module__.startswith("pgrepl.expr."):
+                raise refuse(f"function {proc.name if proc is not None else oid}")
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
