@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.clock import ROOT, environment
 from benchmarks.lake import COLUMNS, ROWS, Bench, Line, best, ratio, seconds
+from benchmarks.replicate_history import Step, play
 
 TABLE = "(id bigint PRIMARY KEY, k int, s text, d double precision)"
 SELECT = "SELECT g, g % 1000, 'value ' || g, g * 0.5 FROM generate_series(0, {} - 1) g"
@@ -160,15 +161,24 @@ def _server_copy(publication: str) -> float:
 # --- a large batch ----------------------------------------------------------------------------------------------------
 
 
-def statements(number: int) -> list[str]:
+def step(number: int) -> Step:
     """One of the transactions: updates and deletes of rows next to each other, and new rows."""
     of_each = ROWS // 2 // TRANSACTIONS // 100
     room = ROWS // TRANSACTIONS
     low, fresh = number * room, ROWS + number * of_each * INSERTS
+    return Step(
+        (low, low + of_each * UPDATES), (low + room - of_each * DELETES, low + room), (fresh, fresh + of_each * INSERTS)
+    )
+
+
+def statements(number: int) -> list[str]:
+    """The same for PostgreSQL."""
+    updated, deleted, inserted = step(number).updated, step(number).deleted, step(number).inserted
     return [
-        f"UPDATE t SET k = k + 1, s = s || '!' WHERE id >= {low} AND id < {low + of_each * UPDATES}",
-        f"DELETE FROM t WHERE id >= {low + room - of_each * DELETES} AND id < {low + room}",
-        f"INSERT INTO t SELECT g, 1, 'new ' || g, 0.5 FROM generate_series({fresh}, {fresh + of_each * INSERTS - 1}) g",
+        f"UPDATE t SET k = k + 1, s = 'changed ' || id WHERE id >= {updated[0]} AND id < {updated[1]}",
+        f"DELETE FROM t WHERE id >= {deleted[0]} AND id < {deleted[1]}",
+        f"INSERT INTO t SELECT g, g % 1000 + 1, 'new ' || g, g * 0.5 "
+        f"FROM generate_series({inserted[0]}, {inserted[1] - 1}) g",
     ]
 
 
@@ -184,8 +194,7 @@ def changes(bench: Replicated) -> Iterator[Line]:
     bench.at_subscriber("CREATE SUBSCRIPTION small CONNECTION 'dbname=pub' PUBLICATION everything", other)
     worked(other, "small")
     before = bench.files("t")
-    for number in range(TRANSACTIONS):
-        bench.sql(f"BEGIN; {'; '.join(statements(number))}; COMMIT")
+    play(bench.session, "t", ROWS, map(step, range(TRANSACTIONS)))
     floor = _bare_changes(bench, before)
     ours = bench.timed(lambda: bench.catch_up("everything"))
     totals = "SELECT count(*), sum(id), sum(k), sum(length(s)) FROM t"
