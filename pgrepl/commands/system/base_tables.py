@@ -69,11 +69,18 @@ def _classes(session: Session) -> Iterator[Values]:
         if row.contype == "f"
         for oid in (row.conrelid, row.confrelid)
     }
+    from pgrepl.lake.sizes import PAGE, volumes
+
+    known = volumes(session)
     for row in store.rows(session, tables.pg_class, datid=session.database.oid):
-        yield {
+        values = {
             **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
             "relhasrules": row.relkind == "v", "relhastriggers": row.oid in keyed,
         }  # fmt: skip
+        volume = known.get(row.table_id) if row.relkind == "r" else None
+        if volume is not None:
+            values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
+        yield values
     for relation in relations():
         yield {
             **constants, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),

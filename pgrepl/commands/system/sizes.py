@@ -1,14 +1,14 @@
-"""What relations take on disk, as far as somebody who asks pg_table_size can tell: an empty relation of PostgreSQL.
+"""What relations take on disk: what an empty relation of PostgreSQL does, and the rows of tables as the lake has them.
 
-Rows are not kept in PostgreSQL's pages here, so there is nothing else to measure; but what an empty relation takes is
-known: the first pages of each index, those of the TOAST table's index, and that of a sequence.
+Of an empty relation there are the first pages of each index, those of the TOAST table's index, and that of a sequence.
+There are no indexes in the lake, so they stay at that.
 """
 
 from __future__ import annotations
 
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_class, pg_index
 from pgrepl.types import oids
 from pgrepl.types.builtin import access_methods, type_by_oid
@@ -19,8 +19,27 @@ _TOAST_THRESHOLD = 2032  # TOAST_TUPLE_THRESHOLD: longer rows are cut down
 _HEADER = 23
 
 
-def table_size(found: Relation) -> int:
+def relation_size(session: Session, found: Relation) -> int:
+    """pg_relation_size: the main fork alone."""
+    if found.kind == "r" and found.system is None:
+        return _rows_size(session, found.oid)
+    return _empty_size(found) if found.kind in "iS" else 0
+
+
+def table_size(session: Session, found: Relation) -> int:
     """pg_table_size: without the indexes of a table."""
+    is_table = found.kind == "r" and found.system is None
+    return _empty_size(found) + (_rows_size(session, found.oid) if is_table else 0)
+
+
+def _rows_size(session: Session, oid: int) -> int:
+    from pgrepl.lake.sizes import table_bytes
+
+    row = one(session, pg_class, oid=oid)
+    return 0 if row is None or row.table_id is None else table_bytes(session, row.table_id)
+
+
+def _empty_size(found: Relation) -> int:
     if found.system is not None:
         return 0
     copies = 2 if found.persistence == "u" else 1  # an unlogged relation has what it is reset to beside it
@@ -35,23 +54,20 @@ def table_size(found: Relation) -> int:
 def indexes_size(session: Session, found: Relation) -> int:
     if found.kind not in "rm":
         return 0
-    return sum(table_size(relation(session, index.indexrelid)) for index in rows(session, pg_index, indrelid=found.oid))
+    return sum(
+        _empty_size(relation(session, index.indexrelid)) for index in rows(session, pg_index, indrelid=found.oid)
+    )
 
 
 def total_size(session: Session, found: Relation) -> int:
-    return table_size(found) + indexes_size(session, found)
+    return table_size(session, found) + indexes_size(session, found)
 
 
 def database_size(session: Session, oid: int) -> int:
     """Of what its owners have made."""
-    kinds = {"r", "m", "i", "S"}
-    here = [row.oid for row in rows(session, pg_class, datid=oid) if row.relkind in kinds]
-    return sum(table_size(relation(session, member)) for member in here) if oid == session.database.oid else 0
-
-
-def size_text(size: int) -> str:
-    """pg_size_pretty, for sizes such as these."""
-    return f"{size} bytes" if size < 10 * 1024 else f"{size // 1024} kB"
+    here = [row for row in rows(session, pg_class, datid=oid) if row.relkind in "rmiS"]
+    empty = sum(_empty_size(relation(session, row.oid)) for row in here) if oid == session.database.oid else 0
+    return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind == "r")
 
 
 def _needs_toast(found: Relation) -> bool:

@@ -15,6 +15,8 @@ from pgrepl.catalog.tables import (
     pg_publication_namespace,
     pg_shdescription,
 )
+from pgrepl.commands.system.sizes import database_size
+from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
 from pgrepl.shell.describe.privileges import shown_acl
 
@@ -39,7 +41,11 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
         ]  # fmt: skip
         if verbose:
             comment = one(session, pg_shdescription, objoid=row.oid, classoid=1262)
-            cells += ["0 bytes", "pg_default", comment.description if comment else None]
+            cells += [
+                pg_size_pretty(database_size(session, row.oid)),
+                "pg_default",
+                comment.description if comment else None,
+            ]
         listed.append(cells)
     headers = [
         "Name", "Owner", "Encoding", "Locale Provider", "Collate", "Ctype", "Locale", "ICU Rules", "Access privileges",

@@ -9,7 +9,8 @@ from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_description, pg_index
-from pgrepl.commands.system.sizes import size_text, table_size
+from pgrepl.commands.system.sizes import table_size
+from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.types.builtin import access_methods
@@ -58,7 +59,7 @@ def _cells(session: Session, found: Relation, with_index: bool, with_method: boo
         cells.append(PERSISTENCE[found.persistence])
         if with_method:
             cells.append(access_method_name(found))
-        cells += [size_text(table_size(found)), comment_on(session, found.oid)]
+        cells += [pg_size_pretty(table_size(session, found)), comment_on(session, found.oid)]
     return cells
 
 

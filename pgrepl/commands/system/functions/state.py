@@ -131,7 +131,7 @@ def pg_control_system(call: Call) -> tuple[object, ...]:
 @implements("pg_table_size", context=True)
 def pg_table_size(call: Call, oid: int) -> int | None:
     found = relation_or_none(call.session, oid)
-    return None if found is None else sizes.table_size(found)
+    return None if found is None else sizes.table_size(call.session, found)
 
 
 @implements("pg_indexes_size", context=True)
@@ -146,13 +146,13 @@ def pg_total_relation_size(call: Call, oid: int) -> int | None:
     return None if found is None else sizes.total_size(call.session, found)
 
 
-@implements("pg_relation_size", context=True)
+@implements("pg_relation_size", "pg_relation_size(regclass)", context=True)
 def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
-    """The main fork is what a table's rows take: nothing. Indexes and sequences begin with a page."""
+    """The main fork is what a table's rows take. Indexes and sequences begin with a page."""
     found = relation_or_none(call.session, oid)
     if found is None:
         return None
-    return sizes.table_size(found) if fork == "main" and found.kind in "iS" else 0
+    return sizes.relation_size(call.session, found) if fork == "main" else 0
 
 
 @implements("pg_database_size_oid", context=True)

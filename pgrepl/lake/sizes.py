@@ -1,0 +1,57 @@
+"""What the rows of tables take: files by their sizes, rows in the catalog by the pages they would fill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.frozen import frozen
+from pgrepl.lake.table import inlined_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+PAGE = 8192
+_ROW = 28  # bytes of a row's header in a page, and of its pointer
+
+
+@frozen
+class Volume:
+    """Of the files of a table as it is now: their bytes, those of delete files included, and the rows alive in them."""
+
+    size: int
+    rows: int
+
+
+def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
+    """By the numbers that DuckLake has for tables; those without files are not among them."""
+    link = session.link
+    only, given = ("", ()) if table_id is None else (f" AND table_id = {link.mark}", (table_id,))
+
+    def sums(table: str, count: str) -> dict[int, tuple[int, int]]:
+        asked = f"SELECT table_id, sum(file_size_bytes), sum({count}) FROM {table} WHERE end_snapshot IS NULL"
+        found = link.execute(f"{asked}{only} GROUP BY table_id", given)
+        return {int(number): (int(size), int(rows)) for number, size, rows in found}
+
+    deleted = sums("ducklake_delete_file", "delete_count")
+    return {
+        number: Volume(size + deleted.get(number, (0, 0))[0], rows - deleted.get(number, (0, 0))[1])
+        for number, (size, rows) in sums("ducklake_data_file", "record_count").items()
+    }
+
+
+def table_bytes(session: Session, table_id: int) -> int:
+    """What the rows of a table take together."""
+    volume = volumes(session, table_id).get(table_id)
+    return _in_catalog(session, table_id) + (volume.size if volume is not None else 0)
+
+
+def _in_catalog(session: Session, table_id: int) -> int:
+    """Of rows inlined, in whole pages."""
+    size = 0
+    for inlined in inlined_tables(session, table_id):
+        name = inlined.name.replace('"', '""')
+        lengths = [f'coalesce(length(CAST("{column.replace(chr(34), chr(34) * 2)}" AS text)), 0)'
+                   for _, column, _ in inlined.columns]  # fmt: skip
+        query = f'SELECT sum({" + ".join([str(_ROW), *lengths])}) FROM "{name}" WHERE end_snapshot IS NULL'
+        size += int(session.link.execute(query)[0][0] or 0)
+    return -(-size // PAGE) * PAGE
