@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
+from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import relation, relation_or_none
-from pgrepl.catalog.tables import pg_depend
+from pgrepl.catalog.tables import pg_depend, pg_sequence
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -51,3 +53,20 @@ def identity_sequence(session: Session, relid: int, attnum: int) -> int:
         if column == attnum and kind == "i":
             return sequence
     return 0
+
+
+def check_sequences_owner(session: Session, relids: Iterable[int]) -> None:
+    """Who restarts the sequences of tables' columns must own them (ExecuteTruncateGuts)."""
+    for relid in relids:
+        for oid, _, _ in sequences_of(session, relid):
+            sequence = relation(session, oid)
+            check_owner(session, "sequence", sequence.name, sequence.owner)
+
+
+def restart_sequences(session: Session, relids: Iterable[int]) -> None:
+    """The sequences of the tables' columns begin anew."""
+    for relid in relids:
+        for oid, _, _ in sequences_of(session, relid):
+            row = store.one(session, pg_sequence, seqrelid=oid)
+            assert row is not None
+            store.update(session, pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)

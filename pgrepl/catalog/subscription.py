@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.store import Row, delete, insert, one, rows
 from pgrepl.errors import PgError
 
@@ -83,3 +84,13 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
         )
     if listed:
         delete(session, tables.pg_subscription_rel, srrelid=relid)
+
+
+def check_subscription_relkind(found: Relation) -> None:
+    """What changes can be applied to: tables, nothing else (CheckSubscriptionRelkind)."""
+    if found.kind not in "rp":
+        raise PgError(
+            "42809",
+            f'cannot use relation "{found.qualified_name}" as logical replication target',
+            detail=not_supported(found.kind),
+        )

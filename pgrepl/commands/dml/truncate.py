@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import store
-from pgrepl.catalog.acl import check_owner, check_table_privilege
+from pgrepl.catalog.acl import check_table_privilege
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import open_table
-from pgrepl.catalog.sequences import sequences_of
-from pgrepl.catalog.tables import pg_sequence
+from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.dml.foreign import pending
 from pgrepl.errors import PgError
@@ -50,7 +48,8 @@ def truncate(stmt: TruncateStmt, session: Session) -> Result:
     else:
         refuse_referenced(session, list(tables))
     if stmt.restart:
-        _restart_sequences(session, tables)
+        check_sequences_owner(session, tables)
+        restart_sequences(session, tables)
     empty(session, list(tables.values()), cascade=stmt.cascade, restart=stmt.restart)
     return Result("TRUNCATE TABLE")
 
@@ -104,15 +103,3 @@ def _add_referencing(session: Session, tables: dict[int, Relation]) -> None:
 
 
 # --- RESTART IDENTITY -------------------------------------------------------------------------------------------------
-
-
-def _restart_sequences(session: Session, tables: dict[int, Relation]) -> None:
-    """The sequences of the tables' columns begin anew; they are asked for their owner first."""
-    owned = [sequence for table in tables for sequence, _, _ in sequences_of(session, table)]
-    for oid in owned:
-        rel = relation(session, oid)
-        check_owner(session, "sequence", rel.name, rel.owner)
-    for oid in owned:
-        row = store.one(session, pg_sequence, seqrelid=oid)
-        assert row is not None
-        store.update(session, pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
-from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.store import Row
 from pgrepl.commands.subscription.rights import must_use_password
 from pgrepl.errors import PgError
@@ -113,14 +112,9 @@ def _no_tables(error: PublisherError) -> PgError:
 
 
 def target_relation(session: Session, table: RemoteTable) -> Relation:
-    """The local table of that name; nothing else can be written to (CheckSubscriptionRelkind)."""
+    """The local table of that name."""
     found = find_relation(session, RangeVar(table.name, table.schema))
-    if found.kind not in "rp":
-        raise PgError(
-            "42809",
-            f'cannot use relation "{table.schema}.{table.name}" as logical replication target',
-            detail=not_supported(found.kind),
-        )
+    catalog.check_subscription_relkind(found)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import check_sequences_owner
 from pgrepl.errors import PgError
 from pgrepl.replication.applying.overlay import LiveRow, Overlay
 from pgrepl.replication.applying.progress import Progress
@@ -118,6 +119,8 @@ class Player:
                     check_target_privilege(self._session, one, "TRUNCATE")
                     emptied.append(one)
         refuse_referenced(self._session, [one.oid for one in emptied])
+        if message.restart_identity:
+            check_sequences_owner(self._session, [one.oid for one in emptied])
         self.truncated += [one.oid for one in emptied if one.oid not in self.truncated]
         for one in emptied:
             if one.kind == "r":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.indexes import primary_key, replica_identity_index
 from pgrepl.catalog.relation import Attribute, Relation, find_relation
-from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.subscription import check_subscription_relkind
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
@@ -103,16 +103,11 @@ class Target:
 
 
 def find_target(session: Session, sent: SentRelation) -> Relation:
-    """The table of that name; nothing else can be written to (CheckSubscriptionRelkind)."""
+    """The table of that name."""
     found = find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
     if found is None:
         raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
-    if found.kind not in "rp":
-        raise PgError(
-            "42809",
-            f'cannot use relation "{sent.qualified_name}" as logical replication target',
-            detail=not_supported(found.kind),
-        )
+    check_subscription_relkind(found)
     return found
 
 

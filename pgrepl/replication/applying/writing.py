@@ -6,12 +6,10 @@ its subscribers see depends on the steps in between (`may_fold`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import store, tables
 from pgrepl.catalog.publication import publications
-from pgrepl.catalog.sequences import sequences_of
+from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.replication.applying.play import Player
 from pgrepl.replication.sending.plan import published_operations
 
@@ -75,12 +73,3 @@ def _change(session: Session, player: Player, origin: str) -> None:
         writes.append(change)
     if writes:
         commit.apply(session, writes, {"origin": origin})
-
-
-def restart_sequences(session: Session, relids: Iterable[int]) -> None:
-    """As TRUNCATE … RESTART IDENTITY does."""
-    for relid in relids:
-        for oid, _, _ in sequences_of(session, relid):
-            row = store.one(session, tables.pg_sequence, seqrelid=oid)
-            if row is not None:
-                store.update(session, tables.pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)

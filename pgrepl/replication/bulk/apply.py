@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
@@ -23,7 +24,7 @@ from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
 from pgrepl.replication.applying.target import find_target
-from pgrepl.replication.applying.writing import may_fold, restart_sequences
+from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
 from pgrepl.replication.bulk.fold import NotClean
@@ -126,6 +127,8 @@ class StagedBatch:
         for oid in emptied:
             check_target_privilege(session, relation(session, oid), "TRUNCATE")
         refuse_referenced(session, emptied)
+        if restart:
+            check_sequences_owner(session, emptied)
         for oid in emptied:
             if relation(session, oid).kind == "r":
                 self._emptied.setdefault(oid, []).append(seq)

@@ -135,8 +135,8 @@ def _sized(expr: Expr, function: int, attribute: Attribute) -> Expr:
 
 
 def row_errors(error: PgError) -> bool:
-    """Whether it is an error of some row, which the exact way has to word."""
-    return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42")
+    """Whether it is an error of some row or table, which the exact way has to word, once it comes to it."""
+    return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42", "55")
 
 
 __all__ = ["Conversion", "NotInBulk", "row_errors"]
