@@ -50,8 +50,14 @@ class LakePublisher:
         self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
+        self._file = None if own_instance else _identity(session)
         self._token = self._slot = ""  # of the worker that has occupied its slot
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
+
+    @property
+    def is_open(self) -> bool:
+        """A catalog's file that was moved away, or replaced, is another instance's or nobody's."""
+        return self._own_instance or self._file == _identity(self._session)
 
     @property
     def used_password(self) -> bool:
@@ -258,3 +264,13 @@ class LakePublisher:
             self._session.close()
         if not self._own_instance:
             self._session.catalog.close()
+
+
+def _identity(session: Session) -> tuple[int, int] | None:
+    """Of the file of another instance's catalog; None where it is no file."""
+    path = session.catalog.path
+    try:
+        found = None if path is None else path.stat()
+    except OSError:
+        return -1, -1
+    return None if found is None else (found.st_dev, found.st_ino)

@@ -123,25 +123,26 @@ class Launcher:
     ) -> None:
         """Let every subscription's worker `work` again and again, until the rounds of one turn say that it `ends`."""
         tried: dict[int, float] = {}  # failed subscriptions: when
-        known: set[int] = set()
+        begun: set[int] = set()
         while True:
             found = {subscription.oid: subscription for subscription in self._present()}
             for gone in self._workers.keys() - found.keys():
+                self._workers[gone].say_goodbye()
                 self._workers.pop(gone).close()
             rounds = []
             for oid, subscription in found.items():
-                if oid not in known:
+                if time.monotonic() - tried.get(oid, -1e9) < self._retry_interval():
+                    continue
+                if oid not in begun:
                     self._log.log(
                         f'logical replication apply worker for subscription "{subscription.name}" has started'
                     )
-                if time.monotonic() - tried.get(oid, -1e9) < self._retry_interval():
-                    continue
                 done = work(subscription, self.worker(subscription))
                 rounds.append(done)
                 tried.pop(oid, None)
                 if done.error is not None:
                     tried[oid] = time.monotonic()
-            known = set(found) - set(tried)
+            begun = found.keys() - tried.keys()
             if ends(rounds):
                 return
             time.sleep(interval)

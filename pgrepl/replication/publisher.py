@@ -107,6 +107,11 @@ class Publisher(Protocol):
     """An open connection to a database that publishes."""
 
     @property
+    def is_open(self) -> bool:
+        """Is it still there, as far as one can see without asking?"""
+        ...
+
+    @property
     def used_password(self) -> bool:
         """Did the publisher ask for the password?"""
         ...

@@ -26,6 +26,7 @@ from pgrepl.replication.connection import connect
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
+from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.publisher import Publisher, PublisherError
@@ -62,6 +63,7 @@ class Receiver:
         self.session.on_report = log.report
         self.subid = subid
         self.log = log
+        self._closed = False
         self.token = ""  # of the lease, while it is held
         self._held: Row | None = None  # the subscription as it was when the lease was taken
         self._heart: Heart | None = None
@@ -69,9 +71,11 @@ class Receiver:
         self._connected_as: tuple[str, bool] | None = None
 
     def close(self) -> None:
-        self.release()
-        self.disconnect()
-        self.session.close()
+        if not self._closed:
+            self._closed = True
+            self.release()
+            self.disconnect()
+            self.session.close()
 
     # --- the lease ----------------------------------------------------------------------------------------------------
 
@@ -111,6 +115,13 @@ class Receiver:
             admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
+
+    def check_free(self) -> None:
+        """LeaseHeld if another worker has the lease."""
+        with reading(self.session):
+            other = lease.holder(self.session, self.subid)
+        if other is not None and other.token != self.token:
+            raise LeaseHeld(other.pid)
 
     def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
@@ -190,6 +201,10 @@ class Receiver:
             return f"{worker} will stop because the subscription was disabled"
         return f"{worker} will restart because of a parameter change"
 
+    def farewell(self) -> str:
+        with reading(self.session):
+            return self._farewell(self.subscription())
+
     @property
     def name(self) -> str:
         """Of the subscription, as long as the lease is held."""
@@ -221,7 +236,7 @@ class Receiver:
         """The connection, which is kept as long as it leads to where the subscription says."""
         required = subscription.subpasswordrequired and not is_superuser(self.session, subscription.subowner)
         wanted = (subscription.subconninfo, bool(required))
-        if self._publisher is not None and wanted == self._connected_as:
+        if self._publisher is not None and wanted == self._connected_as and self._publisher.is_open:
             return self._publisher
         self.disconnect()
         try:
@@ -234,15 +249,19 @@ class Receiver:
         self._connected_as = wanted
         return self._publisher
 
-    def is_behind(self) -> bool:
-        """Is there anything to do: tables to copy or to make ready, or something new at the publisher? Costs little."""
+    def missing_before(self, lsn: int | None = None) -> int | None:
+        """The LSN of the publisher, or the earlier one given, if there is anything to do before it: tables to copy or
+        to make ready, or something new. Costs little."""
         with self.transaction() as subscription:
-            if any(s != catalog.READY for s, _ in state.table_states(self.session, subscription.oid).values()):
-                return True
             publisher = self.publisher(subscription)
             lag = asked(lambda: publisher.lag(subscription.subslotname))
             position = state.position(self.session, subscription.oid)
-        return lag is None or lag.current > max(lag.confirmed, position) or lag.current < position
+            states = state.table_states(self.session, subscription.oid).values()
+        if lag is None or lag.current < position:
+            return lsn or position or 1
+        end = lag.current if lsn is None else lsn
+        behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
+        return end if behind else None
 
     def disconnect(self) -> None:
         publisher, self._publisher = self._publisher, None

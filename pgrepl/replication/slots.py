@@ -409,4 +409,5 @@ def confirm(session: Session, name: str, lsn: int) -> None:
     if row is not None and row.confirmed_flush_lsn < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
     if row is not None:
-        senders.confirmed(session, name, lsn, current_lsn(session))
+        own = session.transaction.numbering.first_snapshot  # what the subscriber has just written is no news to it
+        senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own)

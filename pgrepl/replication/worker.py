@@ -73,6 +73,12 @@ class Worker:
     def close(self) -> None:
         self._receiver.close()
 
+    def say_goodbye(self) -> None:
+        """Log why a worker that holds the lease ends."""
+        reason = self._receiver.farewell()
+        if reason:
+            self._log.log(reason)
+
     # --- rounds -------------------------------------------------------------------------------------------------------
 
     def round(
@@ -124,8 +130,11 @@ class Worker:
         return done
 
     def _begins(self, *, wait: bool) -> bool:
-        """Take the lease, unless there is nothing to do."""
-        while self.keeps_lease or self._receiver.is_behind():
+        """Take the lease, unless there is nothing to do, or no longer."""
+        if not wait:
+            self._receiver.check_free()
+        missing: int | None = None
+        while self.keeps_lease or (missing := self._receiver.missing_before(missing)) is not None:
             try:
                 self._receiver.hold()
                 return True

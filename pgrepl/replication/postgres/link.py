@@ -67,6 +67,10 @@ class Link:
         self._waiting = False  # for an answer, which a new command would have to get out of the way
         self._set_up()
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._conn.status == self._pq.ConnStatus.OK)
+
     def another(self) -> Link:
         """A connection to the same server that is no walsender."""
         conn = self._conn

@@ -37,6 +37,10 @@ class PostgresPublisher:
         return self._opened
 
     @property
+    def is_open(self) -> bool:
+        return self._link.is_open
+
+    @property
     def used_password(self) -> bool:
         return self._link.used_password
 

@@ -1,0 +1,369 @@
+"""Workers among themselves and in the statistics: one at a time for a subscription, and what others see of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.errors import PgError
+from pgrepl.replication import streaming
+from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.launcher import Launcher
+from pgrepl.replication.observer import Observer
+from pgrepl.replication.receiver import Receiver, SubscriptionChanged
+from pgrepl.replication.worker import Worker
+from tests.replication.conftest import Database, HeardLog, Pair
+
+T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
+
+
+@pytest.fixture
+def ready(pair: Pair) -> Pair:
+    pair.both(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    return pair
+
+
+def worker(pair: Pair, *, keeps_lease: bool = False, observer: Observer | None = None) -> Worker:
+    oid = int(str(pair.sub("SELECT oid FROM pg_subscription")[0][0]))
+    return Worker(pair.sub.session, oid, pair.log, keeps_lease=keeps_lease, observer=observer)
+
+
+@pytest.fixture
+def holder(ready: Pair) -> Iterator[Worker]:
+    """One that keeps the lease."""
+    made = worker(ready, keeps_lease=True)
+    assert made.round().error is None
+    yield made
+    made.close()
+
+
+def test_the_other_says_who_holds_the_slot(ready: Pair, holder: Worker) -> None:
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    other = worker(ready)
+    error = other.round().error
+    assert error is not None
+    assert (error.sqlstate, error.message) == (
+        "55006",
+        f'could not start WAL streaming: ERROR:  replication slot "s" is active for PID {os.getpid()}',
+    )
+    assert ready.sub("SELECT * FROM t") == []
+    assert holder.round().transactions == 1
+    holder.close()
+    assert other.round().error is None
+    other.close()
+    assert ready.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("0",)]
+
+
+def test_a_shell_waits_for_the_worker_that_is_busy(
+    ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees what the other has applied, and takes over nothing."""
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            holder.round()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    CatchUp(ready.sub.session, HeardLog()).now()
+    assert len(slept) >= 3
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+    assert ready.sub("SELECT active_pid FROM pg_replication_slots") == [(str(os.getpid()),)]
+
+
+def test_what_a_dead_worker_held_is_taken_over_at_once(ready: Pair) -> None:
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    dead = os.fork()
+    if dead == 0:
+        os._exit(0)
+    os.waitpid(dead, 0)
+    oid = ready.sub("SELECT oid FROM pg_subscription")[0][0]
+    link = ready.sub.session.link
+    link.execute(
+        "INSERT INTO pgrepl_worker (subid, relid, token, pid, host, beat) VALUES (?, 0, '1.x', ?, ?, ?)",
+        (oid, dead, os.uname().nodename, time.time()),
+    )
+    link.execute(
+        "INSERT INTO pgrepl_walsender (slot_name, token, pid, host, beat) VALUES ('s', '1.x', ?, ?, ?)",
+        (dead, os.uname().nodename, time.time()),
+    )
+    assert ready.sub("SELECT active, active_pid FROM pg_replication_slots") == [("f", None)]
+    assert ready.catch_up() == []
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+def test_a_worker_elsewhere_is_waited_for_until_it_has_been_silent_for_long(ready: Pair) -> None:
+    oid = ready.sub("SELECT oid FROM pg_subscription")[0][0]
+    link = ready.sub.session.link
+    row = "INSERT INTO pgrepl_worker (subid, relid, token, pid, host, beat) VALUES (?, 0, '1.x', 7, 'elsewhere', ?)"
+    link.execute(row, (oid, time.time()))
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    here = worker(ready)
+    assert here.round().error is not None
+    link.execute("UPDATE pgrepl_worker SET beat = ?", (time.time() - 100,))
+    assert here.round().error is None
+    here.close()
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+def test_who_has_lost_the_lease_commits_nothing(ready: Pair) -> None:
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    oid = int(str(ready.sub("SELECT oid FROM pg_subscription")[0][0]))
+    receiver = Receiver(ready.sub.session, oid, ready.log)
+    receiver.hold()
+    ready.sub.session.link.execute("UPDATE pgrepl_worker SET token = 'another'")
+    with pytest.raises(SubscriptionChanged):
+        streaming.stream_batch(receiver, None, None)
+    receiver.close()
+    assert ready.sub("SELECT * FROM t") == []
+    ready.sub.session.link.execute("DELETE FROM pgrepl_worker")
+    assert ready.catch_up() == []
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+def test_nothing_is_locked_while_rows_are_received(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else writes meanwhile; what was played on the rows before that is played again."""
+    ready.pub("INSERT INTO t VALUES (1, 'x'); UPDATE t SET b = 'y'")
+    play = streaming.play
+    plays = 0
+
+    def interrupted(*arguments: object) -> object:
+        nonlocal plays
+        played = play(*arguments)  # type: ignore[arg-type]
+        plays += 1
+        if plays == 1:
+            ready.sub("INSERT INTO t VALUES (2, 'local')")
+        return played
+
+    monkeypatch.setattr(streaming, "play", interrupted)
+    assert ready.catch_up() == []
+    assert plays == 2
+    assert ready.sub("SELECT * FROM t ORDER BY a") == [("1", "y"), ("2", "local")]
+
+
+def test_an_idle_round_writes_nothing(ready: Pair) -> None:
+    idle = worker(ready)
+    assert idle.round().error is None
+    before = ready.sub.session.link.execute("PRAGMA data_version")
+    done = idle.round()
+    assert (done.ran, done.error) == (False, None)
+    assert ready.sub.session.link.execute("PRAGMA data_version") == before
+    idle.close()
+
+
+def test_the_statistics_of_a_worker(ready: Pair, holder: Worker) -> None:
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    holder.round()
+    lsn = ready.sub("SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0]
+    pid = str(os.getpid())
+    assert ready.sub(
+        "SELECT subname, worker_type, pid, leader_pid, relid, received_lsn, latest_end_lsn,"
+        " last_msg_receipt_time > now() - interval '1 minute' FROM pg_stat_subscription"
+    ) == [("s", "apply", pid, None, None, lsn, lsn, "t")]
+    assert ready.pub(
+        "SELECT pid, usename, application_name, state, sent_lsn, write_lsn, flush_lsn, replay_lsn, sync_state"
+        " FROM pg_stat_replication"
+    ) == [(pid, "postgres", "s", "streaming", lsn, lsn, lsn, lsn, "async")]
+    assert ready.pub("SELECT active, active_pid, inactive_since FROM pg_replication_slots") == [("t", pid, None)]
+    holder.close()
+    assert ready.sub("SELECT subname, worker_type, pid, received_lsn FROM pg_stat_subscription") == [
+        ("s", None, None, None)
+    ]
+    assert ready.pub("SELECT count(*) FROM pg_stat_replication") == [("0",)]
+    assert ready.pub("SELECT active, inactive_since IS NULL FROM pg_replication_slots") == [("f", "f")]
+
+
+def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pgrepl.replication import copying, heart
+
+    monkeypatch.setattr(heart, "_WHILE_COPYING", 0.02)
+    monkeypatch.setattr(copying, "_PORTION", 10)
+    pair.both(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT g, 'v' FROM generate_series(1, 25) g")
+    connection = "host=localhost dbname=pub"
+    pair.sub(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p")
+    seen: list[list[tuple[str | None, ...]]] = []
+
+    class Looks(Observer):
+        def rows(self, subscription: str, table: str, count: int) -> None:
+            if count != 20:
+                return
+            deadline = time.monotonic() + 10
+            progress = "SELECT datname, relid::regclass, command, type, tuples_processed FROM pg_stat_progress_copy"
+            while pair.sub(progress) != [("sub", "t", "COPY FROM", "CALLBACK", "20")] and time.monotonic() < deadline:
+                time.sleep(0.02)
+            seen.append(pair.sub(progress))
+            seen.append(pair.sub("SELECT worker_type, relid::regclass FROM pg_stat_subscription"))
+
+    copies = worker(pair, observer=Looks())
+    assert copies.round().rows_copied == 25
+    copies.close()
+    assert seen == [
+        [("sub", "t", "COPY FROM", "CALLBACK", "20")],
+        [("apply", None), ("table synchronization", "t")],
+    ]
+    assert pair.sub("SELECT count(*) FROM pg_stat_progress_copy") == [("0",)]
+
+
+def test_a_subscription_is_dropped_from_under_its_worker(ready: Pair, holder: Worker) -> None:
+    ready.sub("DROP SUBSCRIPTION s")
+    assert ready.pub("SELECT count(*) FROM pg_replication_slots") == [("0",)]
+    done = holder.round()
+    assert (done.error, done.transactions) == (None, 0)
+    assert ready.log.reports[-1].message == (
+        'logical replication worker for subscription "s" will stop because the subscription was removed'
+    )
+
+
+def test_what_is_asked_of_a_slot_in_use(ready: Pair, holder: Worker) -> None:
+    for call in ("pg_drop_replication_slot('s')", "pg_replication_slot_advance('s', '0/FF')"):
+        with pytest.raises(PgError, match=f'replication slot "s" is active for PID {os.getpid()}'):
+            ready.pub(f"SELECT {call}")
+
+
+def test_errors_before_the_stream_are_not_counted_and_disable_nothing(ready: Pair) -> None:
+    """As PostgreSQL: only what goes wrong in the apply loop counts and disables."""
+    ready.sub("ALTER SUBSCRIPTION s SET (disable_on_error)")
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    ready.sub("ALTER SUBSCRIPTION s CONNECTION 'host=/nowhere/at/all dbname=pub'")
+    ((message, _, _),) = ready.catch_up()
+    assert message.startswith("could not connect to the publisher: ")
+    assert ready.sub("SELECT apply_error_count, subenabled FROM pg_stat_subscription_stats, pg_subscription") == [
+        ("0", "t")
+    ]
+    ready.sub("ALTER SUBSCRIPTION s CONNECTION 'host=localhost dbname=pub'")
+    assert ready.catch_up() == []
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+# --- following --------------------------------------------------------------------------------------------------------
+
+
+def follow(pair: Pair, steps: list[Callable[[], object]], **options: object) -> HeardLog:
+    """Follow, with a step after each turn, until there are no more."""
+    log = HeardLog()
+    launcher = Launcher(pair.sub.session, log, keeps_leases=True)
+    left = iter(steps)
+
+    def ends(_rounds: object) -> bool:
+        step = next(left, None)
+        if step is not None:
+            step()
+        return step is None
+
+    try:
+        launcher.follow(0.0, lambda _, worker: worker.round(), ends)
+    finally:
+        launcher.close()
+    return log
+
+
+def test_following_notices_new_and_altered_subscriptions(pair: Pair) -> None:
+    pair.both(f"{T}; CREATE TABLE u (a int)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (1, 'x')")
+    connection = "host=localhost dbname=pub"
+    log = follow(
+        pair,
+        [
+            lambda: pair.sub(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p"),
+            lambda: pair.pub("INSERT INTO u VALUES (7); ALTER PUBLICATION p ADD TABLE u"),
+            lambda: pair.sub("ALTER SUBSCRIPTION s REFRESH PUBLICATION"),
+            lambda: pair.pub("INSERT INTO t VALUES (2, 'y')"),
+            lambda: None,
+            lambda: pair.sub("ALTER SUBSCRIPTION s DISABLE"),
+            lambda: pair.pub("INSERT INTO t VALUES (3, 'z')"),
+        ],
+    )
+    assert pair.sub("SELECT * FROM t ORDER BY a") == [("1", "x"), ("2", "y")]
+    assert pair.sub("SELECT * FROM u") == [("7",)]
+    worker = 'logical replication apply worker for subscription "s" has started'
+    table = 'logical replication table synchronization worker for subscription "s", table'
+    assert [r.message for r in log.reports] == [
+        worker,
+        f'{table} "t" has started',
+        f'{table} "t" has finished',
+        f'{table} "u" has started',
+        f'{table} "u" has finished',
+        'logical replication worker for subscription "s" will stop because the subscription was disabled',
+    ]
+    assert pair.sub("SELECT active FROM pg_replication_slots") == [("f",)]
+
+
+def test_following_waits_after_an_error_and_goes_on(ready: Pair) -> None:
+    ready.sub("INSERT INTO t VALUES (1, 'local')")
+    log = follow(
+        ready,
+        [lambda: ready.pub("INSERT INTO t VALUES (1, 'x')"), *[lambda: None] * 3],
+    )
+    assert [r.message for r in log.reports if r.severity == "ERROR"] == [
+        'duplicate key value violates unique constraint "t_pkey"'
+    ]
+    assert ready.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("1",)]
+    ready.sub("DELETE FROM t")
+    follow(ready, [lambda: None])
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+# --- what is out of order ---------------------------------------------------------------------------------------------
+
+
+def test_a_publisher_that_is_gone_for_a_while(tmp_path: Path) -> None:
+    """Its folder, its catalog's lock, one of its files: a clear error each time, nothing lost."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    there, here = Database(tmp_path / "there", "postgres"), Database(tmp_path / "here", "postgres")
+    for database in (there, here):
+        database(T)
+    there("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (0, 'first')")
+    here(f"CREATE SUBSCRIPTION s CONNECTION 'host={tmp_path / 'there'} dbname=postgres' PUBLICATION p")
+    log = HeardLog()
+    kept = Worker(here.session, int(str(here("SELECT oid FROM pg_subscription")[0][0])), log)
+
+    def message() -> str:
+        error = kept.round().error
+        return "" if error is None else error.message
+
+    assert message() == ""
+    there("INSERT INTO t SELECT g, 'many' FROM generate_series(1, 400) g")
+    there.session.close()
+    there.session.catalog.close()
+
+    (tmp_path / "there").rename(tmp_path / "away")
+    assert message() == (
+        f'could not connect to the publisher: connection to server on socket "{tmp_path}/there/.s.PGSQL.5432" failed: '
+        "No such file or directory\n\tIs the server running locally and accepting connections on that socket?"
+    )
+    (tmp_path / "away").rename(tmp_path / "there")
+
+    files = list((tmp_path / "there" / "catalog.db.files").rglob("*.parquet"))
+    assert files
+    files[0].rename(tmp_path / "kept")
+    assert message().startswith("could not receive data from WAL stream: ERROR:  could not open file ")
+    (tmp_path / "kept").rename(files[0])
+    assert message() == ""
+    assert here("SELECT count(*), max(b) FROM t") == [("401", "many")]
+    kept.close()
+    here.session.close()
+    here.session.catalog.close()
+
+
+def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+
+    def interrupted(_seconds: float) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        CatchUp(ready.sub.session, HeardLog()).now()
+    monkeypatch.undo()
+    assert holder.round().transactions == 1
