@@ -1,13 +1,16 @@
-"""Large copies and large batches: rows are moved by Spark, keys are judged as whole columns.
+"""Large copies and large batches: rows are moved by Spark, or as whole columns; keys are judged as whole columns.
 
 | module | what it is |
 | --- | --- |
 | `batch` | what a publisher gives in bulk: the contract of both publishers |
-| `parquet` | the same from Parquet files of messages, for a publisher that is a server |
+| `lake_rows` | the published rows of a lake's table |
 | `sending` | the same from a lake: pgoutput's decisions over whole columns |
 | `convert` | sent columns as the target's columns, in Spark |
 | `copy` | an initial copy |
 | `fold` | what the messages of one table come to, key by key, and whether they are clean |
+| `keys` | keys as numbers, and where the table has them |
+| `table` | the messages for one table: decided, staged |
+| `columns` | new rows that are as they were sent, written by columns |
 | `apply` | a batch: fold, find places, stage, one commit |
 | `size` | whether it is worth it |
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import subscription as catalog
@@ -36,6 +37,7 @@ from pgrepl.rows.references import refuse_referenced
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.write import NewFile
     from pgrepl.replication.sending.wire import SentRelation
 
 _AT_A_TIME = 2  # tables written together
@@ -84,22 +86,27 @@ class StagedBatch:
         from pgrepl.lake import spark
         from pgrepl.lake.stage import write_frame
 
-        jobs: list[Callable[[], None]] = []
+        jobs: list[tuple[TableApply, Callable[[], list[NewFile]]]] = []
         for table in self.tables:
+            columns = table.columns()
+            if columns is not None:
+                jobs += [(table, each.write) for each in columns]
+                continue
             for rows, row_ids in table.frames():
-                jobs.append(
-                    lambda table=table, rows=rows, row_ids=row_ids: table.arrive(  # type: ignore[misc]
-                        write_frame(self._session, table.table, rows, row_ids)
-                    )
-                )
+                jobs.append((table, partial(write_frame, self._session, table.table, rows, row_ids)))
             passing = table.passing()
             if passing is not None:
                 with spark.pg_errors():
                     passing.write.format("noop").mode("overwrite").save()
         with ThreadPoolExecutor(_AT_A_TIME) as threads:
-            running = [threads.submit(job) for job in jobs]
-        for done in running:
-            done.result()
+            running = [(table, threads.submit(job)) for table, job in jobs]
+        failures = [done.exception() for _, done in running]
+        for table, done in running:
+            if done.exception() is None:
+                table.arrive(done.result())
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     def _target(self, sent: SentRelation) -> Relation:
         return find_target(self._session, sent)

@@ -68,7 +68,7 @@ class Keys:
                 raise NotInBulk("keys of too many columns")
             for n in range(len(columns[0])):
                 self._codes.append(self._of([parts[n] for parts in columns]))
-        self.distinct: Codes = np.unique(np.concatenate(self._codes))
+        self.distinct: Codes = _distinct(np.concatenate(self._codes))
 
     def part(self, n: int) -> Codes:
         """The keys of a part, as places in `distinct`."""
@@ -199,6 +199,17 @@ class Keys:
         places.enter(numbers, NOT_THERE, positions, row_ids)
 
 
+def _distinct(codes: Codes) -> Codes:
+    """Each once, ascending."""
+    import numpy as np
+
+    if not bool((np.diff(codes) >= 0).all()):
+        codes = np.sort(codes)
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = codes[1:] != codes[:-1]
+    return codes[first]
+
+
 def _numbers(array: Any) -> Codes:
     import numpy as np
 
@@ -218,9 +229,11 @@ class Places:
     def enter(self, numbers: Codes, file_id: int, positions: Codes, row_ids: Codes) -> None:
         import numpy as np
 
-        if self.exists[numbers].any() or len(np.unique(numbers)) != len(numbers):
+        if self.exists[numbers].any():
             raise NotInBulk("a key that several rows have")
         self.exists[numbers] = True
         self.file[numbers] = file_id
         self.position[numbers] = positions
         self.row_id[numbers] = row_ids
+        if not np.array_equal(self.row_id[numbers], row_ids):
+            raise NotInBulk("a key that several rows have")

@@ -15,6 +15,7 @@ from pgrepl.replication.applying.roles import check_target_privilege
 from pgrepl.replication.applying.target import identity_of
 from pgrepl.replication.bulk import fold
 from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
+from pgrepl.replication.bulk.columns import Columns, parts_of, sent_columns
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk
 from pgrepl.replication.bulk.fold import Folded, NotClean
 from pgrepl.replication.bulk.keys import NOT_THERE, Keys, Places
@@ -176,9 +177,36 @@ class TableApply:
         self.write.delete_inlined(self._places.row_id[gone[inlined]].tolist())
         order = np.argsort(files[~inlined], kind="stable")
         files, positions = files[~inlined][order], positions[~inlined][order]
-        present, starts = np.unique(files, return_index=True)
-        for file, part in zip(present, np.split(positions, starts[1:]) if len(present) else [], strict=True):
-            self.write.delete_positions(int(file), np.sort(part))
+        starts = np.flatnonzero(np.diff(files, prepend=NOT_THERE))
+        for start, part in zip(starts, np.split(positions, starts[1:]) if len(starts) else [], strict=True):
+            self.write.delete_positions(int(files[start]), np.sort(part))
+
+    def columns(self) -> list[Columns] | None:
+        """The same without Spark, if rows are kept as they were sent and no rule looks at them. None: they are not."""
+        import numpy as np
+
+        rules = table_rules(self._session, self.relation)
+        plain = not (self._conversion.unsent or rules.checks or rules.generated or rules.bound)
+        if not plain or not all(self._conversion.same_type(a.num) for a in self.relation.columns):
+            return None
+        places = [self._conversion.places[column.attnum - 1] for column in self.table.columns]
+        arrays = sent_columns(self._changes, places)
+        if arrays is None:
+            return None
+        by_attnum = dict(zip([column.attnum for column in self.table.columns], arrays, strict=True))
+        new = self._changes.op != DELETE
+        for attribute in rules.not_null:
+            column = by_attnum[attribute.num]
+            if column.null_count and column.is_null().to_numpy(zero_copy_only=False)[new].any():
+                return None
+        found = [Columns(self.table, arrays, part, None) for part in parts_of(self.folded.inserted)]
+        if len(self.folded.updated):
+            assert self._places is not None
+            row_ids = self._places.row_id[self.folded.replaced]
+            edges = np.cumsum([0, *[len(part) for part in parts_of(self.folded.updated)]])
+            for n, part in enumerate(parts_of(self.folded.updated)):
+                found.append(Columns(self.table, arrays, part, row_ids[edges[n] : edges[n + 1]]))
+        return found
 
     def frames(self) -> list[tuple[DataFrame, str | None]]:
         """What is to be written: new rows, and new versions with their row ids."""
