@@ -1,0 +1,92 @@
+"""Random replication from a real publisher with two subscribers, a real PostgreSQL and pgrepl: after each catching up
+their tables, errors and states are the same.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.postgres.replicas import Answer, Failure, RealReplicas, Rows
+from tests.postgres.replicas_ours import OurReplicas
+from tests.postgres.test_replication_workloads import GivenUp, Play
+from tests.postgres.workload_steps import workload
+
+OURS = "ours_"  # a slot for each subscriber
+
+
+class ServedReplicas(OurReplicas):
+    """Our subscriber; the publisher is the real one."""
+
+    def __init__(self, real: RealReplicas, *, by_spark: bool = False) -> None:
+        super().__init__(by_spark=by_spark)
+        self._real = real
+
+    def conninfo(self, where: str) -> str:
+        return self._real.conninfo(where)
+
+    def run(self, where: str, text: str) -> Answer:
+        return ("done", "") if where == "pub" else super().run(where, text)
+
+    def rows(self, where: str, text: str) -> Rows:
+        return self._real.rows(where, text) if where == "pub" else super().rows(where, text)
+
+    def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
+        found = super().catch_up(subscription, at)
+        for close in self._database(at).session.at_close:  # an open shell would keep the connection
+            close()
+        return [f._replace(message=f.message.replace(f'"{OURS}', '"')) for f in found]
+
+
+class PlayServed(Play):
+    """What is said at the publisher is said once."""
+
+    def say(self, where: str, text: str) -> Answer:
+        if where != "pub":
+            return super().say(where, text)
+        self.played.append(f"{where}: {text}")
+        return self.real.run(where, text)
+
+    def create(self, name: str, publications: str, options: str = "", source: str = "pub", at: str = "sub") -> Answer:
+        self.real.run("pub", f"SELECT pg_create_logical_replication_slot('{OURS}{name}', 'pgoutput')")
+        answer = super().create(name, publications, options, source, at)
+        if answer[0] == "done":
+            assert self.ours.run(at, f"ALTER SUBSCRIPTION {name} SET (slot_name = '{OURS}{name}')")[0] == "done"
+        return answer
+
+
+def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
+    real.renew()
+    ours = ServedReplicas(real, by_spark=by_spark)
+    try:
+        play = PlayServed(real, ours)
+        for step in workload(chance):
+            play.step(step)
+    except GivenUp:
+        pass
+    finally:
+        ours.close()
+
+
+CHANCE = st.randoms(use_true_random=False)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(CHANCE)
+def test_random_replication_from_a_server_ends_the_same(real: RealReplicas, chance: Random) -> None:
+    compare(real, chance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_much_random_replication_from_a_server_ends_the_same(real: RealReplicas, seed: int) -> None:
+    compare(real, Random(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_random_replication_from_a_server_by_spark_ends_the_same(real: RealReplicas, spark: object, seed: int) -> None:
+    compare(real, Random(seed), by_spark=True)
