@@ -32,7 +32,7 @@ ALTER ROLE repuser PASSWORD 'secret';
 ALTER SUBSCRIPTION sub CONNECTION 'host=localhost dbname=test_pub user=repuser password=secret';
 -- Rows are written with the rights of the table's owner, if the subscription's owner may become that role.
 CREATE ROLE owner;
-CREATE ROLE applier IN ROLE pg_create_subscription;
+CREATE ROLE applier LOGIN IN ROLE pg_create_subscription;
 GRANT CREATE ON DATABASE test_sub TO applier;
 ALTER TABLE t OWNER TO owner;
 ALTER SUBSCRIPTION sub OWNER TO applier;
