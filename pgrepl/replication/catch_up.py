@@ -18,6 +18,7 @@ from pgrepl.replication.worker import Worker
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_PATIENCE = 3.0  # seconds: who only wants to read does not wait long for somebody's open transaction
 RETRY_SECONDS = 5.0  # wal_retrieve_retry_interval
 
 
@@ -65,7 +66,7 @@ class CatchUp:
     def _round(self, subid: int) -> None:
         worker = self._workers.get(subid)
         if worker is None:  # kept, with its connection: most of the time there is nothing to do
-            worker = self._workers[subid] = Worker(self._session, subid, self._log)
+            worker = self._workers[subid] = Worker(self._session, subid, self._log, patience=_PATIENCE)
         done = worker.round(wait=True)
         self._quiet.pop(subid, None)
         if done.error is not None:

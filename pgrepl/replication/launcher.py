@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -127,8 +128,10 @@ class Launcher:
         while True:
             found = {subscription.oid: subscription for subscription in self._present()}
             for gone in self._workers.keys() - found.keys():
-                self._workers[gone].say_goodbye()
-                self._workers.pop(gone).close()
+                worker = self._workers.pop(gone)
+                with suppress(PgError):
+                    worker.say_goodbye()
+                worker.close()
             rounds = []
             for oid, subscription in found.items():
                 if time.monotonic() - tried.get(oid, -1e9) < self._retry_interval():
@@ -137,7 +140,11 @@ class Launcher:
                     self._log.log(
                         f'logical replication apply worker for subscription "{subscription.name}" has started'
                     )
-                done = work(subscription, self.worker(subscription))
+                try:
+                    done = work(subscription, self.worker(subscription))
+                except PgError as error:  # the subscriber's catalog cannot be read
+                    self._log.error(error)
+                    done = Round(error=error)
                 rounds.append(done)
                 tried.pop(oid, None)
                 if done.error is not None:

@@ -54,13 +54,24 @@ class WorkerFailed(Exception):
 class Receiver:
     """The session and the connection of one worker."""
 
-    def __init__(self, session: Session, subid: int, log: ServerLog, observer: Observer | None = None) -> None:
-        """`session` says where the catalog is and which database; the work is done apart from it."""
+    def __init__(
+        self,
+        session: Session,
+        subid: int,
+        log: ServerLog,
+        observer: Observer | None = None,
+        *,
+        patience: float | None = None,
+    ) -> None:
+        """`session` says where the catalog is and which database; the work is done apart from it. `patience`: so many
+        seconds it waits for the catalog's lock, if that is less than usual."""
         self.observer = observer or Observer()
         with reading(session):
             database = session.database.oid
         self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
         self.session.on_report = log.report
+        if patience is not None:
+            self.session.settings.set_default("lock_timeout", f"{int(patience * 1000)}ms", complain=False)
         self.subid = subid
         self.log = log
         self._closed = False

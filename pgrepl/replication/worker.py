@@ -56,10 +56,11 @@ class Worker:
         *,
         observer: Observer | None = None,
         keeps_lease: bool = False,
+        patience: float | None = None,
     ) -> None:
-        """One that keeps its lease remains the subscription's worker between rounds."""
+        """One that keeps its lease remains the subscription's worker between rounds. `patience`: see Receiver."""
         self.keeps_lease = keeps_lease
-        self._receiver = Receiver(session, subid, log, observer)
+        self._receiver = Receiver(session, subid, log, observer, patience=patience)
         self._session = self._receiver.session
         self._subid = subid
         self._log = log
@@ -110,24 +111,34 @@ class Worker:
         done = Round()
         ended = False
         try:
-            if self._begins(wait=wait):
-                done.ran = True
-                self._forget_slots()
-                work(done)
-        except SubscriptionChanged as changed:  # the next round sees what became of it
-            ended = True
-            if self.keeps_lease and str(changed):
-                self._log.log(str(changed))
-        except LeaseHeld as held:
-            done.error = self._in_use(held.pid)
-        except WorkerFailed as failure:
-            self._fails(done, failure)
+            ended = self._tried(done, work, wait=wait)
+        except PgError as error:  # of the catalog: locked, gone, full
+            done.error = done.error or error
+            self._log.error(error)
         finally:
             if ended or not self.keeps_lease or done.error is not None:
                 self._receiver.release()
         if done.error is not None:
             self._receiver.disconnect()
         return done
+
+    def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
+        """Whether the subscription is no longer what it was."""
+        try:
+            if self._begins(wait=wait):
+                done.ran = True
+                self._forget_slots()
+                work(done)
+        except SubscriptionChanged as changed:  # the next round sees what became of it
+            if self.keeps_lease and str(changed):
+                self._log.log(str(changed))
+            return True
+        except LeaseHeld as held:
+            done.error = self._in_use(held.pid)
+            self._log.error(done.error)
+        except WorkerFailed as failure:
+            self._fails(done, failure)
+        return False
 
     def _begins(self, *, wait: bool) -> bool:
         """Take the lease, unless there is nothing to do, or no longer."""

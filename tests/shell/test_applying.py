@@ -1,0 +1,235 @@
+"""`pgrepl sync`, `pgrepl apply` and `pgrepl status`, as a person and a script call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.cli import run as command_line
+from pgrepl.commands.run import run
+
+SETUP = """
+CREATE TABLE t (a int PRIMARY KEY, b text);
+CREATE TABLE u (a int PRIMARY KEY)
+"""
+
+
+class Instance:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.catalog = str(folder / "catalog.db")
+        self._capsys = capsys
+        for name in ("pub", "sub"):
+            self.play("postgres", f"CREATE DATABASE {name}")
+            self.play(name, SETUP)
+        self.play("pub", "INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 30) g; INSERT INTO u VALUES (1)")
+        self.play("pub", "CREATE PUBLICATION p FOR TABLE t WHERE (a > 10), u WITH (publish = 'insert, delete')")
+        connection = "host=localhost dbname=pub password=secret"
+        self.play("sub", f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p")
+
+    def play(self, database: str, text: str) -> list[tuple[str | None, ...]]:
+        opened = open_catalog(self.catalog)
+        session = Session(opened, database, settings={"pgrepl.engine": "local"})
+        rows: list[tuple[str | None, ...]] = []
+        for result in run(session, text):
+            rows = list(result.rows)
+        session.close()
+        opened.close()
+        return rows
+
+    def __call__(self, *arguments: str) -> tuple[str, str, int]:
+        """Output, complaints and exit code of a command."""
+        self._capsys.readouterr()
+        code = command_line([arguments[0], "--catalog", self.catalog, *arguments[1:]])
+        out, err = self._capsys.readouterr()
+        return out, err, code
+
+
+@pytest.fixture
+def instance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Instance:
+    return Instance(tmp_path, capsys)
+
+
+def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
+    out, err, code = instance("sync", "--tables", "u")
+    assert (out, code) == ('subscription "s": table public.u copied, 1 row\n', 0)
+    assert re.fullmatch(
+        r'[-0-9:. ]+ UTC \[\d+\] LOG:  logical replication table synchronization worker for subscription "s", table '
+        r'"u" has started\n[-0-9:. ]+ UTC \[\d+\] LOG:  logical .* has finished\n',
+        err,
+    )
+    assert instance.play("sub", "SELECT count(*) FROM t") == [("0",)]
+    assert instance("sync", "s")[0] == 'subscription "s": table public.t copied, 20 rows\n'
+    instance.play("pub", "INSERT INTO t VALUES (40, 'new'), (-5, 'filtered')")
+    instance.play("pub", "DELETE FROM t WHERE a < 13")
+    out, err, code = instance("apply")
+    assert re.fullmatch(r'subscription "s": 2 transactions with 3 changes applied, up to 0/[0-9A-F]+\n', out)
+    assert (err, code) == ("", 0)
+    assert instance("apply", "s", "-d", "sub") == ('subscription "s": nothing to do\n', "", 0)
+    assert instance.play("sub", "SELECT min(a), max(a), count(*) FROM t") == [("13", "40", "19")]
+
+
+def test_apply_goes_no_further_than_told(instance: Instance) -> None:
+    instance("sync")
+    lsns = []
+    for number in (2, 3, 4, 5):
+        instance.play("pub", f"INSERT INTO u VALUES ({number})")
+        lsns.append(str(instance.play("pub", "SELECT pg_current_wal_lsn() - 1")[0][0]))  # of what was just inserted
+    for number in (2, 3):
+        assert "1 transaction with 1 change applied" in instance("apply", "--max-changes", "1")[0]
+        assert instance.play("sub", "SELECT max(a) FROM u") == [(str(number),)]
+    for upto, largest in (("0/1", "3"), (lsns[2], "4"), ("0/FFFF", "5")):
+        assert instance("apply", "--upto", upto)[2] == 0
+        assert instance.play("sub", "SELECT max(a) FROM u") == [(largest,)]
+    instance.play("pub", "INSERT INTO u VALUES (6)")
+    assert "1 transaction" in instance("apply")[0]
+
+
+def test_a_dry_run_shows_the_plan_and_does_nothing(instance: Instance) -> None:
+    instance("sync", "--tables", "public.u")
+    instance.play("pub", "INSERT INTO u VALUES (2), (3); DELETE FROM u WHERE a = 1; UPDATE u SET a = 4 WHERE a = 3")
+    before = instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid")
+    out, err, code = instance("apply", "--dry-run")
+    assert (err, code) == ("", 0)
+    title, headers, _, t, u = out.splitlines()[:5]
+    assert re.search(r'Subscription "s": 1 transaction from 0/[0-9A-F]+ to 0/[0-9A-F]+', title)
+    assert [cell.strip() for cell in headers.split("|")] == [
+        "Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate",
+    ]  # fmt: skip
+    assert [cell.strip() for cell in t.split("|")] == [
+        "public.t", "i", "insert, delete", "a, b", "(a > 10)", "20", "0", "0", "0", "0",
+    ]  # fmt: skip
+    assert [cell.strip() for cell in u.split("|")] == [
+        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0",
+    ]  # fmt: skip
+    assert instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid") == before
+    assert instance.play("sub", "SELECT count(*) FROM u") == [("1",)]
+
+
+def test_status(instance: Instance) -> None:
+    instance("sync", "--tables", "u")
+    instance.play("pub", "INSERT INTO u VALUES (2), (3)")
+    (found,) = json.loads(instance("status", "--json")[0])
+    assert found["tables"] == [
+        {"name": "public.t", "state": "i", "lsn": None},
+        {"name": "public.u", "state": "r", "lsn": found["tables"][1]["lsn"]},
+    ]
+    assert (found["subscription"], found["database"], found["publications"]) == ("s", "sub", ["p"])
+    assert (found["publisher"], found["enabled"], found["pid"], found["last_error"]) == ("pub", True, None, None)
+    lag = found["lag"]
+    assert (lag["transactions"], lag["rows"], lag["exact"]) == (1, 2, True)
+    assert 0 <= lag["seconds"] < 60
+    out, err, code = instance("status", "s")
+    assert (err, code) == ("", 0)
+    row = [cell.strip() for cell in out.splitlines()[3].split("|")]
+    assert row[:6] == ["sub", "s", "p", "pub", "", "public.t i+"]
+    assert row[8:10] == ["1", "2"]
+    assert "secret" not in out + json.dumps(found)
+
+
+def test_status_shows_the_last_error_until_it_is_over(instance: Instance) -> None:
+    instance("sync")
+    instance.play("sub", "INSERT INTO u VALUES (2)")
+    instance.play("pub", "INSERT INTO u VALUES (2)")
+    out, err, code = instance("apply")
+    assert (out, code) == ("", 1)
+    assert 'ERROR:  duplicate key value violates unique constraint "u_pkey"\n' in err
+    assert "DETAIL:  Key (a)=(2) already exists.\n" in err
+    assert 'CONTEXT:  processing remote data for replication origin "pg_' in err
+    (found,) = json.loads(instance("status", "--json")[0])
+    assert found["last_error"]["sqlstate"] == "23505"
+    assert (found["apply_error_count"], found["sync_error_count"]) == (1, 0)
+    instance.play("sub", "DELETE FROM u WHERE a = 2")
+    assert instance("apply")[2] == 0
+    assert json.loads(instance("status", "--json")[0])[0]["last_error"] is None
+
+
+def test_a_log_file_takes_what_workers_say(instance: Instance, tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    instance.play("sub", "INSERT INTO u VALUES (1)")
+    _, err, code = instance("sync", "--log-file", str(log))
+    assert code == 1
+    assert err.startswith('ERROR:  duplicate key value violates unique constraint "u_pkey"\n')
+    assert "ERROR:  duplicate key" in log.read_text()
+    assert instance.play("sub", "SELECT sync_error_count FROM pg_stat_subscription_stats") == [("1",)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("apply", "nobody"), 'ERROR:  subscription "nobody" does not exist\n'),
+        (("sync", "s", "--tables", "x"), 'ERROR:  subscription "s" has no table "x"\n'),
+        (("status", "nobody"), 'ERROR:  subscription "nobody" does not exist\n'),
+        (("apply", "--upto", "x"), 'ERROR:  invalid input syntax for type pg_lsn: "x"\n'),
+    ],
+)
+def test_mistakes(instance: Instance, arguments: tuple[str, ...], message: str) -> None:
+    assert instance(*arguments) == ("", message, 1)
+
+
+def test_a_disabled_subscription(instance: Instance) -> None:
+    instance.play("sub", "ALTER SUBSCRIPTION s DISABLE")
+    assert instance("apply") == ("", "", 0)
+    assert instance("apply", "s") == (
+        "",
+        'ERROR:  subscription "s" is disabled\nHINT:  Enable it with ALTER SUBSCRIPTION s ENABLE.\n',
+        1,
+    )
+    assert "disabled" in instance("status")[0]
+
+
+def test_only_for_those_who_may(instance: Instance) -> None:
+    instance.play("sub", "CREATE ROLE somebody LOGIN")
+    assert instance("apply", "s", "-U", "somebody", "-d", "sub") == ("", "ERROR:  must be owner of subscription s\n", 1)
+    _, err, code = instance("status", "-U", "somebody")
+    assert (err.partition("\n")[0], code) == ("ERROR:  permission denied to show the status of subscriptions", 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_following_stops_cleanly(instance: Instance, number: signal.Signals) -> None:
+    """Another process says who holds the slot, and takes over as soon as that one has stopped."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgrepl", "apply", "--follow", "--interval", "0.05", "--catalog", instance.catalog],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while instance.play("sub", "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'r'") != [("2",)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    instance.play("pub", "INSERT INTO u VALUES (2)")
+    while instance.play("sub", "SELECT max(a) FROM u") != [("2",)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    held = f'ERROR:  could not start WAL streaming: ERROR:  replication slot "s" is active for PID {process.pid}\n'
+    _, err, code = instance("apply", "s")
+    assert (err.partition("] ")[2], code) == (held, 1)
+    assert json.loads(instance("status", "--json")[0])[0]["pid"] == process.pid
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert "applied, up to" in out
+    assert instance.play("sub", "SELECT pid FROM pg_stat_subscription") == [(None,)]
+    assert instance("apply", "s") == ('subscription "s": nothing to do\n', "", 0)
+
+
+def test_status_starts_no_jvm_and_loads_little(instance: Instance) -> None:
+    code = (
+        "import sys; from pgrepl.cli import run; code = run(['status', '--catalog', sys.argv[1]]);"
+        "assert not {'pyspark', 'py4j', 'pyarrow', 'numpy', 'rich'} & set(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, instance.catalog], env=os.environ, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
