@@ -1,10 +1,10 @@
 """From a connection string to a publisher: find the instance or the server, let the role in, as libpq and the server
 would.
 
-`localhost` or no host, no port, and a database that is here: this instance. A folder that holds a `catalog.db`:
-another. Everything else is a server, and libpq's matter (to_server). In an instance the role must be one that
-PostgreSQL would let start a WAL sender. A password in the string is checked against the role's, if that has one; else
-the role is trusted, as is everybody who can read the files.
+`localhost` or no host, no port, and a database that is here: this instance (with the usual port, too, if no server
+answers there). A folder that holds a `catalog.db`: another. Everything else is a server, and libpq's matter
+(to_server). In an instance the role must be one that PostgreSQL would let start a WAL sender. A password in the string
+is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
+from pgrepl.replication.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints
 from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.postgres.connecting import Unreachable, only, to_server
 from pgrepl.replication.publisher import Publisher, server_text
@@ -65,7 +65,7 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
     hosts = () if "service" in options else endpoints(options)
     publisher: Publisher
-    if all(_is_server(endpoint, options) for endpoint in hosts):
+    if all(_is_server(endpoint) for endpoint in hosts):
         publisher = to_server(options, session.catalog.data_path)
     else:
         publisher = _first_reachable(session, hosts, wish, options, apart)
@@ -87,7 +87,7 @@ def _first_reachable(
     failures: list[str] = []
     for endpoint in hosts:
         try:
-            if _is_server(endpoint, options):
+            if _is_server(endpoint):
                 return to_server(only(options, endpoint), session.catalog.data_path)
             if endpoint.is_local and (answering := _server_at_home(session, endpoint, wish, options)) is not None:
                 return answering
@@ -121,20 +121,21 @@ def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[st
     return publisher
 
 
-def _is_server(endpoint: Endpoint, options: Mapping[str, str]) -> bool:
+def _is_server(endpoint: Endpoint) -> bool:
     """Does libpq have to find it? Where a folder holds neither a catalog nor a server's socket, nobody is there."""
     if endpoint.is_folder:
         socket = os.path.join(endpoint.host, f".s.PGSQL.{endpoint.port}")
         return not os.path.exists(_file_in(endpoint)) and os.path.exists(socket)
-    return bool(options.get("port")) or not endpoint.is_local
+    return not endpoint.is_local or endpoint.port != DEFAULT_PORT
 
 
 def _server_at_home(
     session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]
 ) -> PostgresPublisher | None:
-    """A database that is not here may be that of a server where libpq looks without being told."""
+    """A database that is not here may be that of a server where libpq looks without being told; with the usual port
+    in the string a server comes first, if there is one."""
     with reading(session):
-        if database_or_none(session, wish.database) is not None:
+        if database_or_none(session, wish.database) is not None and not options.get("port"):
             return None
     try:
         return to_server(only(options, endpoint), session.catalog.data_path)
