@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -367,3 +369,24 @@ def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, mo
         CatchUp(ready.sub.session, HeardLog()).now()
     monkeypatch.undo()
     assert holder.round().transactions == 1
+
+
+def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who only reads goes on without what is new; it comes when the lock is gone."""
+    from pgrepl.replication import catch_up
+
+    monkeypatch.setattr(catch_up, "_PATIENCE", 0.3)
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    path = ready.sub.session.catalog.path
+    assert path is not None
+    log = HeardLog()
+    shell = CatchUp(ready.sub.session, log)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        shell.now()
+        other.execute("ROLLBACK")
+    assert [message for message, _, _ in log.errors] == [f'could not lock catalog "{path}" within 0.3 s']
+    assert ready.sub("SELECT * FROM t") == []
+    shell._quiet.clear()
+    shell.now()
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
