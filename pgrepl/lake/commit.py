@@ -27,7 +27,8 @@ class Stale(Exception):
 
 
 def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
-    """Raise Stale if a table has a newer snapshot (of data or definition) than `snapshot`; holding the write lock."""
+    """Raise Stale if somebody else has changed a table since `snapshot`: its rows, its definition, its constraints,
+    indexes or privileges; holding the write lock."""
     link = session.link
     wanted = {str(table_id) for table_id in table_ids}
     for (changes,) in link.execute(
@@ -37,6 +38,20 @@ def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -
             _, colon, what = change.rpartition(":")
             if colon and what in wanted:
                 raise Stale
+    own = session.transaction.numbering.first_snapshot
+    until = session.transaction.numbering.last_snapshot() + 1 if own is None else own
+    for table_id in table_ids:
+        if link.execute(_REDEFINED.format(mark=link.mark), (table_id, *(snapshot, until) * 3))[0][0]:
+            raise Stale
+
+
+# What the lake's other readers need not know of stands in the system tables alone.
+_REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = {mark} AND (
+    c.begin_snapshot > {mark} AND c.begin_snapshot < {mark}
+    OR EXISTS (SELECT 1 FROM pg_index i
+               WHERE i.indrelid = c.oid AND i.begin_snapshot > {mark} AND i.begin_snapshot < {mark})
+    OR EXISTS (SELECT 1 FROM pg_constraint k WHERE (k.conrelid = c.oid OR k.confrelid = c.oid)
+               AND k.begin_snapshot > {mark} AND k.begin_snapshot < {mark}))"""
 
 
 def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | None = None) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
 from pgrepl.lake import commit
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import estimate
@@ -52,7 +53,7 @@ def test_a_change_of_another_table_does_not_matter(table: Lake) -> None:  # noqa
     delete(table, *range(150))
     write = staged_delete(table, *range(200, 400))
     other = Session(table.catalog)
-    for result in __import__("pgrepl.commands.run", fromlist=["run"]).run(other, "INSERT INTO other VALUES (1)"):
+    for result in run(other, "INSERT INTO other VALUES (1)"):
         assert result.tag == "INSERT 0 1"
     other.close()
     commit.apply(table.session, [write])
@@ -82,6 +83,30 @@ def test_a_change_of_the_table_makes_a_write_stale(table: Lake, change: str) -> 
         commit.apply(table.session, [write])
     table.session.transaction.fail_statement()
     assert_same_history(table)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE t ADD CHECK (a IS NOT NULL)",
+        "CREATE UNIQUE INDEX ON t (a)",
+        "CREATE TABLE u (a int REFERENCES t)",
+        "GRANT SELECT ON t TO PUBLIC",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+    ],
+)
+def test_what_only_the_system_tables_know_makes_a_write_stale(table: Lake, change: str) -> None:  # noqa: F811
+    if "REFERENCES" in change:
+        table.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
+    write = staged_delete(table, *range(200, 400))
+    table.session.transaction._end_reading()
+    other = Session(table.catalog)
+    list(run(other, change))
+    other.close()
+    with pytest.raises(commit.Stale):
+        commit.apply(table.session, [write])
+    table.session.transaction.fail_statement()
+    write.discard()
 
 
 def test_a_stale_write_leaves_no_files(table: Lake) -> None:  # noqa: F811
