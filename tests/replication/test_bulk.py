@@ -45,6 +45,8 @@ class Trio(Pair):
         self.compare_ways("t")
 
     def by(self, least: int | None) -> None:
+        for factor in ("WARM", "COLD"):
+            self._monkeypatch.setattr(size, factor, 1)
         for module in (size, bulk_apply):
             self._monkeypatch.setattr(module, "least_rows", lambda session: least)
 

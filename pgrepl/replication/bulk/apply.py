@@ -29,7 +29,7 @@ from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
 from pgrepl.replication.bulk.fold import NotClean
-from pgrepl.replication.bulk.size import is_large, least_rows
+from pgrepl.replication.bulk.size import is_for_spark, is_large, least_rows
 from pgrepl.replication.bulk.table import TableApply
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.publisher import Publisher, PublisherError
@@ -92,6 +92,8 @@ class StagedBatch:
             if columns is not None:
                 jobs += [(table, each.write) for each in columns]
                 continue
+            if not is_for_spark(self._session, self.batch.count):
+                raise NotInBulk("too few changes for Spark")
             for rows, row_ids in table.frames():
                 jobs.append((table, partial(write_frame, self._session, table.table, rows, row_ids)))
             passing = table.passing()

@@ -13,7 +13,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk, row_errors
-from pgrepl.replication.bulk.size import is_large
+from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.publisher import TableCopy
 from pgrepl.replication.sending.wire import SentRelation
@@ -116,7 +116,7 @@ def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentR
     """The rows as files. None: they are few, or something about them is for the exact way."""
     if source.direct is not None and (direct := source.direct.stage(session, table)) is not None:
         return direct
-    if source.bulk is None or not is_large(session, source.bulk.estimate):
+    if source.bulk is None or not is_for_spark(session, source.bulk.estimate):
         return None
     copy = BulkCopy(session)
     try:

@@ -21,6 +21,7 @@ from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.history import Snapshot, snapshots
 from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, BulkTransaction, WireBatch
 from pgrepl.replication.bulk.keys import EQUAL_AS_KEPT
+from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.sending import plan as operations
 from pgrepl.replication.sending.plan import SendPlan, send_plan
 from pgrepl.replication.sending.wire import TruncateMessage, describe, truncated
@@ -185,6 +186,7 @@ class LakeChanges:
         self.plan = plan
         self.relation: SentRelation = describe(plan)
         self.unchanged = False
+        # None of it is told if something cannot be decided here, or is too little to ask Spark about
         self.is_sure = all(plan.table.attributes[n - 1].type in EQUAL_AS_KEPT for n in plan.identity)
         self._session = session
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
@@ -233,7 +235,12 @@ class LakeChanges:
             op[went & self._known_old] = DELETE
         if operations.UPDATE in plan.operations:
             op[both] = UPDATE
-        return self._filtered(op) if plan.filters else op
+        if not plan.filters:
+            return op
+        if not is_for_spark(self._session, int(np.count_nonzero(op))):
+            self.is_sure = False
+            return op
+        return self._filtered(op)
 
     def _key_changed(self, both: Numbers) -> Numbers:
         import numpy as np
