@@ -51,6 +51,7 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
         copy.data_path = primary.catalog.data_path  # until the paths are moved
         _back_up(primary.link, path)
         draft = primary.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=copy)
+        draft.link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's to remove
         try:
             yield draft
         finally:
@@ -67,7 +68,6 @@ def make_standby(draft: Session, place: Place, settings: Settings) -> None:
     link.begin(write=True)
     move_paths(link, place)
     now = datetime.now(timezone.utc).isoformat()
-    link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's
     link.execute("DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'")
     link.execute("UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?", (now,))
     for table in _OF_PROCESSES:
