@@ -125,10 +125,13 @@ class Worker:
     def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
         """Whether the subscription is no longer what it was."""
         try:
-            if self._begins(wait=wait):
-                done.ran = True
-                self._forget_slots()
-                work(done)
+            try:
+                if self._begins(wait=wait):
+                    done.ran = True
+                    self._forget_slots()
+                    work(done)
+            except WorkerFailed as failure:
+                self._fails(done, failure)
         except SubscriptionChanged as changed:  # the next round sees what became of it
             if self.keeps_lease and str(changed):
                 self._log.log(str(changed))
@@ -136,8 +139,6 @@ class Worker:
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)
             self._log.error(done.error)
-        except WorkerFailed as failure:
-            self._fails(done, failure)
         return False
 
     def _begins(self, *, wait: bool) -> bool:

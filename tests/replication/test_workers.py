@@ -17,7 +17,7 @@ from pgrepl.replication import streaming
 from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.launcher import Launcher
 from pgrepl.replication.observer import Observer
-from pgrepl.replication.receiver import Receiver, SubscriptionChanged
+from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.worker import Worker
 from tests.replication.conftest import Database, HeardLog, Pair
 
@@ -389,4 +389,21 @@ def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert ready.sub("SELECT * FROM t") == []
     shell._quiet.clear()
     shell.now()
+    assert ready.sub("SELECT * FROM t") == [("1", "x")]
+
+
+def test_a_subscription_that_is_disabled_while_its_worker_fails(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody left whose error it would be."""
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+
+    def unreachable(receiver: Receiver, subscription: object) -> object:
+        ready.sub("ALTER SUBSCRIPTION s DISABLE")
+        raise WorkerFailed(PgError("08006", "could not connect to the publisher"), began=False)
+
+    monkeypatch.setattr(Receiver, "publisher", unreachable)
+    with closing(worker(ready, keeps_lease=True)) as alone:
+        assert alone.round().transactions == 0
+    monkeypatch.undo()
+    ready.sub("ALTER SUBSCRIPTION s ENABLE")
+    assert ready.catch_up() == []
     assert ready.sub("SELECT * FROM t") == [("1", "x")]
