@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from pgrepl.errors import PgError
 
@@ -32,6 +33,9 @@ _ADVISORY_KEY = APPLICATION_ID
 PG_SCHEMA = "pgrepl"
 
 
+_connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
+
+
 class CatalogConnection:
     """One connection to the catalog. Transactions are ours to begin and end; the driver never begins one by itself."""
 
@@ -43,6 +47,8 @@ class CatalogConnection:
         self._cursor: Any = self._driver.cursor()
         self.is_sqlite = catalog.is_sqlite
         self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
+        self.file = _identity(catalog.path)
+        _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
 
@@ -236,14 +242,36 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     fresh = not os.path.lexists(path)
     if fresh:
         _create_file(path, name, data_path or _data_path(f"{path}.files"))
-    version = _check_file(path, name)
     catalog = sqlite_catalog(path, name)
+    version = _version(catalog) if _is_connected(path) else _check_file(path, name)
     if version != FORMAT_VERSION:
         _migrate(catalog, data_path or _data_path(f"{path}.files"))
     catalog.check_format()
     _follow_data(catalog, f"{path}.files")
     _check_data_path(catalog, data_path)
     return catalog
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _is_connected(path: Path) -> bool:
+    """Whether this process has connections to the file. Then it must not be opened and closed beside SQLite: that
+    takes the locks of all of them away (POSIX), and another program that writes takes itself for the only one."""
+    file = _identity(path)
+    return any(connection.file == file for connection in list(_connections))
+
+
+def _version(catalog: Catalog) -> int:
+    link = catalog.connect()
+    try:
+        return int(link.execute("PRAGMA user_version")[0][0])
+    finally:
+        link.close()
 
 
 def _follow_data(catalog: Catalog, beside: str) -> None:

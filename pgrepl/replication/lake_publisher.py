@@ -159,7 +159,9 @@ class LakePublisher:
             row = slots.acquire(session, slot, self._token)
             slots.check_decodable(session, row)
             slots.check_start(session, lsn)
-            return max(int(row.confirmed_flush_lsn), lsn)
+            start = max(int(row.confirmed_flush_lsn), lsn)
+            slots.check_retained(session, row, start)
+            return start
 
     def transactions(
         self,

@@ -403,6 +403,22 @@ def check_usable(row: Row) -> None:
         )
 
 
+def check_retained(session: Session, row: Row, start: int) -> None:
+    """Everything from `start` on must still be there. Other writers of the lake may expire what a slot needs: then it
+    is lost (InvalidateObsoleteReplicationSlots)."""
+    last = session.transaction.numbering.last_snapshot()
+    if start > last:
+        return
+    link = session.link
+    ((kept,),) = link.execute(f"SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= {link.mark}", (start - 1,))
+    if kept == last - start + 2:
+        return
+    with at_once(session) as writing:
+        lost = {"invalidation_reason": "wal_removed", "wal_status": "lost"}
+        update(writing, tables.pg_replication_slot, {"slot_name": row.slot_name}, **lost)
+    check_usable(row._replace(**lost))
+
+
 def confirm(session: Session, name: str, lsn: int) -> None:
     """A subscriber has what comes before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
     row = slot_or_none(session, name)

@@ -23,7 +23,7 @@ from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, BulkTransa
 from pgrepl.replication.bulk.keys import EQUAL_AS_KEPT
 from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.sending import plan as operations
-from pgrepl.replication.sending.plan import SendPlan, send_plan
+from pgrepl.replication.sending.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.sending.wire import TruncateMessage, describe, truncated
 from pgrepl.rows.routing_spark import column_names
 
@@ -124,6 +124,15 @@ class _Plans:
             self._known[table] = send_plan(self._past, self._names, table) if here else None
         return self._known[table]
 
+    def sendable(self, plan: SendPlan) -> bool:
+        """Whether whatever may have happened to the table can be sent; else each change is looked at."""
+        try:
+            for operation in sorted({operations.UPDATE, operations.DELETE} & plan.operations):
+                check_sendable(self._past, plan, operation)
+        except PgError:
+            return False
+        return True
+
 
 def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot]) -> list[LakeChanges] | None:
     """None: two tables are sent as one."""
@@ -132,6 +141,8 @@ def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot]) -> lis
         plan = plans.of(table)
         if plan is None:
             continue
+        if not plans.sendable(plan):
+            return None
         if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
             return None
         chosen = [s.id for s in wanted if table in s.tables and table not in s.truncated]

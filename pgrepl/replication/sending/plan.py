@@ -26,6 +26,7 @@ from pgrepl.catalog.publication import (
 from pgrepl.catalog.relation import Attribute, Relation, relation, relation_or_none
 from pgrepl.catalog.store import Row, one
 from pgrepl.errors import PgError
+from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
@@ -88,6 +89,13 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
         tuple([place + 1 for place in column_places(table, sent_as)]),
         identity_key_columns(past, table),
     )
+
+
+def check_sendable(past: Session, plan: SendPlan, operation: str) -> None:
+    """Whether an UPDATE or DELETE could have been made here. The DELETE of a row that moves to another partition is
+    asked as an UPDATE."""
+    if operation == UPDATE or not plan.table.is_partition:
+        check_replica_identity(past, plan.table, operation.upper())
 
 
 def publication_by_name_at_change(past: Session, name: str) -> Row:

@@ -13,7 +13,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.lake.changes import Change, Snapshot, changes, snapshots
-from pgrepl.replication.sending.plan import SendPlan, send_plan
+from pgrepl.replication.sending.plan import DELETE, UPDATE, SendPlan, check_sendable, send_plan
 from pgrepl.replication.sending.wire import Message, Sender, TruncateMessage, WireTransaction, truncated
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Stream:
         self._names = tuple(names)
         self._local_only = local_only
         self._senders: dict[tuple[int, int], Sender | PgError | None] = {}  # by stretch and table
+        self._sendable: set[tuple[int, int, str]] = set()  # stretches, tables and operations that were checked
 
     def transactions(self, start: int, end: int, limit: int | None = None) -> Iterator[WireTransaction]:
         """Those that finish at `start` or later and before `end`, empty ones left out. They are read in portions of
@@ -115,7 +116,18 @@ class Stream:
         for table in snapshot.tables:
             sender = self._sender(snapshot.stretch, table) if (snapshot.id, table) in changed else None
             if sender is not None:
-                yield from _of_table(sender, changed[snapshot.id, table])
+                found = changed[snapshot.id, table]
+                self._check_sendable(snapshot.stretch, sender.plan, found)
+                yield from _of_table(sender, found)
+
+    def _check_sendable(self, stretch: int, plan: SendPlan, found: Sequence[Change]) -> None:
+        """Other writers of the lake know no replica identity: what PostgreSQL would have refused cannot be sent."""
+        made = {UPDATE if change.new is not None else DELETE for change in found if change.old is not None}
+        for operation in sorted(made & plan.operations):
+            key = (stretch, plan.table.oid, operation)
+            if key not in self._sendable:
+                check_sendable(self._session.at(stretch), plan, operation)
+                self._sendable.add(key)
 
     def _sender(self, stretch: int, table: int) -> Sender | None:
         found = self._known_sender(stretch, table)
