@@ -222,3 +222,23 @@ def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
     trio.subscribe()
     assert trio.sub("SELECT count(*), max(a) FROM low") == [("9", "9")]
     assert WAYS["copy"] == 1
+
+
+def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
+    """origin = none, in the middle of a batch and at its beginning."""
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
+    trio.sub("CREATE PUBLICATION back FOR TABLE t")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe(options="WITH (origin = none)")
+    trio.pub("CREATE SUBSCRIPTION b CONNECTION 'dbname=sub' PUBLICATION back WITH (origin = none, copy_data = off)")
+    WAYS.clear()
+    publisher = CatchUp(trio.pub.session, HeardLog())
+    trio.sub("INSERT INTO t VALUES (1, 'there', 0)")
+    publisher.now()
+    assert trio.pub("SELECT a FROM t") == [("1",)]
+    trio.pub("BEGIN; INSERT INTO t VALUES (2, 'here', 0); UPDATE t SET c = 1 WHERE a = 2; COMMIT")
+    trio.pub("INSERT INTO t VALUES (3, 'here', 0)")
+    trio.other("INSERT INTO t VALUES (1, 'there', 0)")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT a, c FROM t ORDER BY a") == [("1", "0"), ("2", "1"), ("3", "0")]
+    assert WAYS["apply"] == 1

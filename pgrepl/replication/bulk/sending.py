@@ -66,7 +66,7 @@ def lake_batch(
     wanted = [s for s in portion if not (local_only and s.origin)]
     plans = _Plans(session, names, portion[0].stretch)
     try:
-        changes = _changes(session, plans, wanted)
+        changes = _changes(session, plans, wanted, portion[0].id)
         truncates = list(_truncates(plans, wanted, portion[0].id))
     except PgError:
         return None  # what comes before the error has to get through: that is told message by message
@@ -134,7 +134,7 @@ class _Plans:
         return True
 
 
-def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot]) -> list[LakeChanges] | None:
+def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: int) -> list[LakeChanges] | None:
     """None: two tables are sent as one."""
     found: list[LakeChanges] = []
     for table in sorted({table for s in wanted for table in s.tables if table not in s.truncated}):
@@ -146,7 +146,7 @@ def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot]) -> lis
         if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
             return None
         chosen = [s.id for s in wanted if table in s.tables and table not in s.truncated]
-        changes = LakeChanges(session, plan, chosen, wanted[0].id, wanted[-1].id)
+        changes = LakeChanges(session, plan, chosen, base, wanted[-1].id)
         if not changes.is_sure:
             return None
         if changes.count:
