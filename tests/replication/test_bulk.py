@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 from pgrepl.commands.run import run
 from pgrepl.replication.bulk import apply as bulk_apply
 from pgrepl.replication.bulk import size
+from pgrepl.replication.bulk.apply import StagedBatch
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.catch_up import CatchUp
+from tests.lake import duck
 from tests.replication.conftest import Database, HeardLog, Pair
 
 Errors = list[tuple[str, str | None, str | None]]
@@ -29,6 +33,7 @@ class Trio(Pair):
         self.other_log = HeardLog()
         self._other_catch_up = CatchUp(self.other.session, self.other_log)
         self._monkeypatch = monkeypatch
+        self.path = folder / "catalog.db"
 
     def everywhere(self, text: str) -> None:
         for database in (self.pub, self.sub, self.other):
@@ -71,6 +76,7 @@ class Trio(Pair):
         return errors
 
     def close(self) -> None:
+        duck.close(self.path)
         super().close()
         self.other.session.close()
         self.other.session.catalog.close()
@@ -242,3 +248,52 @@ def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT a, c FROM t ORDER BY a") == [("1", "0"), ("2", "1"), ("3", "0")]
     assert WAYS["apply"] == 1
+
+
+def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio) -> None:
+    trio.everywhere("CREATE TABLE t (a int, b text, c int)")
+    trio.pub("INSERT INTO t VALUES (1, 'x', 0); CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.pub("INSERT INTO t VALUES (2, 'y', 0)")
+    assert trio.compare_ways("t") == []
+    assert WAYS["apply"] == 1
+    duck.run(trio.path, "UPDATE pub.t SET b = 'z' WHERE a = 1")
+    ((message, _, _),) = trio.compare_ways("t")
+    assert 'cannot update table "t" because it does not have a replica identity and publishes updates' in message
+
+
+def test_who_is_interrupted_leaves_no_work_behind() -> None:
+    """Files that were begun are complete and known, so that they can be removed; no other is begun."""
+    begun: list[int] = []
+
+    class Part:
+        def write(self) -> list[int]:
+            begun.append(len(begun))
+            time.sleep(0.2)
+            return [begun[-1]]
+
+    class Table:
+        def __init__(self) -> None:
+            self.files: list[int] = []
+
+        def columns(self) -> list[Part]:
+            return [Part() for _ in range(20)]
+
+        def arrive(self, files: list[int]) -> None:
+            self.files += files
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    staged, table = StagedBatch.__new__(StagedBatch), Table()
+    staged.tables = [table]  # type: ignore[list-item]
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            staged._write_files()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(table.files) == len(begun) < 20
+    time.sleep(0.3)
+    assert len(table.files) == len(begun)

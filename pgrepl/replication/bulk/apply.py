@@ -10,7 +10,7 @@ What cannot be done this way, or has an error in some row, is left to the exact 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -100,15 +100,21 @@ class StagedBatch:
             if passing is not None:
                 with spark.pg_errors():
                     passing.write.format("noop").mode("overwrite").save()
-        with ThreadPoolExecutor(_AT_A_TIME) as threads:
-            running = [(table, threads.submit(job)) for table, job in jobs]
-        failures = [done.exception() for _, done in running]
-        for table, done in running:
-            if done.exception() is None:
-                table.arrive(done.result())
-        for failure in failures:
-            if failure is not None:
-                raise failure
+        threads = ThreadPoolExecutor(_AT_A_TIME)
+        running = [(table, threads.submit(job)) for table, job in jobs]
+        try:
+            wait([done for _, done in running])
+        finally:  # who is interrupted waits for what has begun, and knows its files
+            threads.shutdown(cancel_futures=True)
+            failures = []
+            for table, done in running:
+                failure = None if done.cancelled() else done.exception()
+                if failure is not None:
+                    failures.append(failure)
+                elif not done.cancelled():
+                    table.arrive(done.result())
+        if failures:
+            raise failures[0]
 
     def _target(self, sent: SentRelation) -> Relation:
         return find_target(self._session, sent)
