@@ -297,3 +297,17 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
     assert len(table.files) == len(begun) < 20
     time.sleep(0.3)
     assert len(table.files) == len(begun)
+
+
+def test_what_followed_a_truncate_is_sent_on(trio: Trio) -> None:
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY)")
+    trio.pub("INSERT INTO t VALUES (1); CREATE PUBLICATION p FOR TABLE t")
+    trio.sub("CREATE PUBLICATION q FOR TABLE t")
+    trio.sub("CREATE SUBSCRIPTION s CONNECTION 'dbname=pub' PUBLICATION p")
+    assert trio.catch_up() == []
+    trio.other("CREATE SUBSCRIPTION o CONNECTION 'dbname=sub' PUBLICATION q")
+    assert trio.other_catches_up() == []
+    trio.pub("BEGIN; TRUNCATE t; INSERT INTO t VALUES (7); COMMIT")
+    assert trio.catch_up() == []
+    assert trio.other_catches_up() == []
+    assert trio.other("SELECT * FROM t") == [("7",)]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.publication import publications
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.catalog.store import Row
@@ -59,6 +60,8 @@ class StagedBatch:
 
     def stage(self) -> None:
         session = self._session
+        if self.batch.truncates and publications(session):
+            raise NotInBulk("a TRUNCATE that is sent on before what follows it")
         for seq, message in self.batch.truncates:
             self._truncate(seq, message.relations, restart=message.restart_identity)
         for changes in self.batch.changes:
