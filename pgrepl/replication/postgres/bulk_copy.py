@@ -1,5 +1,5 @@
-"""A large table on its way here: COPY … (FORMAT csv) by several readers, each a range of the table's pages, all in the
-snapshot of the slot.
+"""A large table on its way here: COPY … (FORMAT binary or csv) by several readers, each a range of the table's pages,
+all in the snapshot of the slot.
 
 Where the table here asks nothing of its rows that the publisher has not made sure of, they go straight into files of
 the lake: no second pass, no JVM. Unique keys are sure where the same columns are unique at the publisher and nothing
@@ -15,6 +15,8 @@ from contextlib import ExitStack, suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
@@ -22,6 +24,8 @@ from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.postgres import published
+from pgrepl.replication.postgres.binary_copy import BinaryReader, expression, is_binary
+from pgrepl.replication.postgres.columns import PADDING
 from pgrepl.replication.postgres.lake_columns import CsvReader, LakeColumn
 from pgrepl.replication.postgres.link import Link
 from pgrepl.replication.postgres.published import PublishedRows
@@ -39,6 +43,11 @@ if TYPE_CHECKING:
     from pgrepl.replication.bulk.copy import BulkCopy
 
 T = TypeVar("T")
+Chunk = tuple[bytes, Any]  # with the places where rows begin, or None
+Reader = CsvReader | BinaryReader
+HEADER = 19  # bytes of the binary format before the first row
+_END = 2  # bytes of the mark that ends it
+_BINARY_CHUNK = 6 << 20  # bytes that are decoded together
 LARGE = 1 << 20  # bytes of a table that are worth a file
 _CHUNK = 16 << 20  # bytes of CSV that are read together
 _RANGE = 32 << 20  # bytes of a table that are worth a reader
@@ -57,6 +66,7 @@ class ServerRows:
     def __init__(self, link: Link, rows: PublishedRows, schema: str, name: str, data_path: str) -> None:
         self._link = link
         self._rows = rows
+        self._schema, self._name = schema, name
         self._query = selection(link, rows, schema, name)
         self._size = published.size(link, rows)
         self._data_path = data_path
@@ -86,11 +96,12 @@ class ServerRows:
         copy = BulkCopy(session)
         staged = Staged(session, table, last_snapshot(session))
         copy.staged.append(staged)
-        reader = CsvReader(self.names, columns)
+        binary = is_binary(columns)
+        reader: Reader = (BinaryReader if binary else CsvReader)(self.names, columns)
         needed = [number for number, column in enumerate(columns) if column.local.notnull]
         made: list[NewFile] = []
         try:
-            for file in self._by_ranges(lambda chunks: _write(staged.table, reader, needed, chunks, made)):
+            for file in self._by_ranges(lambda chunks: _write(staged.table, reader, needed, chunks, made), binary):
                 staged.arrive([file] if file is not None else [])
         except BaseException as problem:
             for file in made:
@@ -142,22 +153,22 @@ class ServerRows:
 
         folder = self._kept.enter_context(passing_folder(self._data_path))
         reader = CsvReader(self.names, [])
-        paths = self._by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks))
+        paths = self._by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
         schema = StructType([StructField(f"s{number}", StringType()) for number in range(len(self.names))])
         return spark.session().read.schema(schema).parquet(*[spark_path(path) for path in paths])
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _by_ranges(self, take: Callable[[Iterator[bytes]], T]) -> list[T]:
+    def _by_ranges(self, take: Callable[[Iterator[Chunk]], T], binary: bool) -> list[T]:
         """What `take` makes of the chunks of each range; the first range is read here, the others beside."""
         stop = Event()
         with ExitStack() as opened:
             links = [self._link, *self._more_links(opened)]
-            queries = self._ranges(len(links))
+            queries = self._ranges(len(links), self._binary_query() if binary else self._query)
 
             def work(number: int) -> T:
                 try:
-                    return take(_chunks(links[number], queries[number], stop))
+                    return take(_chunks(links[number], queries[number], stop, binary))
                 except BaseException:
                     stop.set()
                     raise
@@ -181,9 +192,13 @@ class ServerRows:
                 links.append(link)
         return links
 
-    def _ranges(self, count: int) -> list[str]:
+    def _binary_query(self) -> str:
+        expressions = [expression(c.type, self._link.identifier(c.name)) for c in self._rows.columns]
+        return selection(self._link, self._rows, self._schema, self._name, expressions)
+
+    def _ranges(self, count: int, query: str) -> list[str]:
         if count == 1:
-            return [self._query]
+            return [query]
         pages = self._size // _PAGE
         bounds = [pages * number // count for number in range(count)]
         joined = "AND" if self._rows.condition is not None else "WHERE"
@@ -191,35 +206,50 @@ class ServerRows:
             f"ctid >= '({low},0)'" + (f" AND ctid < '({bounds[n + 1]},0)'" if n + 1 < count else "")
             for n, low in enumerate(bounds)
         ]
-        return [f"{self._query} {joined} {condition}" for condition in conditions]
+        return [f"{query} {joined} {condition}" for condition in conditions]
 
 
-def _chunks(link: Link, query: str, stop: Event) -> Iterator[bytes]:
-    """CSV of whole rows."""
+def _chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
+    """Whole rows; in the binary format with the places where they begin."""
     held: list[bytes] = []
-    size = 0
-    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT csv)"):
+    lengths: list[int] = []
+    size, head = 0, HEADER
+    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
         if stop.is_set():
             raise _Unfit
         held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
         size += len(held[-1])
-        if size >= _CHUNK:
-            yield b"".join(held)
-            held, size = [], 0
+        if binary:
+            lengths += map(len, portion)
+        if size >= (_BINARY_CHUNK if binary else _CHUNK):
+            yield _chunk(held, lengths, head)
+            held, lengths, size, head = [], [], 0, 0
     if held:
-        yield b"".join(held)
+        yield _chunk(held, lengths, head)
+
+
+def _chunk(held: Sequence[bytes], lengths: Sequence[int], head: int) -> Chunk:
+    if not lengths:
+        return b"".join(held), None
+    sizes = np.array(lengths, np.int64)
+    at = np.cumsum(sizes) - sizes
+    at[0] += head
+    sizes[0] -= head
+    return b"".join(held) + bytes(PADDING), at[sizes > _END]
 
 
 def _write(
-    table: LakeTable, reader: CsvReader, needed: Sequence[int], chunks: Iterator[bytes], made: list[NewFile]
+    table: LakeTable, reader: Reader, needed: Sequence[int], chunks: Iterator[Chunk], made: list[NewFile]
 ) -> NewFile | None:
     """A data file, which `made` remembers; None: there are no rows."""
     from pgrepl.lake.file_writer import DataFileWriter
 
     writer: DataFileWriter | None = None
     try:
-        for chunk in chunks:
-            arrays, count = reader.arrays(chunk)
+        for data, at in chunks:
+            arrays, count = reader.arrays(data, at)
+            if not count:
+                continue
             if any(arrays[number].null_count for number in needed):
                 raise _Unfit
             writer = writer or DataFileWriter(table, repeating=_repeating(table, arrays))
@@ -249,7 +279,7 @@ def _repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
     return found
 
 
-def _write_texts(path: str, reader: CsvReader, chunks: Iterator[bytes]) -> str:
+def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -259,6 +289,6 @@ def _write_texts(path: str, reader: CsvReader, chunks: Iterator[bytes]) -> str:
         storage.open_output(path) as output,
         pq.ParquetWriter(output, schema, store_schema=False, compression="snappy") as writer,
     ):
-        for chunk in chunks:
-            writer.write_table(reader.texts(chunk).cast(schema))
+        for data, _ in chunks:
+            writer.write_table(reader.texts(data).cast(schema))
     return path

@@ -57,7 +57,7 @@ class CsvReader:
         self._number = {name: number for number, name in enumerate(names)}
         self._columns = columns
 
-    def arrays(self, chunk: bytes) -> tuple[list[Any], int]:
+    def arrays(self, chunk: bytes, at: Any = None) -> tuple[list[Any], int]:
         """The table's columns, and how many rows."""
         import pyarrow as pa
 

@@ -24,10 +24,11 @@ def copied_relation(rows: PublishedRows, schema: str, name: str) -> SentRelation
     return SentRelation(rows.relid, schema, name, rows.replident, columns)
 
 
-def selection(link: Link, rows: PublishedRows, schema: str, name: str) -> str:
+def selection(link: Link, rows: PublishedRows, schema: str, name: str, expressions: Sequence[str] | None = None) -> str:
     """The query of the copy: of a partitioned table the rows of all partitions, of another one only its own."""
     only = "" if rows.kind == "p" else "ONLY "
-    columns = link.identifiers([column.name for column in rows.columns])
+    names = [link.identifier(column.name) for column in rows.columns]
+    columns = ", ".join(names if expressions is None else expressions)
     where = "" if rows.condition is None else f" WHERE {rows.condition}"
     return f"SELECT {columns} FROM {only}{link.identifier(schema)}.{link.identifier(name)}{where}"
 
