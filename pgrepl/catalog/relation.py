@@ -239,11 +239,6 @@ def range_var(parts: Sequence[str]) -> RangeVar:
 # --- by name ------------------------------------------------------------------------------------------------------
 
 
-def relation_in_schema(session: Session, namespace: int, name: str) -> Relation | None:
-    oid = oid_in_schema(session, namespace, name)
-    return None if oid is None else relation_or_none(session, oid)
-
-
 def oid_in_schema(session: Session, namespace: int, name: str) -> int | None:
     """As get_relname_relid."""
     if namespace in (CATALOG_NAMESPACE, INFORMATION_SCHEMA):

@@ -106,7 +106,7 @@ class Feed:
         events = [event for file in self._files for event in self._came_in(file)]
         for row in inlined.rows_begun(self._session, self._table, self._columns, self._after, self._upto):
             if row.begin_snapshot not in self._only_files:
-                events.append(_Event(row.begin_snapshot, row.row_id, self._laid_out(row.values)))
+                events.append(_Event(row.begin_snapshot, row.row_id, self._table.own_row(self._width, row.values)))
         return iter(events)
 
     def _came_in(self, file: DataFile) -> Iterator[_Event]:
@@ -127,7 +127,7 @@ class Feed:
             yield from self._gone_from(file)
         for row, end in inlined.rows_ended(self._session, self._table, self._columns, self._after, self._upto):
             if row.begin_snapshot < end and end not in self._only_files:
-                yield _Event(end, row.row_id, self._laid_out(row.values))
+                yield _Event(end, row.row_id, self._table.own_row(self._width, row.values))
 
     def _gone_from(self, file: DataFile) -> Iterator[_Event]:
         positions, at = self._deaths.get(file.data_file_id, (None, None))
@@ -182,12 +182,6 @@ class Feed:
                 laid_out[column.attnum - 1] = given
             rows = list(zip(*laid_out, strict=True)) if laid_out else [()] * portion.count
             yield portion.positions, row_ids, [file.begin_snapshot if b is None else b for b in born], rows
-
-    def _laid_out(self, values: Sequence[Any]) -> Row:
-        row: list[Any] = [None] * self._width
-        for column, value in zip(self._columns, values, strict=True):
-            row[column.attnum - 1] = value
-        return tuple(row)
 
 
 _BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")

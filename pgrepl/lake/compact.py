@@ -71,8 +71,6 @@ def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Plan | 
     small = [file for file in files if file.file_size_bytes < SMALL_BYTES]
     flush = bool(rows) and (full or len(rows) >= INLINED_ROWS)
     chosen = [file for file in files if shares[file.data_file_id] >= (DEAD_SHARE if not full else 1e-12)]
-    if full and len(small) < len(files) and not chosen and len(small) < 2 and not flush:
-        return None
     if len(small) + flush >= 2:
         chosen += [file for file in small if file not in chosen]
     if not chosen and not flush:
@@ -113,13 +111,10 @@ def _arrays(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator
     import pyarrow as pa
 
     columns = table.columns
-    done = 0
-    for file in plan.files:
-        upto = done
-        while upto < len(plan.inlined) and plan.inlined[upto].begin_snapshot < file.begin_snapshot:
-            upto += 1
-        yield from _inlined_arrays(table, plan.inlined[done:upto])
-        done = upto
+    for some, file in inlined.among_files(plan.files, plan.inlined):
+        yield from _inlined_arrays(table, some)
+        if file is None:
+            continue
         deletes = [(position, when) for _, position, when in inlined.deletes(session, table, at, file.data_file_id)]
         for portion in portions(table, file, columns, (), deletes, at, True):
             if not portion.count:
@@ -129,7 +124,6 @@ def _arrays(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator
                 for column, array, constant in zip(columns, portion.arrays, portion.constants, strict=True)
             ]
             yield arrays, pa.array(portion.row_ids, pa.int64())
-    yield from _inlined_arrays(table, plan.inlined[done:])
 
 
 def _inlined_arrays(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> Iterator[tuple[list[Any], Any]]:

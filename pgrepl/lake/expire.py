@@ -17,6 +17,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.inlined import deletes_table, exists
 from pgrepl.lake.readers import oldest_reader
+from pgrepl.lake.table import folder
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -147,11 +148,7 @@ def _folder(session: Session, table_id: int) -> str:
         " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
         (table_id,),
     )
-    path, relative, schema_path, schema_relative = found[0]
-    if not relative:
-        return str(path)
-    path = schema_path + path
-    return str(session.catalog.data_path + path if schema_relative else path)
+    return folder(session, *found[0])
 
 
 def _expire_inlined(session: Session, oldest: int, dropped: list[int]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
 from pgrepl.lake.file_scan import Portion, constant, locate
+from pgrepl.lake.place import row_ids
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,9 +46,6 @@ def file_rows(
             if len(positions) < stop - start:
                 indexes = pa.array(positions - start)
                 arrays = [array.take(indexes) for array in arrays]
-            row_ids = (file.row_id_start or 0) + positions
-            if own_ids is not None:
-                ids = arrays.pop()
-                row_ids = np.where(ids.is_valid().to_numpy(zero_copy_only=False), ids.fill_null(0).to_numpy(), row_ids)
+            ids = row_ids(file.row_id_start, positions, arrays.pop() if own_ids is not None else None)
             given = iter(arrays)
-            yield Portion([None if c is None else next(given) for c in there], constants, positions, row_ids)
+            yield Portion([None if c is None else next(given) for c in there], constants, positions, ids)

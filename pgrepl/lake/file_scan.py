@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.dead import joined
+from pgrepl.lake.place import row_ids
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_lists import element_value
@@ -253,18 +254,13 @@ class _Scan:
 
     def portion(self, arrays: list[Any], positions: Any) -> Portion:
         """`arrays` are those of `wanted`."""
-        import numpy as np
-
-        row_ids = None
+        ids = None
         if self.row_ids:
-            row_ids = (self.file.row_id_start or 0) + positions
-            if self.row_id_column is not None:
-                kept = arrays.pop()
-                there = kept.is_valid().to_numpy(zero_copy_only=False)
-                row_ids = np.where(there, kept.fill_null(0).to_numpy(), row_ids)
+            own_ids = arrays.pop() if self.row_id_column is not None else None
+            ids = row_ids(self.file.row_id_start, positions, own_ids)
         given = iter(arrays)
         own = [None if c is None else next(given) for c in self.columns]
-        return Portion(own, self.constants, positions, row_ids)
+        return Portion(own, self.constants, positions, ids)
 
 
 def _joined(spans: Sequence[Any]) -> Any:

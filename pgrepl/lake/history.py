@@ -33,7 +33,6 @@ class Snapshot:
     cascade: bool = False
     restart_identity: bool = False
     origin: str | None = None  # of changes that were replicated
-    foreign: bool = False  # of another writer
 
 
 def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
@@ -74,7 +73,6 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
         bool(truncate.get("cascade")),
         bool(truncate.get("restart_identity")),
         extra.get("origin"),
-        not extra and bool(data),
     )
 
 

@@ -7,7 +7,7 @@ version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.lake.bounds import limits
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.engine import CatalogConnection
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
+    from pgrepl.lake.files import DataFile
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 
@@ -165,6 +166,20 @@ def rows_ended(
         for end in sorted(set(found))
         for row in _read(session, table, columns, f"end_snapshot = {mark}", (end,))
     ]
+
+
+def among_files(
+    files: Sequence[DataFile], rows: Sequence[InlinedRow]
+) -> Iterator[tuple[Sequence[InlinedRow], DataFile | None]]:
+    """Rows in the order of the snapshots they were written at: inlined ones, then the file that follows them."""
+    done = 0
+    for file in files:
+        upto = done
+        while upto < len(rows) and rows[upto].begin_snapshot < file.begin_snapshot:
+            upto += 1
+        yield rows[done:upto], file
+        done = upto
+    yield rows[done:], None
 
 
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:

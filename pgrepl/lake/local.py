@@ -58,20 +58,15 @@ def _merged(
     in_catalog: Sequence[inlined.InlinedRow],
     deletes: dict[int, list[tuple[int, int]]],
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows in the order of the snapshots they were written at."""
-    done = 0
-    for file in files:
-        upto = done
-        while upto < len(in_catalog) and in_catalog[upto].begin_snapshot < file.begin_snapshot:
-            upto += 1
-        yield from _inlined(in_catalog[done:upto], places)
-        done = upto
+    for some, file in inlined.among_files(files, in_catalog):
+        yield from _inlined(some, places)
+        if file is None:
+            continue
         from pgrepl.lake.file_scan import portions
 
         own = deletes.get(file.data_file_id, [])
         for portion in portions(table, file, columns, bounds, own, snapshot, places):
             yield from _rows_of(portion, file, columns, places)
-    yield from _inlined(in_catalog[done:], places)
 
 
 def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tuple[Any, ...]]:

@@ -5,7 +5,11 @@ A place is good as long as the snapshot it was read at is the one that the state
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Place(NamedTuple):
@@ -15,3 +19,14 @@ class Place(NamedTuple):
     file: int | None
     pos: int | None
     row: int
+
+
+def row_ids(first: int | None, positions: npt.NDArray[np.int64], own: Any = None) -> npt.NDArray[np.int64]:
+    """The ids of rows of a file: their own, an Arrow array; those without one have the file's first id and their
+    position."""
+    import numpy as np
+
+    by_position = (first or 0) + positions
+    if own is None:
+        return by_position
+    return np.where(own.is_valid().to_numpy(zero_copy_only=False), own.fill_null(0).to_numpy(), by_position)

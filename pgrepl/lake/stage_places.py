@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.lake import footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import data_files, last_snapshot
+from pgrepl.lake.place import row_ids
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,20 +109,10 @@ def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[
     with footers.Reader(footer) as reader:
         array = reader.read(footer.row_groups, [column])[0]
     if array.null_count and start is not None:
-        ids = _filled(array, start)
+        ids = row_ids(start, np.arange(len(array)), array.combine_chunks())
     else:
         ids = array.to_numpy()
     places = np.searchsorted(wanted, ids)
     places[places == len(wanted)] = 0
     found: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
     return found
-
-
-def _filled(array: Any, start: int) -> Any:
-    """Rows without an id of their own have the file's first id and their position."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    own = pa.array(np.arange(start, start + len(array)))
-    return pc.coalesce(array.combine_chunks(), own).to_numpy(zero_copy_only=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store, tables
@@ -70,6 +71,17 @@ class LakeTable:
     location: str  # the folder of its files, absolute or a URI, with a slash at its end
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
 
+    def lake_row(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """A row by attribute number as the lake takes it: the columns that are there, in the lake's order."""
+        return tuple([row[column.attnum - 1] for column in self.columns])
+
+    def own_row(self, width: int, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Values in the lake's order as a row by attribute number of a relation with `width` attributes."""
+        row: list[Any] = [None] * width
+        for column, value in zip(self.columns, values, strict=True):
+            row[column.attnum - 1] = value
+        return tuple(row)
+
     def column(self, attnum: int) -> LakeColumn:
         for column in self.columns:
             if column.attnum == attnum:
@@ -132,11 +144,7 @@ def _made(
     )
     if not found:
         return None
-    name, path, relative, schema_path, schema_relative = found[0]
-    if relative:
-        path = schema_path + path
-        if schema_relative:
-            path = session.catalog.data_path + path
+    name, *paths = found[0]
     version = link.execute(
         f"SELECT max(schema_version) FROM ducklake_schema_versions WHERE table_id = {mark}"
         + (f" AND begin_snapshot <= {mark}" if at else ""),
@@ -146,7 +154,14 @@ def _made(
     if not at and table_id in here.altered_tables:
         version = here.schema_version
     columns = _columns(session, table_id, attributes, alive, at)
-    return LakeTable(oid, table_id, name, int(version or 0), path, columns)
+    return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns)
+
+
+def folder(session: Session, path: str, relative: bool, schema_path: str, schema_relative: bool) -> str:
+    """Where the files of a table are, by what the catalog says of it and of its schema."""
+    if not relative:
+        return path
+    return (session.catalog.data_path if schema_relative else "") + schema_path + path
 
 
 def _columns(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.constraint import constraint_row
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey
-from pgrepl.commands.dml.keeper_write import own_row
 from pgrepl.commands.query.tables import Member, members
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context as CastContext
@@ -87,7 +86,7 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
         width = len(member.relation.attributes)
         want = [column.attnum for column in table.columns]
         for n, read in local.lookup(session, table, attnums, wanted, want):
-            row = own_row(table, width, read[:-1])
+            row = table.own_row(width, read[:-1])
             found.append(Referencing(numbers[n], member.relation, read[-1], row))
     return sorted(found, key=lambda each: each.number)
 

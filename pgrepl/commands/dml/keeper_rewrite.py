@@ -13,7 +13,6 @@ from pgrepl.catalog import store
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.commands.dml.keeper import define_now
-from pgrepl.commands.dml.keeper_write import lake_row, own_row
 from pgrepl.commands.table.rows import NewValue
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile, evaluate
@@ -78,7 +77,7 @@ def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
             write_rows(session, each, frame, write)
             continue
         for place, row in rows[each.relation.oid]:
-            write.update(place, lake_row(write.table, row))
+            write.update(place, write.table.lake_row(row))
     commit.apply(session, writes, {"rewrite": [write.table.table_id for write in writes]})
     return {each.relation.oid for each in tables}
 
@@ -106,7 +105,7 @@ def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:
     width = len(rel.attributes)
     attnums = [column.attnum for column in each.was.columns]
     for read in local.rows(session, each.was, attnums, places=True, snapshot=each.snapshot):
-        old = own_row(each.was, width, read[:-1])
+        old = each.was.own_row(width, read[:-1])
         new = list(old)
         for attnum, value in plain:
             new[attnum - 1] = value(old)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.dml.changes import Change, Row
-from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.table import lake_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -38,29 +38,16 @@ def writes_of(session: Session, changes: Sequence[Change]) -> list[Write]:
     for change in changes:
         if change.new is not None and change.place is not None and change.to == change.table:
             write = of(change.table)
-            write.update(change.place, lake_row(write.table, change.new))
+            write.update(change.place, write.table.lake_row(change.new))
             continue
         if change.place is not None:
             of(change.table).delete([change.place])
         if change.new is not None:
             write = of(change.to)
-            arriving.setdefault(change.to, []).append(lake_row(write.table, change.new))
+            arriving.setdefault(change.to, []).append(write.table.lake_row(change.new))
     for table, rows in arriving.items():
         of(table).insert(rows)
     return list(writes.values())
-
-
-def lake_row(table: LakeTable, row: Row) -> Row:
-    """A row by attribute number as the lake takes it: the columns that are there, in the lake's order."""
-    return tuple([row[column.attnum - 1] for column in table.columns])
-
-
-def own_row(table: LakeTable, width: int, values: Sequence[Any]) -> Row:
-    """Values in the lake's order as a row by attribute number of a relation with `width` attributes."""
-    row = [None] * width
-    for column, value in zip(table.columns, values, strict=True):
-        row[column.attnum - 1] = value
-    return tuple(row)
 
 
 def next_snapshot(session: Session) -> None:

@@ -50,6 +50,20 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 }
 
 
+# the bits of what functions of whole numbers give, by the beginning of their names
+INTEGERS = {
+    "int2": 16,
+    "int24": 32,
+    "int42": 32,
+    "int4": 32,
+    "int28": 64,
+    "int82": 64,
+    "int48": 64,
+    "int84": 64,
+    "int8": 64,
+}
+
+
 def _integers(prefix: str, bits: int) -> None:
     def make(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
         low, high = -(1 << bits - 1), (1 << bits - 1) - 1
@@ -66,17 +80,7 @@ def _integers(prefix: str, bits: int) -> None:
         implements(prefix + word)(make(function))
 
 
-for _prefix, _bits in {
-    "int2": 16,
-    "int24": 32,
-    "int42": 32,
-    "int4": 32,
-    "int28": 64,
-    "int82": 64,
-    "int48": 64,
-    "int84": 64,
-    "int8": 64,
-}.items():
+for _prefix, _bits in INTEGERS.items():
     _integers(_prefix, _bits)
 
 

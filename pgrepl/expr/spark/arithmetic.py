@@ -9,23 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import INTEGERS, float_overflow, float_underflow, integer_out_of_range
 from pgrepl.expr.spark.functions import Call, native, template, widened
 from pgrepl.expr.spark.sql import Sql, Unchecked, cast, let, raised
 
 _TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
-_PREFIXES = {
-    "int2": 16,
-    "int24": 32,
-    "int42": 32,
-    "int4": 32,
-    "int28": 64,
-    "int82": 64,
-    "int48": 64,
-    "int84": 64,
-    "int8": 64,
-}
 
 
 def _operation(sign: str, result: str) -> Callable[[Call], Sql]:
@@ -46,7 +35,7 @@ def _quotient(result: str) -> Callable[[Call], Sql]:
     return make
 
 
-for _prefix, _bits in _PREFIXES.items():
+for _prefix, _bits in INTEGERS.items():
     for _word, _sign in _SIGNS.items():
         native(_prefix + _word)(_operation(_sign, _TYPES[_bits]))
     native(_prefix + "div")(_quotient(_TYPES[_bits]))

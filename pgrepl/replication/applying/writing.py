@@ -60,9 +60,8 @@ def _change(session: Session, player: Player, origin: str) -> None:
         if not steps:
             continue
         change = Write(session, lake_table(session, overlay.relation.oid))
-        order = [column.attnum - 1 for column in change.table.columns]
         for step in steps:
-            row = None if step.row is None else tuple([step.row[n] for n in order])
+            row = None if step.row is None else change.table.lake_row(step.row)
             if row is None:
                 assert step.place is not None
                 change.delete([step.place])
