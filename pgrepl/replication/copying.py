@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _PORTION = 5000  # rows looked up together
 _ATTEMPTS = 3  # without the lock
+_ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
 _SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
@@ -230,7 +231,8 @@ def _of_column(error: PgError, table: Relation, line: int, name: str | None, sou
 
 
 def _field(value: object, typoid: int) -> str:
-    return "\\N" if value is None else write_text(value, typoid, WIRE_STYLE)
+    """As COPY's text format has it, which is what PostgreSQL's worker receives."""
+    return "\\N" if value is None else write_text(value, typoid, WIRE_STYLE).translate(_ESCAPES)
 
 
 def _limited(text: str) -> str:

@@ -76,6 +76,14 @@ def test_a_copy_that_fails_obeys_disable_on_error_and_names_its_column(both: Bot
     assert failure.context == 'COPY t, line 1, column b: "x1"'
 
 
+def test_a_line_that_cannot_be_copied_is_shown_as_it_was_sent(both: Both) -> None:
+    both.pub("CREATE TABLE t (a int, b bytea, c text)", CREATE.format("p"))
+    both.pub("INSERT INTO t VALUES (NULL, 'x', E'tab\\t line\\n')")
+    both.sub("CREATE TABLE t (a int NOT NULL, b bytea, c text)")
+    (failure,) = both.subscribe()
+    assert failure.context == r'COPY t, line 1: "\N	\\x78	tab\t line\n"'
+
+
 def test_a_copy_sends_what_any_filter_lets_through(both: Both) -> None:
     """Whatever the publications publish of changes."""
     both.each(T)
