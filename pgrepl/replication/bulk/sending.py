@@ -114,24 +114,15 @@ class _Plans:
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
         self._session = session
         self._names = names
-        self._past = session.at(stretch)
+        self.past = session.at(stretch)
         self._known: dict[int, SendPlan | None] = {}
 
     def of(self, table: int) -> SendPlan | None:
         if table not in self._known:
-            row = one(self._past, tables.pg_class, oid=table)
+            row = one(self.past, tables.pg_class, oid=table)
             here = row is not None and row.datid == self._session.database.oid
-            self._known[table] = send_plan(self._past, self._names, table) if here else None
+            self._known[table] = send_plan(self.past, self._names, table) if here else None
         return self._known[table]
-
-    def sendable(self, plan: SendPlan) -> bool:
-        """Whether whatever may have happened to the table can be sent; else each change is looked at."""
-        try:
-            for operation in sorted({operations.UPDATE, operations.DELETE} & plan.operations):
-                check_sendable(self._past, plan, operation)
-        except PgError:
-            return False
-        return True
 
 
 def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: int) -> list[LakeChanges] | None:
@@ -141,14 +132,14 @@ def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: 
         plan = plans.of(table)
         if plan is None:
             continue
-        if not plans.sendable(plan):
-            return None
         if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
             return None
         chosen = [s.id for s in wanted if table in s.tables and table not in s.truncated]
         changes = LakeChanges(session, plan, chosen, base, wanted[-1].id)
         if not changes.is_sure:
             return None
+        for operation in sorted(changes.made & plan.operations):
+            check_sendable(plans.past, plan, operation)
         if changes.count:
             found.append(changes)
     return found
@@ -239,6 +230,7 @@ class LakeChanges:
         self._known_old = (went | both) if plan.whole_old_rows else went & bool(plan.identity)
         if not plan.whole_old_rows and operations.UPDATE in plan.operations:
             self._known_old = self._known_old | (both & self._key_changed(both))
+        self.made = {name for name, rows in ((operations.UPDATE, both), (operations.DELETE, went)) if rows.any()}
         op = np.zeros(found.count, np.uint8)
         if operations.INSERT in plan.operations:
             op[came] = INSERT
