@@ -15,7 +15,7 @@ from pgrepl.catalog.store import update
 from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.functions import implements
-from pgrepl.replication import origins, slots
+from pgrepl.replication import origins, slots, standby_slots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -55,7 +55,7 @@ def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) 
     if temporary:
         raise unsupported("a temporary physical replication slot")
     with slots.at_once(session) as there:
-        made = slots.create_physical_slot(there, name, reserve=reserve)
+        made = standby_slots.create_physical_slot(there, name, reserve=reserve)
     return name, made.restart_lsn
 
 

@@ -32,6 +32,7 @@ from pgrepl.replication.publisher import (
 )
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, WireTransaction
+from pgrepl.replication.standby_slots import sendable_lsn
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.lsn import lsn_text
 
@@ -128,7 +129,7 @@ class LakePublisher:
     def current_lsn(self) -> int:
         with self._asked() as session:
             row = slots.slot_or_none(session, self._slot) if self._slot else None
-            return slots.current_lsn(session) if row is None else slots.sendable_lsn(session, row)
+            return slots.current_lsn(session) if row is None else sendable_lsn(session, row)
 
     @property
     def shares_catalog(self) -> bool:

@@ -76,42 +76,6 @@ def current_lsn(session: Session) -> int:
     return session.transaction.numbering.last_snapshot() + 1
 
 
-def sendable_lsn(session: Session, row: Row) -> int:
-    """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
-    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup)."""
-    end = current_lsn(session)
-    setting = one(session, tables.pgrepl_setting, name="synchronized_standby_slots") if row.failover else None
-    named = setting.value.split(",") if setting is not None else ()
-    for name in filter(None, (part.strip() for part in named)):
-        standby = slot_or_none(session, name)
-        is_logical = standby is not None and standby.slot_type == "logical"
-        if standby is None or is_logical:
-            _cannot_wait_for(session, name, exists=is_logical)
-            return 0
-        end = min(end, standby.restart_lsn or 0)
-    return end
-
-
-def _cannot_wait_for(session: Session, name: str, *, exists: bool) -> None:
-    setting = '"synchronized_standby_slots"'
-    if exists:
-        session.notice(
-            "WARNING",
-            f'cannot specify logical replication slot "{name}" in parameter {setting}',
-            sqlstate="22023",
-            detail=f'Logical replication is waiting for correction on replication slot "{name}".',
-            hint=f'Remove the logical replication slot "{name}" from parameter {setting}.',
-        )
-        return
-    session.notice(
-        "WARNING",
-        f'replication slot "{name}" specified in parameter {setting} does not exist',
-        sqlstate="22023",
-        detail=f'Logical replication is waiting on the standby associated with replication slot "{name}".',
-        hint=f'Create the replication slot "{name}" or amend parameter {setting}.',
-    )
-
-
 @contextmanager
 def at_once(session: Session) -> Iterator[Session]:
     """A session whose work on slots is done at once, whatever becomes of the caller's transaction.
@@ -225,7 +189,7 @@ def create_slot(
     check_new_slot(session, name, failover=failover, temporary=temporary)
     check_plugin(plugin)
     start = current_lsn(session)
-    return _insert(
+    return insert_slot(
         session,
         name,
         plugin=plugin,
@@ -241,7 +205,7 @@ def create_slot(
     )
 
 
-def _insert(session: Session, name: str, **values: object) -> Row:
+def insert_slot(session: Session, name: str, **values: object) -> Row:
     insert(
         session,
         tables.pg_replication_slot,
@@ -276,7 +240,7 @@ def copy_slot(session: Session, source: str, name: str, *, temporary: bool | Non
     forget_temporary_slots(session)
     check_new_slot(session, name, failover=False, temporary=kept)
     check_plugin(plugin or row.plugin)
-    return _insert(
+    return insert_slot(
         session,
         name,
         plugin=plugin or row.plugin,
@@ -290,36 +254,6 @@ def copy_slot(session: Session, source: str, name: str, *, temporary: bool | Non
         failover=False,
         catalog_snapshot=row.catalog_snapshot,
     )
-
-
-def create_physical_slot(session: Session, name: str, *, reserve: bool) -> Row:
-    """The slot of a standby: how far that has come, for those who wait for it (synchronized_standby_slots)."""
-    check_new_slot(session, name, failover=False, temporary=False)
-    return _insert(
-        session,
-        name,
-        plugin=None,
-        slot_type="physical",
-        datoid=None,
-        temporary=False,
-        active_pid=None,
-        restart_lsn=current_lsn(session) if reserve else None,
-        confirmed_flush_lsn=None,
-        two_phase=False,
-        failover=False,
-        catalog_snapshot=None,
-    )
-
-
-def move_physical_slot(session: Session, name: str, lsn: int) -> None:
-    """A standby has what comes before `lsn`."""
-    row = slot_or_none(session, name)
-    if row is None or row.slot_type != "physical":
-        raise PgError(
-            "22023", f'replication slot "{name}" specified by "primary_slot_name" does not exist on primary server'
-        )
-    if (row.restart_lsn or 0) < lsn:
-        update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
 
 
 # --- temporary slots --------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pgrepl.replication import slots
 from pgrepl.replication.decoding.everything import decoded
 from pgrepl.replication.decoding.options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.replication.standby_slots import sendable_lsn
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _decoded(
             row = slots.acquire(apart, name)
             slots.check_decodable(apart, row)
             start = int(row.confirmed_flush_lsn)
-            end = slots.sendable_lsn(apart, row)
+            end = sendable_lsn(apart, row)
             if upto:
                 end = max(start, min(end, upto))
             for next_lsn, portion in _portions(call, apart, row, start, end, given, function):
