@@ -19,6 +19,8 @@ _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|There is n
 _MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|OutOfMemoryError:|UNABLE_TO_ACQUIRE_MEMORY|SparkOutOfMemoryError")
 _RESULT_SIZE = re.compile(r"is bigger than (local )?spark\.driver\.maxResultSize|bigger than local maxResultSize")
 _WORKER_LOST = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>pgrepl|pyarrow|numpy)\b")
+_IN_PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<cause>\w[^\n]*)", re.MULTILINE)
 _LOST = re.compile(
     r"ExecutorLostFailure|SparkContext was shut down|Cannot call methods on a stopped SparkContext|JVM is not running"
     r"|Answer from Java side is empty|Error while sending or receiving|Error while obtaining a new communication"
@@ -134,6 +136,14 @@ def _known(text: str) -> PgError | None:
     folder = _NO_FOLDER.search(text)
     if folder is not None:
         return PgError("58030", f'could not create directory "{_local(folder["path"])}"')
+    absent = _NO_MODULE.search(text)
+    if absent is not None:
+        return PgError(
+            "58000",
+            f"Spark's Python has no module {absent['module']}",
+            detail="What Spark has no equal of is computed in Python on its executors.",
+            hint="Install pgrepl there, in the Python that Spark's workers use: pip install pgrepl.",
+        )
     if _WORKER_LOST.search(text):
         return PgError("58000", "a Python process of Spark ended unexpectedly while the statement ran")
     if _LOST.search(text):
@@ -179,7 +189,12 @@ _OF_TASK = re.compile(r"Job aborted due to stage failure: .*? executor [\w-]+\):
 def _first_line(text: str) -> str:
     task = _OF_TASK.search(text)
     if task is not None:
-        return re.sub(r"^(?:[\w$]+\.)+[\w$]+:\s*", "", task["cause"])
+        cause = re.sub(r"^(?:[\w$]+\.)+[\w$]+:\s*", "", task["cause"])
+        if not cause.startswith("Traceback"):
+            return cause
+    python = _IN_PYTHON.search(text)
+    if python is not None:
+        return python["cause"]
     for line in text.splitlines():
         line = line.strip()
         if line and not line.startswith(("An error occurred while calling", "Traceback", ": ")):

@@ -57,6 +57,21 @@ def test_errors_raised_in_sql_and_in_python(spark: SparkSession) -> None:
     assert in_sql.report.detail == in_python.report.detail == "ü"
 
 
+def test_a_python_without_pgrepl_is_told(spark: SparkSession) -> None:
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def absent(_: pa.Array) -> pa.Array:
+        raise ModuleNotFoundError("No module named 'pgrepl'")
+
+    def fails(_: pa.Array) -> pa.Array:
+        raise ValueError("what went wrong")
+
+    error = error_of(lambda: spark.range(3).select(arrow_udf(absent, "bigint")("id")).collect())
+    assert told(error) == ("58000", "Spark's Python has no module pgrepl")
+    error = error_of(lambda: spark.range(3).select(arrow_udf(fails, "bigint")("id")).collect())
+    assert told(error) == ("XX000", "Spark failed: ValueError: what went wrong")
+
+
 def test_an_unknown_complaint_is_one_sentence(spark: SparkSession) -> None:
     state, message = told(error_of(lambda: spark.sql("SELECT nothing FROM range(1)").collect()))
     assert state == "XX000" and message.startswith("Spark failed: [UNRESOLVED_COLUMN") and "\n" not in message
