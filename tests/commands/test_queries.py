@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
-from pgrepl.errors import PgError
+from tests.commands.answers import answer_to, session_after
 from tests.commands.make_queries import FILES, SCHEMA
 from tests.types.asked import load
 
@@ -23,23 +21,8 @@ for path in FILES:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db")
-    session = Session(catalog)
-    list(run(session, SCHEMA.read_text("utf-8")))
-    list(run(session, "SET timezone = 'GMT'; SET client_min_messages = error"))
-    yield session
-    session.close()
-    catalog.close()
-
-
-def answer_to(session: Session, query: str) -> Any:
-    try:
-        (result,) = run(session, query)
-    except PgError as error:
-        return {"sqlstate": error.report.sqlstate, "message": error.report.message}
-    assert result.columns is not None
-    columns = [[c.name, c.type, c.typmod] for c in result.columns]
-    return {"columns": columns, "rows": [list(row) for row in result.rows]}
+    with session_after(SCHEMA, tmp_path_factory.mktemp("catalog")) as session:
+        yield session
 
 
 def comparable(query: str, answer: Any) -> Any:
