@@ -63,10 +63,10 @@ class Replicas:
 
     # --- what happens at the publisher ----------------------------------------------------------------------------
 
-    def work(self, chance: random.Random) -> None:
+    def work(self, chance: random.Random, transactions: int = 2) -> None:
         """Some transactions; what is published after each is remembered."""
         with _session(self.publisher, "pub") as pub:
-            for _ in range(2):
+            for _ in range(transactions):
                 self._work(pub, chance)
 
     def _work(self, pub: Session, chance: random.Random) -> None:
