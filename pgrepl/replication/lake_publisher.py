@@ -39,7 +39,7 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_SNAPSHOTS = (64, 512)  # how many are read together at least and at most where not all changes are wanted at once
+_SNAPSHOTS = 4  # how many are read together at first where not all changes are wanted at once
 
 
 class LakePublisher:
@@ -176,7 +176,7 @@ class LakePublisher:
     ) -> Generator[WireTransaction, None, None]:
         from pgrepl.replication.sending.stream import ChangeError, Stream
 
-        portion = None if limit is None else min(max(limit, _SNAPSHOTS[0]), _SNAPSHOTS[1])
+        portion = None if limit is None else min(limit, _SNAPSHOTS)
         with self._asked() as session:
             try:
                 yield from Stream(session, publications, local_only=local_only).transactions(start, end, portion)

@@ -15,6 +15,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher import Published, Publisher, PublisherError
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked
 from pgrepl.replication.sending.wire import TruncateMessage
+from pgrepl.replication.streaming import BATCH
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -71,7 +72,12 @@ def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool
         tables[table.schema, table.name] = _table(publisher, subscription, table, current, copy=copy)
     transactions = 0
     stream = publisher.transactions(
-        slot, subscription.subpublications, start, end, local_only=subscription.suborigin.lower() == "none"
+        slot,
+        subscription.subpublications,
+        start,
+        end,
+        local_only=subscription.suborigin.lower() == "none",
+        limit=BATCH,
     )
     with closing(stream):
         try:

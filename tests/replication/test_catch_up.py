@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pgrepl.replication import streaming
 from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.sending import stream
 from tests.replication.conftest import Pair
 
 
@@ -20,3 +24,32 @@ def test_a_failed_subscription_is_tried_again_once_its_own_session_has_changed_s
     catching.now()
     assert pair.sub("SELECT a FROM t ORDER BY a") == [("1",), ("2",)]
     catching.close()
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_of_a_long_backlog_each_batch_reads_about_what_it_takes(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, cascade: bool
+) -> None:
+    """So memory is that of a batch, and the time grows with the backlog, not with its square."""
+    pair.both("CREATE TABLE t (a int PRIMARY KEY)")
+    pair.sub("SET pgrepl.engine = local")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    if cascade:
+        pair.sub("CREATE PUBLICATION q FOR TABLE t WITH (publish = 'insert')")
+    pair.subscribe()
+    for number in range(30):
+        pair.pub(f"INSERT INTO t SELECT g FROM generate_series({number * 10}, {number * 10 + 9}) g")
+    read: list[int] = []
+
+    def changes(*arguments: object) -> list[object]:
+        found: list[object] = list(there(*arguments))  # type: ignore[arg-type]
+        read.append(len(found))
+        return found
+
+    there = stream.changes
+    monkeypatch.setattr(stream, "changes", changes)
+    monkeypatch.setattr(streaming, "BATCH", 20)
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*) FROM t") == [("300",)]
+    assert sum(read) <= 4 * 300
+    assert max(read) <= 16 * 10

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
+_MORE, _MOST = 2, 512  # times as many snapshots in the next portion, up to so many
+
+
 class ChangeError(Exception):
     """A change could not be sent: a publication is gone, a filter fails."""
 
@@ -42,14 +45,16 @@ class Stream:
         self._sendable: set[tuple[int, int, str]] = set()  # stretches, tables and operations that were checked
 
     def transactions(self, start: int, end: int, limit: int | None = None) -> Iterator[WireTransaction]:
-        """Those that finish at `start` or later and before `end`, empty ones left out. They are read in portions of
-        about `limit` snapshots."""
+        """Those that finish at `start` or later and before `end`, empty ones left out. They are read in portions: about
+        `limit` snapshots first, then more and more, as far as whoever asks takes them; what is large is not read in
+        vain."""
         while start < end:
             portion = self._portion(start, end, limit)
             if not portion:
                 return
             yield from self._sent(portion)
             start = portion[-1].id + 1
+            limit = limit and min(limit * _MORE, _MOST)
 
     def _portion(self, start: int, end: int, limit: int | None) -> list[Snapshot]:
         """Whole transactions."""
