@@ -29,6 +29,7 @@ from pgrepl.replication.streaming import stream_batch
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_CANCELLED = "57014"
 _POLL = 0.05  # seconds between two looks whether another worker has finished
 
 
@@ -242,6 +243,8 @@ class Worker:
         """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
         could not even connect counts no error."""
         done.error = done.error or failure.error
+        if failure.error.sqlstate == _CANCELLED:  # by whoever runs the worker: no error of the subscription
+            return
         self._log.error(failure.error)
         counts = relid != lease.APPLY or failure.began
         with self._receiver.transaction() as subscription:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection
 
 _INTERRUPTED, _TERMINATED = 130, 143
+_PATIENCE = 0.2  # seconds until it is tried again to stop what Spark was busy with
 
 
 class Stopped(BaseException):
@@ -250,8 +253,11 @@ def _stoppable() -> Iterator[None]:
 
     def stop(number: int, _frame: object) -> None:
         spark = sys.modules.get("pgrepl.lake.spark")
-        if spark is not None:
-            spark.cancel()
+        if spark is not None and spark.cancel():  # a call to the JVM must not be broken off: it ends by itself now
+            again = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         raise Stopped(_INTERRUPTED if number == signal.SIGINT else _TERMINATED)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
