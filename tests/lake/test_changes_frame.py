@@ -25,7 +25,7 @@ def agree(lake: Lake, name: str, after: int, upto: int, *, by_spark: bool) -> in
             zip(*[f.from_array(found.values(n, new=False)) for n, f in zip(columns, forms, strict=True)], strict=False)
         )
         told = [
-            (s, r, old[n] if found.went[n] else None, new[n] if found.came[n] else None)
+            (s, r, old[n] if found.has_old[n] else None, new[n] if found.has_new[n] else None)
             for n, (s, r) in enumerate(zip(found.snapshot.tolist(), found.row_id.tolist(), strict=True))
         ]
         assert told == expected
@@ -36,7 +36,7 @@ def agree(lake: Lake, name: str, after: int, upto: int, *, by_spark: bool) -> in
             rows = found.rows(columns, np.array(numbers, np.int64)).toArrow()
             values = [f.from_array(rows[f"c{n}"]) for n, f in zip(columns, forms, strict=True)]
             spark_rows = sorted(zip(rows["at"].to_pylist(), *values, strict=True), key=lambda row: row[0])
-            assert spark_rows == [(n, *new[n]) for n in numbers if n >= 0 and found.came[n]]
+            assert spark_rows == [(n, *new[n]) for n in numbers if n >= 0 and found.has_new[n]]
     return len(expected)
 
 
