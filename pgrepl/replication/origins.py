@@ -88,9 +88,3 @@ def advance_origin(session: Session, name: str, lsn: int) -> None:
 def origin_progress(session: Session, name: str) -> int | None:
     """The position, None where there is none."""
     return origin_by_name(session, name).remote_lsn or None
-
-
-def origin_positions(session: Session) -> list[Row]:
-    """The rows of pg_replication_origin_status, oldest origin first."""
-    listed = [row for row in rows(session, tables.pg_replication_origin) if row.remote_lsn is not None]
-    return sorted(listed, key=lambda row: row.roident)

@@ -1,12 +1,16 @@
 """A real PostgreSQL server as the publisher: the second implementation of `Publisher`.
 
-    link.py       one walsender connection to the server (libpq through psycopg), its answers and errors
-    published.py  what the publications publish, by the server's own catalog
-    slots.py      replication slots there, and what their position says about ours
-    pgoutput.py   the messages of pgoutput, byte for byte
-    changes.py    transactions peeked from a slot, in bounded portions
-    tables.py     the rows of one table in the snapshot of a slot
-    publisher.py  all of it behind the protocol
+    connecting.py     to a server by libpq's rules
+    link.py           one walsender connection to it (libpq through psycopg), its answers and errors
+    published.py      what the publications publish, by the server's own catalog
+    schema.py         the same as statements that make the tables here
+    slots.py          replication slots there, and what their position says about ours
+    tables.py         the rows of one table in the snapshot of a slot
+    bulk_copy.py      a large table by several readers, as columns (lake_columns.py of CSV, binary_copy.py of binary)
+    pgoutput.py       the messages of pgoutput, byte for byte
+    changes.py        transactions peeked from a slot, in bounded portions
+    bulk_changes.py   a large batch of them as columns (columns.py decodes, message_files.py keeps)
+    publisher.py      all of it behind the protocol
 
 Changes are peeked, never consumed: the slot moves only when what was read is committed here. So a crash at any moment
 costs a second reading and nothing else.
