@@ -74,6 +74,10 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
     over_connect(server, DATA_TESTS)
 
 
+def test_an_update_and_a_delete_through_joins_over_connect(server: str) -> None:
+    over_connect(server, MORE[:1], "-k", "spark and (CONFLICT or USING or src.v)")
+
+
 @pytest.mark.slow
 def test_statements_over_connect(server: str) -> None:
     over_connect(server, MORE, "-k", "spark or Spark")
