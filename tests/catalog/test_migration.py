@@ -80,7 +80,9 @@ def test_all_who_come_at_once_find_it_brought_up_once(old: Path) -> None:
     assert found == [[(2,)]] * 4
     with closing(sqlite3.connect(old)) as link:
         assert link.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
-        assert link.execute("SELECT format_version, lake_schema_version FROM pgrepl_instance").fetchall() == [(FORMAT_VERSION, 1)]
+        assert link.execute("SELECT format_version, lake_schema_version FROM pgrepl_instance").fetchall() == [
+            (FORMAT_VERSION, 1)
+        ]
         assert link.execute("SELECT count(*) FROM ducklake_metadata").fetchone() == (4,)
         snapshots = link.execute("SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY 1 DESC").fetchall()
     assert snapshots[:2] == [(8, 1), (7, 0)]
