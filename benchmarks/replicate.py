@@ -21,6 +21,7 @@ from benchmarks.replicate_history import Step, play
 TABLE = "(id bigint PRIMARY KEY, k int, s text, d double precision)"
 SELECT = "SELECT g, g % 1000, 'value ' || g, g * 0.5 FROM generate_series(0, {} - 1) g"
 TRANSACTIONS = 500
+ROWS_OF_FILE = 500_000
 UPDATES, DELETES, INSERTS = 45, 10, 45  # of a hundred changes, of which there are half as many as rows
 
 
@@ -43,11 +44,13 @@ class Replicated(Bench):
         return [row for result in run(session or self.subscriber, text) for row in result.rows]
 
     def create(self, name: str, rows: int) -> None:
-        """A published table, clustered by id."""
-        from benchmarks.lake import source
-
+        """A published table, clustered by id, in several files: a transaction rewrites what is deleted of a file."""
+        columns = ("id", "cast(id % 1000 AS int) AS k", "concat('value ', id) AS s", "id * 0.5D AS d")
         self.sql(f"CREATE TABLE {name} {COLUMNS}")
-        self.sql(f"COPY {name} FROM '{source(self, rows)}' (FORMAT parquet)")
+        for low in range(0, rows, ROWS_OF_FILE):
+            path = self.fresh("source")
+            self.spark.range(low, min(low + ROWS_OF_FILE, rows), 1, 1).selectExpr(*columns).write.parquet(path)
+            self.sql(f"COPY {name} FROM '{path}' (FORMAT parquet)")
         self.sql(f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
         self.at_subscriber(f"CREATE TABLE {name} {TABLE}")
 
@@ -257,7 +260,7 @@ def _server_changes() -> float:
 
 def _with_small_heap(folder: Path) -> float:
     command = [sys.executable, "-m", "benchmarks.replicate", str(folder / "catalog.db"), "small_heap", "small"]
-    settings = environment() | {"PGREPL_CONF": "spark.driver.memory=2g"}
+    settings = environment() | {"PGREPL_CONF": "spark.driver.memory=2g", "PGREPL_BENCH_ROWS": str(ROWS)}
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return float(done.stdout.split()[-1])
