@@ -202,6 +202,10 @@ pgrepl_subscription_error = _table(  # what stopped a worker last, until one get
     ("subid", Oid), ("relid", Oid), ("happened", String), ("sqlstate", String), ("message", Text), ("detail", Text),
     ("context", Text),
 )  # fmt: skip
+pgrepl_publisher = _table(  # the server that a subscription has subscribed to
+    "pgrepl_publisher", ("subid",),
+    ("subid", Oid), ("system_identifier", String),
+)  # fmt: skip
 pgrepl_walsender = _table(  # who reads from a slot
     "pgrepl_walsender", ("slot_name",),
     ("slot_name", String), ("token", String), ("pid", Integer), ("host", String), ("beat", Double), ("usesysid", Oid),

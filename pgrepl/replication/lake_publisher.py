@@ -73,6 +73,10 @@ class LakePublisher:
         except PgError as error:
             raise refused(error) from error
 
+    @property
+    def system_identifier(self) -> str | None:
+        return None
+
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         with self._asked() as session:
             return {row.pubname for row in publications(session)}.intersection(names)

@@ -116,6 +116,11 @@ class Publisher(Protocol):
         """Did the publisher ask for the password?"""
         ...
 
+    @property
+    def system_identifier(self) -> str | None:
+        """Of the server; None: it is an instance, whose catalog says where it is."""
+        ...
+
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         """Which of these publications there are."""
         ...

@@ -20,7 +20,7 @@ from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication import lease
+from pgrepl.replication import lease, same_server
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.connection import connect
 from pgrepl.replication.conninfo import parse_conninfo
@@ -103,6 +103,7 @@ class Receiver:
                 if self.subscription() != subscription:
                     raise SubscriptionChanged
                 self._take_lease(token)
+                asked(lambda: same_server.remember(self.session, self.subid, publisher))
                 if publisher.shares_catalog:
                     self._occupy(publisher, subscription, token)
             self.token, self._held = token, subscription
@@ -251,11 +252,13 @@ class Receiver:
             return self._publisher
         self.disconnect()
         try:
-            self._publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
+            self._publisher = publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
+            asked(lambda: same_server.check(self.session, subscription, publisher))
         except ConnectionFailure as failure:
             failed = PgError("08006", f"could not connect to the publisher: {failure}")
             raise WorkerFailed(failed, began=False) from None
         except PgError as error:
+            self.disconnect()
             raise WorkerFailed(error, began=False) from error
         self._connected_as = wanted
         return self._publisher

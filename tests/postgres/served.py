@@ -39,10 +39,29 @@ class PublishingServer:
         return f"pub{self._number}"
 
     def restart(self, mode: str = "immediate") -> None:
-        data = self.server.folder / "data"
+        self._control("-m", mode, "restart")
+
+    def _control(self, *command: str) -> None:
+        data, log = str(self.server.folder / "data"), str(self.server.folder / "log")
         programme = str(self.server.binaries / "pg_ctl")
-        log = str(self.server.folder / "log")
-        self.server._run(programme, "-D", str(data), "-l", log, "-w", "-t", "60", "-m", mode, "restart")
+        self.server._run(programme, "-D", data, "-l", log, "-w", "-t", "60", *command)
+
+    def system_identifier(self) -> str:
+        with psycopg.connect(self.conninfo("postgres")) as link:
+            return str(link.execute("SELECT system_identifier FROM pg_control_system()").fetchall()[0][0])
+
+    def become_standby_of(self, primary: PublishingServer) -> None:
+        """A copy of it with all its slots, which is promoted at once."""
+        data, conf = self.server.folder / "data", (self.server.folder / "data" / "postgresql.conf").read_text()
+        for server in (self, primary):
+            server._control("-m", "fast", "stop")
+        self.server._run("rm", "-r", str(data))
+        self.server._run("cp", "-a", str(primary.server.folder / "data"), str(data))
+        (data / "postgresql.conf").write_text(conf)
+        (data / "standby.signal").touch()
+        for server in (self, primary):
+            server._control("start")
+        self._control("promote")
 
 
 class Served:

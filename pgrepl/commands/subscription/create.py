@@ -15,6 +15,7 @@ from pgrepl.commands.subscription.options import CREATE, SubscriptionOptions, pa
 from pgrepl.commands.subscription.rights import check_may_subscribe, check_password_exemption
 from pgrepl.commands.subscription.tables import add_tables, check_publications, check_publications_origin, connected
 from pgrepl.errors import PgError
+from pgrepl.replication import same_server
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.origins import create_origin
 from pgrepl.replication.publisher import Publisher, PublisherError
@@ -113,4 +114,5 @@ def _create_slot(session: Session, publisher: Publisher, subscription: Row, *, t
     if two_phase:
         state = catalog.TWO_PHASE_ENABLED
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subtwophasestate=state)
+    same_server.remember(session, subscription.oid, publisher)
     session.notice("NOTICE", f'created replication slot "{name}" on publisher')

@@ -15,7 +15,7 @@ from pgrepl.commands.base import Result, execute
 from pgrepl.commands.subscription.rights import check_subscription_owner, must_use_password
 from pgrepl.commands.subscription.tables import drop_slot
 from pgrepl.errors import PgError
-from pgrepl.replication import lease
+from pgrepl.replication import lease, same_server
 from pgrepl.replication.connection import connect
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
@@ -57,6 +57,7 @@ def _forget(session: Session, subscription: Row, unfinished: Sequence[Row]) -> N
     delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
     delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
     delete(session, tables.pgrepl_worker, subid=subscription.oid)
+    same_server.forget(session, subscription.oid)
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 

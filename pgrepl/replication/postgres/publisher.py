@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.replication.postgres import changes, published, slots, tables
@@ -43,6 +44,10 @@ class PostgresPublisher:
     @property
     def used_password(self) -> bool:
         return self._link.used_password
+
+    @cached_property
+    def system_identifier(self) -> str | None:
+        return self._link.row("IDENTIFY_SYSTEM")[0]
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         return published.existing_publications(self._link, names)
