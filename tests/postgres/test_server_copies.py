@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
+from threading import Event, current_thread, main_thread
 
 import pytest
 
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.postgres import bulk_copy
+from pgrepl.replication.postgres.connecting import to_server
 from tests.postgres.served import PublishingServer, Served
 
 
@@ -118,6 +124,39 @@ def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(serv
     served.pub("UPDATE t SET id = -id WHERE id = 1; DELETE FROM t WHERE id = 2")
     assert served.catch_up() == []
     assert served.sub(query) == served.pub(f"{query} WHERE id % 10 <> 3")
+
+
+def test_an_interrupt_while_the_others_are_waited_for_stops_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first range is done; the others would be read to their ends before the interrupt got through."""
+    served.pub("CREATE TABLE t (a int, b text)")
+    served.pub("INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    monkeypatch.setattr(bulk_copy, "_RANGE", 1 << 16)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    publisher = to_server(parse_conninfo(served.conninfo), "")
+    read: list[int] = []
+
+    def take(chunks: Iterator[bulk_copy.Chunk]) -> None:
+        if current_thread() is main_thread():
+            return
+        interrupted.wait(10)
+        time.sleep(0.2)  # until the other has been told
+        read.extend(len(data) for data, _ in chunks)
+
+    def result(future: Future[None], timeout: float | None = None) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    interrupted = Event()
+    monkeypatch.setattr(Future, "result", result)
+    with closing(publisher):
+        rows = publisher.copy("public", "t", ["p"]).direct
+        assert isinstance(rows, bulk_copy.ServerRows)
+        with pytest.raises(KeyboardInterrupt):
+            rows._by_ranges(take, False)
+    assert read == []
 
 
 @pytest.mark.parametrize(

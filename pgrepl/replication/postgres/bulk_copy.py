@@ -174,9 +174,13 @@ class ServerRows:
                     raise
 
             with ThreadPoolExecutor(max(1, len(links) - 1), "pgrepl-copy") as pool:
-                others: list[Future[T]] = [pool.submit(work, number) for number in range(1, len(queries))]
-                first = work(0)
-                return [first, *(future.result() for future in others)]
+                try:
+                    others: list[Future[T]] = [pool.submit(work, number) for number in range(1, len(queries))]
+                    first = work(0)
+                    return [first, *(future.result() for future in others)]
+                except BaseException:  # an interrupt, too, while the others are waited for
+                    stop.set()
+                    raise
 
     def _more_links(self, opened: ExitStack) -> list[Link]:
         """Readers beside the first, in its snapshot: as many as the table is worth and the server lets in."""
