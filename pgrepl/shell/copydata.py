@@ -203,11 +203,16 @@ class CopyTraffic:
             shell.info("unexpected COPY_IN result, aborting connection")
             raise SystemExit(NO_CONNECTION)
         self.copies -= 1
-        return ShellData(shell, shell.next.copy_source or command_source(shell), binary=binary)
+        source = shell.next.copy_source or command_source(shell)
+        if source.is_terminal:
+            shell.end_busy()
+        return ShellData(shell, source, binary=binary)
 
     def copy_out(self) -> ShellSink:
         self._pause()
         self._sink = ShellSink(self._output())
+        if self._sink.stream is not None and self._sink.stream.is_terminal():
+            self._shell.end_busy()
         return self._sink
 
     def end_of_statement(self) -> CopiedTo | None:

@@ -6,8 +6,10 @@ printed one behind: the next is awaited first, so that the notices on the way to
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,7 +94,7 @@ def _caught_up(shell: Shell) -> bool:
     """Let the subscriptions catch up; not if Ctrl-C comes, as it may while another worker is waited for."""
     assert shell.connection is not None
     try:
-        with interrupt.stops_waiting():
+        with interrupt.stops_waiting(), _seen_at_work(shell):
             shell.connection.catch_up()
     except KeyboardInterrupt:
         from pgrepl.shell.backslash.applying import cancelled
@@ -104,6 +106,22 @@ def _caught_up(shell: Shell) -> bool:
         shell.on_notice(error.report)
         return False
     return True
+
+
+@contextmanager
+def _seen_at_work(shell: Shell, watched: bool = False) -> Iterator[None]:
+    """A person at a terminal sees that what takes long is at work."""
+    if watched or not (shell.stdout.is_terminal() and shell.stderr.is_terminal()):
+        yield
+        return
+    from pgrepl.shell.busy import Busy
+
+    shell.busy = Busy(sys.stderr)
+    try:
+        with shell.busy:
+            yield
+    finally:
+        shell.busy = None
 
 
 def _rolls_back_errors(shell: Shell) -> bool:
@@ -211,12 +229,12 @@ class _Run:
     def _results(self, traffic: CopyTraffic) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
         iterator = self._run_query()
-        session = self.connection.session
+        shell, session = self.shell, self.connection.session
         while True:
             session.client = traffic
             session.streams = self._takes_portions()
             try:
-                with interrupt.cancels_query():
+                with interrupt.cancels_query(), _seen_at_work(shell, self.watched):
                     result = next(iterator, None)
             except PgError as error:
                 traffic.end_of_statement()
@@ -250,6 +268,7 @@ class _Run:
         result, self._pending = self._pending, None
         if result is None or not self._ok:
             return False
+        self.shell.end_busy()
         self._ok, chunked = self._show(result, last)
         return chunked
 

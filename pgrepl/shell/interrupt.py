@@ -21,6 +21,7 @@ def watch_for_interrupts(shell: Shell) -> None:
             raise KeyboardInterrupt
         shell.cancelled = True
         if _doing == "query":
+            shell.end_busy()
             shell.stderr.write("Cancel request sent\n")
             spark = sys.modules.get("pgrepl.lake.spark")
             if spark is not None and spark.cancel():

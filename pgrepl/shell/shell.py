@@ -19,6 +19,7 @@ from pgrepl.shell.table import PrintOptions, Table
 from pgrepl.shell.variables import Variables
 
 if TYPE_CHECKING:
+    from pgrepl.shell.busy import Busy
     from pgrepl.shell.copydata import CopySource
 
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
@@ -73,6 +74,7 @@ class Shell:
         self.statement_line = 1
         self.terse_messages = False  # no "pgrepl: error:" before them
         self.cancelled = False
+        self.busy: Busy | None = None  # a person sees that a statement is at work
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
@@ -133,8 +135,14 @@ class Shell:
         self.info(message_text(report, query, variables.word("VERBOSITY"), variables.word("SHOW_CONTEXT")))
 
     def on_notice(self, report: Report) -> None:
+        self.end_busy()
         query = self.connection.session.query if self.connection is not None else None
         self.report(report, query)
+
+    def end_busy(self) -> None:
+        """Take away what shows that a statement is at work: something is about to be printed."""
+        if self.busy is not None:
+            self.busy.end()
 
     # --- printing ----------------------------------------------------------------------------------------------------
 

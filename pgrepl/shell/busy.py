@@ -1,0 +1,79 @@
+"""What a person at a terminal sees of a statement that takes long: time, and a bar while Spark works.
+
+It is drawn by a thread of its own on standard error and goes without a trace before anything else is printed. Nothing
+of it happens where output goes to a file or a pipe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PATIENCE = 2.0  # seconds in which a statement may end unseen
+_PAUSE = 0.2
+
+Tasks = Callable[[], "tuple[int, int] | None"]
+
+
+class Busy:
+    """`with Busy(stderr): …` around the statement; `end` may be called earlier, by who has something to print."""
+
+    def __init__(self, stream: TextIO, *, tasks: Tasks | None = None, patience: float = PATIENCE) -> None:
+        self._stream = stream
+        self._tasks = tasks or _spark_tasks
+        self._patience = patience
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="busy", daemon=True)
+
+    def __enter__(self) -> Busy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """The terminal is as it was."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._over.wait(self._patience):
+            return
+        from rich.console import Console
+
+        console = Console(file=self._stream)
+        if console.is_terminal and not console.is_dumb_terminal:
+            self._show(console)
+
+    def _show(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"), BarColumn())
+        redirected: Any = {"redirect_stdout": False, "redirect_stderr": False}
+        with Progress(*columns, console=console, transient=True, auto_refresh=False, **redirected) as progress:
+            task = progress.add_task("working", total=None)
+            while not self._over.wait(_PAUSE):
+                found = self._tasks()
+                if found is None:
+                    progress.update(task, description="working", total=None)
+                else:
+                    done, total = found
+                    progress.update(task, description=f"Spark: {done} of {total} tasks", completed=done, total=total)
+                progress.refresh()
+
+
+def _spark_tasks() -> tuple[int, int] | None:
+    import sys
+
+    lake = sys.modules.get("pgrepl.lake.spark")
+    if lake is None or not lake.started():
+        return None
+    from pgrepl.lake.spark_progress import running_tasks
+
+    return running_tasks()
