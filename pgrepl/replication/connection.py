@@ -66,7 +66,7 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     hosts = () if "service" in options else endpoints(options)
     publisher: Publisher
     if all(_is_server(endpoint) for endpoint in hosts):
-        publisher = to_server(options, session.catalog.data_path)
+        publisher = _to_server(session, options)
     else:
         publisher = _first_reachable(session, hosts, wish, options, apart)
     if must_use_password and not publisher.used_password:
@@ -81,6 +81,21 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     return publisher
 
 
+def interrupt(publisher: Publisher) -> None:
+    """From another thread: what the connection is busy with, or waits for, ends with an error."""
+    from pgrepl.replication.postgres.publisher import PostgresPublisher
+
+    if isinstance(publisher, LakePublisher):
+        publisher.interrupt()
+    elif isinstance(publisher, PostgresPublisher):
+        publisher._opened._cancel()  # libpq's cancel request, which any thread may send
+
+
+def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
+    milliseconds = int(session.settings.value("wal_receiver_timeout"))
+    return to_server(options, session.catalog.data_path, milliseconds / 1000 or None)
+
+
 def _first_reachable(
     session: Session, hosts: tuple[Endpoint, ...], wish: _Wish, options: Mapping[str, str], apart: bool
 ) -> Publisher:
@@ -88,7 +103,7 @@ def _first_reachable(
     for endpoint in hosts:
         try:
             if _is_server(endpoint):
-                return to_server(only(options, endpoint), session.catalog.data_path)
+                return _to_server(session, only(options, endpoint))
             if endpoint.is_local and (answering := _server_at_home(session, endpoint, wish, options)) is not None:
                 return answering
             return _open(session, endpoint, wish, options, apart)
@@ -138,7 +153,7 @@ def _server_at_home(
         if database_or_none(session, wish.database) is not None and not options.get("port"):
             return None
     try:
-        return to_server(only(options, endpoint), session.catalog.data_path)
+        return _to_server(session, only(options, endpoint))
     except (Unreachable, PgError):
         return None  # nobody answers there, and the instance says what is missing
 

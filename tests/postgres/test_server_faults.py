@@ -17,6 +17,10 @@ import pytest
 
 from pgrepl.catalog.store import update
 from pgrepl.catalog.tables import pgrepl_publisher
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.postgres.connecting import to_server
+from pgrepl.replication.publisher import PublisherError
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 
@@ -145,6 +149,45 @@ def test_a_slot_that_somebody_else_has_read_from_stops_the_subscription(served: 
     served.sub("ALTER SUBSCRIPTION s ENABLE")
     assert served.catch_up() == []
     assert served.sub(ALL_T) == [("2", "not before")]
+
+
+@contextmanager
+def hung(served: Served) -> Iterator[None]:
+    """The server is there, takes connections and says nothing."""
+    pids = [int(row[0] or 0) for row in served.pub("SELECT pid FROM pg_stat_activity")]
+    pids.insert(0, int((served.publishing.server.folder / "data" / "postmaster.pid").read_text().split()[0]))
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@ON_ONE
+def test_a_server_that_hangs_is_not_waited_for(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    served.sub("ALTER SYSTEM SET wal_receiver_timeout = '500ms'")
+    options = parse_conninfo(served.conninfo)
+    publisher = to_server(options, "", 0.3)
+    assert publisher._link.value("SELECT pg_sleep(1)::text || 'silent, but there'") == "silent, but there"
+    with hung(served):
+        with pytest.raises(PublisherError, match="terminating logical replication worker due to timeout") as caught:
+            publisher.current_lsn()
+        assert (caught.value.sqlstate, publisher.is_open) == ("08006", False)
+        publisher.close()
+        with pytest.raises(ConnectionFailure, match="failed: timeout expired"):
+            to_server(options, "", 0.3)
+        done = subprocess.run(
+            command(served), env=environment(), capture_output=True, text=True, timeout=30, check=False
+        )
+        assert "could not connect to the publisher: " in done.stderr and "timeout expired" in done.stderr
+    served.pub("INSERT INTO t VALUES (1, 'awake')")
+    assert served.catch_up() == []
+    assert served.same(ALL_T) == [("1", "awake")]
 
 
 def test_another_server_is_not_followed_but_a_promoted_standby_is(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ class Unreachable(ConnectionFailure):
     """No server answered."""
 
 
-def to_server(options: Mapping[str, str], data_path: str) -> PostgresPublisher:
-    """An open connection; ConnectionFailure with libpq's words."""
+def to_server(options: Mapping[str, str], data_path: str, patience: float | None = None) -> PostgresPublisher:
+    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link."""
     from pgrepl.replication.postgres.link import Link
     from pgrepl.replication.postgres.publisher import PostgresPublisher
 
-    return PostgresPublisher(Link(options, APPLICATION), data_path)
+    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path)
 
 
 def link_to(options: Mapping[str, str]) -> Link:

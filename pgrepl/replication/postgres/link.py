@@ -2,6 +2,10 @@
 
 A walsender takes replication commands and ordinary SQL, but only in the simple protocol; values are put into the text
 by libpq's own quoting. The link waits with select, so that Ctrl-C ends a long answer, and cancels it on the server.
+
+A server may be silent for long: it reads its log, or waits for other transactions. Has it been so for
+wal_receiver_timeout, it is asked on another connection whether it is still there; one that does not answer that either
+in such a time is lost.
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.replication.postgres.connecting import failure
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.postgres.connecting import Unreachable, failure
 from pgrepl.replication.publisher import PublisherError
 
 if TYPE_CHECKING:
@@ -35,6 +41,8 @@ _SETTINGS = {
 _SETTINGS_BY_VERSION = ((170000, "transaction_timeout", "0"),)
 _NO_PSYCOPG = "a PostgreSQL server as publisher needs psycopg, which is not installed"
 _LOST = "08006"
+_TIMED_OUT = "terminating logical replication worker due to timeout"
+_CANCELLING = 5.0  # seconds for telling a server to stop
 _PORTION = 1 << 17  # bytes that are handed on together
 
 
@@ -56,11 +64,21 @@ def _psycopg_error() -> type[Exception]:
 class Link:
     """An open connection."""
 
-    def __init__(self, options: Mapping[str, str], application: str, *, replication: bool = True) -> None:
-        """Connect by libpq's rules, or ConnectionFailure with libpq's words."""
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        application: str,
+        *,
+        replication: bool = True,
+        patience: float | None = None,
+    ) -> None:
+        """Connect by libpq's rules, or ConnectionFailure with libpq's words. `patience`: so many seconds a server
+        that says nothing is believed to be there."""
         self._pq = psycopg_pq()
         self._error = _psycopg_error()
-        self._options = {"fallback_application_name": application, **options, "client_encoding": "UTF8"}
+        self._patience = patience
+        defaults = {"fallback_application_name": application} | _keepalives(options, patience)
+        self._options = {**defaults, **options, "client_encoding": "UTF8"}
         if replication:
             self._options["replication"] = "database"
         self._conn: PGconn = self._connected()
@@ -73,19 +91,25 @@ class Link:
 
     def another(self) -> Link:
         """A connection to the same server that is no walsender."""
+        return Link(self._same_place(), "", replication=False, patience=self._patience)
+
+    def _same_place(self) -> dict[str, str]:
+        """Options for a plain connection to the host that answered."""
         conn = self._conn
         here = {"host": conn.host, "hostaddr": conn.hostaddr, "port": conn.port}
         options = {k: v for k, v in self._options.items() if k not in (*here, "replication", "target_session_attrs")}
-        options |= {name: value.decode() for name, value in here.items() if value}
-        return Link(options, "", replication=False)
+        return options | {name: value.decode() for name, value in here.items() if value}
 
     # --- connecting ---------------------------------------------------------------------------------------------------
 
     def _connected(self) -> PGconn:
-        text = " ".join(f"{keyword}={_quoted(value)}" for keyword, value in self._options.items())
+        return self._connection(self._options, _timeout(self._options) or self._patience)
+
+    def _connection(self, options: Mapping[str, str], timeout: float | None) -> PGconn:
+        text = " ".join(f"{keyword}={_quoted(value)}" for keyword, value in options.items())
         conn: PGconn = self._pq.PGconn.connect_start(text.encode("utf-8", "surrogateescape"))
         try:
-            self._await_connection(conn, _timeout(self._options))
+            self._await_connection(conn, timeout)
         except BaseException:
             conn.finish()
             raise
@@ -228,11 +252,24 @@ class Link:
         self._waiting = False
 
     def _receive(self) -> None:
-        _ready(self._conn.socket, True, None)
+        while not _ready(self._conn.socket, True, self._patience):
+            if not self._server_answers():
+                self._conn.finish()
+                raise PublisherError(_LOST, _TIMED_OUT)
         try:
             self._conn.consume_input()
         except self._error as problem:
             raise self._lost() from problem
+
+    def _server_answers(self) -> bool:
+        """Whatever it says: that it has connections enough, too."""
+        try:
+            self._connection(self._same_place(), self._patience).finish()
+        except Unreachable:
+            return False
+        except ConnectionFailure:
+            pass
+        return True
 
     def _lost(self) -> PublisherError:
         return PublisherError(_LOST, _message(self._conn.error_message) or "connection to the server was lost")
@@ -253,8 +290,18 @@ class Link:
         self._waiting = False
 
     def _cancel(self) -> None:
-        with suppress(self._error):
-            self._conn.get_cancel().cancel()
+        """Tell the server to stop; one that does not even listen to that is left alone."""
+
+        def cancel() -> None:
+            with suppress(self._error):
+                request.cancel()
+
+        request = self._conn.get_cancel()
+        thread = Thread(target=cancel, name="pgrepl-cancel", daemon=True)
+        thread.start()
+        thread.join(_CANCELLING)
+        if thread.is_alive():
+            self._conn.finish()
 
     def _error_of(self, result: PGresult) -> PublisherError | None:
         status = self._pq.ExecStatus
@@ -267,6 +314,13 @@ class Link:
 def _quoted(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def _keepalives(options: Mapping[str, str], patience: float | None) -> dict[str, str]:
+    """For the kernel to find out that a host is gone, unless a service says how."""
+    if not patience or "service" in options:
+        return {}
+    return {"keepalives_idle": str(max(1, int(patience))), "keepalives_interval": "10", "keepalives_count": "3"}
 
 
 def _timeout(options: Mapping[str, str]) -> float | None:
