@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
@@ -55,15 +56,24 @@ class Status:
     sync_errors: int
     error: tuple[str, str, str] | None  # when, SQLSTATE, message
     unreachable: str | None  # why the publisher does not answer
+    complete: datetime | None = None  # when the worker had everything, last
+
+    @property
+    def behind(self) -> int | None:
+        """Bytes of the publisher's log."""
+        return None if self.lag is None else max(0, self.lag.current - max(self.lag.confirmed, self.applied))
 
     @property
     def seconds(self) -> float | None:
-        """How long the first transaction that is not here has been waiting."""
-        if self.backlog is None:
-            return None
-        if self.backlog.since is None:
+        """How long the first transaction that is not here has been waiting; at most so long, if the publisher cannot
+        tell what there is (no backlog)."""
+        if self.behind == 0 or (self.backlog is not None and self.backlog.since is None):
             return 0.0
-        return max(0.0, time.time() - _EPOCH - self.backlog.since / 1_000_000)
+        if self.backlog is not None and self.backlog.since is not None:
+            return max(0.0, time.time() - _EPOCH - self.backlog.since / 1_000_000)
+        if self.behind is None or self.complete is None:
+            return None
+        return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
 
     def as_json(self) -> dict[str, Any]:
         lag, backlog, error = self.lag, self.backlog, self.error
@@ -87,7 +97,7 @@ class Status:
                 "rows": None if backlog is None else backlog.changes,
                 "exact": None if backlog is None else backlog.exact,
                 "seconds": None if self.seconds is None else round(self.seconds, 3),
-                "lsn": None if lag is None else max(0, lag.current - max(lag.confirmed, self.applied)),
+                "lsn": self.behind,
             },
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,
@@ -144,6 +154,9 @@ def _status(session: Session, row: Row, database: str) -> Status:
         sync_errors=0 if counted is None else int(counted.sync_error_count or 0),
         error=None if last is None else (last.happened, last.sqlstate, last.message),
         unreachable=unreachable,
+        complete=None
+        if worker is None or not worker.latest_end_time
+        else datetime.fromisoformat(worker.latest_end_time),
     )
 
 

@@ -46,7 +46,7 @@ def status_command(
 
     Table states are those of pg_subscription_rel: i to be copied, d being copied, f and s copied, r ready. The lag
     counts what the publications would send: transactions, changed rows (~: at most), and the seconds since the first
-    of them was committed.
+    of them was committed. A PostgreSQL server tells only how many bytes of its log are still to come.
 
     \b
     pgrepl status
@@ -118,7 +118,7 @@ def _write(found: Sequence[Status], *, as_json: bool) -> None:
 
 
 def _row(status: Status) -> tuple[str, ...]:
-    lag, backlog = status.lag, status.backlog
+    backlog = status.backlog
     about = "" if backlog is None or backlog.exact else "~"
     worker = "disabled" if not status.enabled else "" if status.pid is None else str(status.pid)
     return (
@@ -128,13 +128,27 @@ def _row(status: Status) -> tuple[str, ...]:
         status.publisher,
         worker,
         _tables(status),
-        lsn_text(max(status.applied, 0 if lag is None else lag.confirmed)),
-        "" if lag is None else lsn_text(lag.current),
+        lsn_text(max(status.applied, 0 if status.lag is None else status.lag.confirmed)),
+        _publisher_lsn(status),
         "" if backlog is None else str(backlog.transactions),
         "" if backlog is None else f"{about}{backlog.changes}",
-        "" if status.seconds is None else f"{status.seconds:.1f}",
+        _seconds(status),
         _error(status),
     )
+
+
+def _publisher_lsn(status: Status) -> str:
+    """Of a server, which cannot tell how many changes there are, with the bytes."""
+    if status.lag is None:
+        return ""
+    bytes_behind = f"\n{status.behind} bytes" if status.backlog is None and status.behind else ""
+    return lsn_text(status.lag.current) + bytes_behind
+
+
+def _seconds(status: Status) -> str:
+    if status.seconds is None:
+        return ""
+    return f"{'~' if status.backlog is None and status.seconds else ''}{status.seconds:.1f}"
 
 
 def _tables(status: Status) -> str:

