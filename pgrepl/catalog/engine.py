@@ -48,6 +48,7 @@ class CatalogConnection:
         self.is_sqlite = catalog.is_sqlite
         self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
         self.file = _identity(catalog.path)
+        self.gives_up = False  # set by another thread: it waits for a lock no longer
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -134,7 +135,7 @@ class CatalogConnection:
             except self.catalog.driver_error as problem:
                 if not self._is_busy(problem):
                     raise self.catalog.failure(problem) from problem
-                if time.monotonic() >= deadline:
+                if self.gives_up or time.monotonic() >= deadline:
                     raise self.catalog.lock_failure(timeout) from problem
 
 

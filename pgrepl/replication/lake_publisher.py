@@ -6,7 +6,7 @@ and in another instance, which has its own catalog, each operation is a transact
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -254,6 +254,25 @@ class LakePublisher:
         except Uncopyable as wrong:
             raise wrong.error from None
         return replace(found, rows=self._taken(found.rows, self._copying))
+
+    def rows_in(self, names: Iterable[tuple[str, str]]) -> int:
+        """How many rows these tables have, at most; reads no file."""
+        from pgrepl.lake.files import estimate
+        from pgrepl.lake.table import lake_table
+
+        count = 0
+        with self._asked() as session:
+            for schema, name in names:
+                table = find_relation(session, RangeVar(name, schema), missing_ok=True)
+                leaves = [] if table is None else inheritors(session, table.oid) if table.kind == "p" else [table.oid]
+                for leaf in leaves:
+                    if relation(session, leaf).kind == "r":
+                        count += estimate(session, lake_table(session, leaf))
+        return count
+
+    def interrupt(self) -> None:
+        """From another thread: it waits for its catalog's lock no longer."""
+        self._session.link.gives_up = True
 
     def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
         with transaction:

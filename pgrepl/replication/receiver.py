@@ -22,7 +22,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import lease, same_server
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.connection import connect
+from pgrepl.replication.connection import connect, interrupt
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
@@ -51,6 +51,10 @@ class WorkerFailed(Exception):
         self.began = began
 
 
+class ReceiverStopped(BaseException):
+    """Who has started this table's worker stops it."""
+
+
 class Receiver:
     """The session and the connection of one worker."""
 
@@ -74,7 +78,10 @@ class Receiver:
             self.session.settings.set_default("lock_timeout", f"{int(patience * 1000)}ms", complain=False)
         self.subid = subid
         self.log = log
+        self._patience = patience
         self._closed = False
+        self._leads = True  # not with the lease of another
+        self.stopped = False
         self.token = ""  # of the lease, while it is held
         self._held: Row | None = None  # the subscription as it was when the lease was taken
         self._heart: Heart | None = None
@@ -87,6 +94,26 @@ class Receiver:
             self.release()
             self.disconnect()
             self.session.close()
+
+    # --- workers of tables --------------------------------------------------------------------------------------------
+
+    def beside(self) -> Receiver:
+        """For the worker of a table: under this one's lease, with a session and a connection of its own, for another
+        thread."""
+        other = Receiver(self.session, self.subid, self.log, self.observer, patience=self._patience)
+        other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
+        return other
+
+    def stop(self) -> None:
+        """From another thread: end soon, with ReceiverStopped or an error of what is broken off."""
+        self.stopped = True
+        self.session.link.gives_up = True
+        if self._publisher is not None:
+            interrupt(self._publisher)
+
+    def _check_stopped(self) -> None:
+        if self.stopped:
+            raise ReceiverStopped
 
     # --- the lease ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +178,7 @@ class Receiver:
         """Somebody else may work. What cannot be given back now, because a catalog is gone or locked, is taken over by
         the next worker, who finds that this one has ended."""
         held, self._held = self._held, None
-        if held is None:
+        if held is None or not self._leads:
             return
         token, self.token = self.token, ""
         if self._heart is not None:
@@ -175,6 +202,7 @@ class Receiver:
 
     def rows_came(self, subscription: str, relid: int, table: str, count: int) -> None:
         """How many rows of a table that is being copied have come so far; for all to see."""
+        self._check_stopped()
         if self._heart is not None:
             self._heart.copied[relid] = count
         self.observer.rows(subscription, table, count)
@@ -188,6 +216,7 @@ class Receiver:
     @contextmanager
     def transaction(self) -> Iterator[Row]:
         """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
+        self._check_stopped()
         transaction = self.session.transaction
         transaction.begin_statement()
         try:
@@ -228,6 +257,7 @@ class Receiver:
     def lock(self, subscription: Row, position: int) -> None:
         """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read
         depends on."""
+        self._check_stopped()
         self.session.transaction.require_write()
         if self.subscription() != subscription or state.position(self.session, subscription.oid) != position:
             raise SubscriptionChanged

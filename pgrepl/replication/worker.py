@@ -10,11 +10,12 @@ disable_on_error ends it; the caller learns of it from the result only.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import lease
@@ -25,6 +26,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.streaming import stream_batch
+from pgrepl.replication.table_workers import copy_together, workers_for
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -191,35 +193,80 @@ class Worker:
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
-        """Copy what waits for it; one table's failure is no other's."""
+        """Copy what waits for it, several tables at once if that is worth it; one table's failure is no other's."""
         with reading(self._session):
             waiting = [
-                (relid, relation(self._session, relid))
+                relation(self._session, relid)
                 for relid in tables_to_copy(self._session, self._subid)
                 if relids is None or relid in relids
             ]
-        for relid, table in waiting:
-            try:
-                self._copy_table(done, relid, table.name, table.qualified_name)
-            except WorkerFailed as failure:
-                self._fails(done, failure, relid)
+        workers = workers_for(self._receiver, waiting)
+        if workers > 1:
+            self._copy_together(done, waiting, workers)
+        else:
+            for table in waiting:
+                try:
+                    self._copy_begins(table)
+                    self._copy_ends(done, table, copy_table(self._receiver, table.oid))
+                except WorkerFailed as failure:
+                    self._fails(done, failure, table.oid)
         return bool(done.tables_copied)
 
-    def _copy_table(self, done: Round, relid: int, name: str, qualified_name: str) -> None:
-        with self._receiver.transaction() as subscription:
-            what = (
-                "logical replication table synchronization worker for subscription "
-                f'"{subscription.subname}", table "{name}"'
-            )
-        self._log.log(f"{what} has started")
-        self._observer.copying(subscription.subname, qualified_name)
-        count = copy_table(self._receiver, relid)
+    def _copy_together(self, done: Round, waiting: list[Relation], workers: int) -> None:
+        """What it comes to, and what is told of it, is in the order of the tables."""
+        named = {table.oid: table for table in waiting}
+        outcomes: dict[int, int | None] = {}
+        failed: dict[int, PgError] = {}
+        before = done.error
+        untold = deque(named)
+
+        def ends(relid: int, count: int | None, failure: WorkerFailed | None) -> None:
+            outcomes[relid] = None if failure is not None else count
+            if failure is not None:
+                failed[relid] = failure.error
+                self._fails(done, failure, relid)
+                if failure.error.sqlstate == _CANCELLED:  # no other begins
+                    raise failure
+                with self._receiver.transaction():
+                    pass  # is it still enabled? Then the others go on
+            else:
+                self._succeeds(relid)
+                self._log.log(f"{self._sync_worker(named[relid])} has finished")
+            while untold and untold[0] in outcomes:
+                told = untold.popleft()
+                self._tell_copied(done, named[told], outcomes[told])
+
+        try:
+            copy_together(self._receiver, list(named), workers, lambda relid: self._copy_begins(named[relid]), ends)
+        except PgError as error:
+            if error.sqlstate != _CANCELLED:
+                raise
+            raise WorkerFailed(error) from error
+        finally:
+            for relid in untold:
+                self._tell_copied(done, named[relid], outcomes.get(relid))
+            done.error = before or next((failed[relid] for relid in named if relid in failed), done.error)
+
+    def _sync_worker(self, table: Relation) -> str:
+        name = self._receiver.name
+        return f'logical replication table synchronization worker for subscription "{name}", table "{table.name}"'
+
+    def _copy_begins(self, table: Relation) -> None:
+        with self._receiver.transaction():
+            pass  # it is still there, and enabled
+        self._log.log(f"{self._sync_worker(table)} has started")
+        self._observer.copying(self._receiver.name, table.qualified_name)
+
+    def _copy_ends(self, done: Round, table: Relation, count: int | None) -> None:
+        self._tell_copied(done, table, count)
+        self._succeeds(table.oid)
+        self._log.log(f"{self._sync_worker(table)} has finished")
+
+    def _tell_copied(self, done: Round, table: Relation, count: int | None) -> None:
         if count is not None:
             done.rows_copied += count
-            done.tables_copied.append(name)
-            self._observer.copied(subscription.subname, qualified_name, count)
-        self._succeeds(relid)
-        self._log.log(f"{what} has finished")
+            done.tables_copied.append(table.name)
+            self._observer.copied(self._receiver.name, table.qualified_name, count)
 
     def _forget_slots(self) -> None:
         """What a worker that was killed has left at the publisher."""
