@@ -7,12 +7,11 @@ which all machines reach. They go as they are read.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrepl.lake import spark
+from pgrepl.lake import passing, spark
 from pgrepl.lake.storage import listed, local_path, open_input, reading, remove, uuid7
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _write(frame: DataFrame, folder: str) -> None:
 def _folder(data_path: str) -> str:
     options = spark.options()
     if options.remote is None and (options.master or spark.DEFAULT_MASTER).startswith("local"):
-        return tempfile.mkdtemp(prefix="pgrepl-result-") + "/"
+        return passing.make(passing.RESULT) + "/"
     return f"{data_path}pgrepl-result-{uuid7()}/"
 
 

@@ -19,6 +19,7 @@ from pgrepl.catalog.store import Row, one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake import passing
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.worker import Round, Worker
@@ -57,6 +58,7 @@ class Launcher:
         self._observer = observer
         self._keeps_leases = keeps_leases
         self._workers: dict[int, Worker] = {}
+        passing.clean()
 
     def close(self) -> None:
         """Give back what is held; work that was under way is undone."""

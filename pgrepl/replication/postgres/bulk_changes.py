@@ -6,7 +6,6 @@ The batch ends before a transaction in which a relation is described anew: what 
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from struct import Struct
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pgrepl.lake import passing
 from pgrepl.replication.bulk.batch import BulkTransaction, WireBatch
 from pgrepl.replication.postgres import columns
 from pgrepl.replication.postgres.changes import FIRST_ROW, ROW, peek
@@ -123,7 +123,7 @@ class _Batch:
         from pgrepl.lake.relay import passing_folder
         from pgrepl.lake.storage import new_name
 
-        self._folder = tempfile.mkdtemp(prefix="pgrepl-changes-")
+        self._folder = passing.make(passing.CHANGES)
         stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._shared = stack.enter_context(passing_folder(data_path))
         self._new_path: Callable[[], str] = lambda: self._shared + new_name()

@@ -1,0 +1,39 @@
+"""Folders in this machine's temporary folder through which rows pass, from Spark here or from a server to Spark.
+
+Whoever makes one takes it away again, unless it is killed. Therefore the name says who that was, and what nobody can
+want any more goes when another begins to work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache
+
+from pgrepl.catalog import processes
+
+RESULT, CHANGES = "result", "changes"
+
+
+def make(kind: str) -> str:
+    """A new folder."""
+    clean()
+    return tempfile.mkdtemp(prefix=f"pgrepl-{kind}-{processes.machine()}-{os.getpid()}-")
+
+
+@cache
+def clean() -> None:
+    """Take away what processes of ours that were killed have left; a process does it once."""
+    name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            match = name.fullmatch(entry.name)
+            if match is not None and not processes.is_alive(int(match[1])) and _is_ours(entry):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()

@@ -1,0 +1,51 @@
+"""What a killed process has left in the temporary folder goes, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pgrepl.lake import passing
+
+HOLDER = "from pgrepl.lake import passing; passing.make(passing.{}); print(flush=True); input()"
+
+
+def hold(kind: str, folder: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER.format(kind)],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_what_the_dead_have_left_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, alive = hold("CHANGES", tmp_path), hold("RESULT", tmp_path)
+    try:
+        (left,) = tmp_path.glob("pgrepl-changes-*")
+        (left / "rows").mkdir()
+        (left / "rows" / "part").write_text("half")
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        others = [tmp_path / f"pgrepl-result-elsewhere-{killed.pid}-abc", tmp_path / "pgrepl-result-mine"]
+        for other in others:
+            other.mkdir()
+        (linked := tmp_path / left.name.replace("changes", "result")).symlink_to(others[0])
+        passing.clean.cache_clear()
+        made = Path(passing.make(passing.RESULT))
+        (working,) = tmp_path.glob(f"pgrepl-result-*-{alive.pid}-*")
+        assert sorted(tmp_path.iterdir()) == sorted([*others, linked, made, working])
+    finally:
+        for process in (killed, alive):
+            process.kill()
+            process.communicate()
