@@ -274,6 +274,16 @@ class LakePublisher:
         """From another thread: it waits for its catalog's lock no longer."""
         self._session.link.gives_up = True
 
+    def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
+        from pgrepl.replication.sending.copy import Uncopyable
+        from pgrepl.replication.sending.count import published_count
+
+        try:
+            with self._asked() as session:
+                return published_count(session, schema, name, publications)
+        except Uncopyable as wrong:
+            raise wrong.error from None
+
     def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
         with transaction:
             yield from rows

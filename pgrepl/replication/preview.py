@@ -100,7 +100,7 @@ def _table(publisher: Publisher, subscription: Row, table: Relation, current: st
     found = TablePreview(table.schema, table.name, current, published)
     if copy and current in (catalog.INIT, catalog.DATASYNC) and published is not None:
         try:
-            found.to_copy = sum(1 for _ in publisher.copy(table.schema, table.name, names).rows)
+            found.to_copy = publisher.count(table.schema, table.name, names)
         except PublisherError as error:
             text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
             raise WorkerFailed(PgError("08006", text)) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.replication.preview import preview
 from pgrepl.replication.status import Status, subscription_status
 from pgrepl.replication.worker import Worker
 from pgrepl.shell.status import _row
@@ -60,3 +61,13 @@ def test_lag_behind_a_server(served: Served) -> None:
     finally:
         worker.close()
     assert served.sub(WORKERS) == [("s", None, "t", "t")]
+
+
+def test_a_dry_run_lets_the_server_count(served: Served) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE u (a int PRIMARY KEY)")
+    served.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1000) g; INSERT INTO u VALUES (1), (2)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t (a) WHERE (a > 900 OR b = 'y'), u WITH (publish = 'insert')")
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    subid = int(served.sub("SELECT oid FROM pg_subscription")[0][0] or 0)
+    found = preview(served.sub.session, subid)
+    assert sorted((table.name, table.to_copy) for table in found.tables) == [("t", 100), ("u", 2)]

@@ -10,7 +10,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.expr.context import Context
 from pgrepl.lake.files import estimate, last_snapshot
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.rows.routing_spark import column_names
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ class LakeRows:
     @property
     def estimate(self) -> int:
         with reading(self._session):
-            return sum(estimate(self._session, lake_table(self._session, leaf.oid)) for leaf in self._leaves())
+            return sum(estimate(self._session, table) for table in self.lake_tables())
+
+    def lake_tables(self) -> list[LakeTable]:
+        return [lake_table(self._session, leaf.oid) for leaf in self._leaves()]
 
     def frame(self) -> DataFrame:
         with reading(self._session):

@@ -135,6 +135,11 @@ class PostgresPublisher:
         self._copying = slot, direct
         return TableCopy(relation, lsn, tables.copied_rows(link, query, len(rows.columns)), direct, direct)
 
+    def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
+        link = self._link
+        rows = published.published_rows(link, schema, name, publications)
+        return int(link.value(tables.selection(link, rows, schema, name, ["pg_catalog.count(*)"])))
+
     def _end_copy(self) -> None:
         copying, self._copying = self._copying, None
         if copying is None:

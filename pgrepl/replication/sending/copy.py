@@ -89,10 +89,11 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
     lsn = current_lsn(session)
     if hides_rows(session, plan.table, session.role):
         return TableCopy(sent, lsn, iter(()))
-    return TableCopy(sent, lsn, _rows(session, plan), LakeRows(session, plan))
+    return TableCopy(sent, lsn, copied_rows(session, plan), LakeRows(session, plan))
 
 
-def _rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
+def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
+    """One by one."""
     passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]
     for row in table_rows(session, plan.table):
