@@ -69,7 +69,8 @@ class Client(JavaClient):  # type: ignore[misc]
         """Have all jobs cancelled; called by a signal handler, in the main thread. Whether it is in a call."""
         call = self._under_way.get(self._main)
         self._interrupted = call is not None
-        self._requests.put(call)
+        if call is not None or self._requests.empty():  # one that waits will do: none is to be left for later jobs
+            self._requests.put(call)
         return self._interrupted
 
     def _cancel_jobs(self) -> None:
