@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("HYPOTHESIS_PROFILE"):
     settings.load_profile("same")
+
+# A process that pytest-xdist has started ignores Ctrl-C; here it is what it is at a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
