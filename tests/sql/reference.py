@@ -49,13 +49,8 @@ def ours(text: str) -> Answer:
         parse(text)
     except PgError as error:
         position = error.report.position
-        return error.report.message, None if position is None else _as_pglast_counts(text, position - 1)
+        return error.report.message, None if position is None else position - 1
     return None
-
-
-def _as_pglast_counts(text: str, location: int) -> int:
-    """pglast takes PostgreSQL's cursor, a number of characters, for a number of bytes, and converts it once more."""
-    return len(text) if location == len(text) else len(text.encode()[:location].decode("utf-8", "ignore"))
 
 
 def known_difference(text: str) -> bool:

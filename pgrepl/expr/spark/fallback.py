@@ -102,6 +102,7 @@ _REGISTERED = frozenset(
         oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     }
 )  # fmt: skip
+_ABOVE = ("pgrepl.commands.", "pgrepl.replication.")  # their functions need a session
 
 
 def _check(body: tree.Expr) -> None:
@@ -117,7 +118,7 @@ def _check(body: tree.Expr) -> None:
         for oid in functions_used(node):
             proc = proc_by_oid(oid)
             known = find(proc) if proc is not None else None
-            if known is not None and not known.function.__module__.startswith("pgrepl.expr."):
+            if known is not None and known.function.__module__.startswith(_ABOVE):
                 raise refuse(f"function {proc.name if proc is not None else oid}")
 
 
