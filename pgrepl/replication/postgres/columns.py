@@ -57,7 +57,7 @@ def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
 
 
 def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Array]:
-    """The columns op, has_old, o…, n… and unchanged of messages that begin at these positions (see ParquetChanges)."""
+    """The columns op, has_old, o…, n… and unchanged of messages that begin at these positions (see message_files)."""
     import pyarrow as pa
 
     width = len(relation.columns)
