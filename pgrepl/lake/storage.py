@@ -140,7 +140,7 @@ def make_folder(location: str) -> None:
         for folder in reversed(missing):
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
-            _sync(os.path.dirname(folder))
+            sync(os.path.dirname(folder))
     except OSError as problem:
         _cannot_write(location, problem)
 
@@ -154,11 +154,12 @@ def make_durable(path: str) -> None:
     """A local file that has been written is on the disk, and its folder knows it."""
     local = local_path(path)
     if local is not None:
-        _sync(local)
-        _sync(os.path.dirname(local))
+        sync(local)
+        sync(os.path.dirname(local))
 
 
-def _sync(path: str) -> None:
+def sync(path: str | os.PathLike[str]) -> None:
+    """A file or folder of this machine is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

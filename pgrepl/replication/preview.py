@@ -76,7 +76,7 @@ def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool
         subscription.subpublications,
         start,
         end,
-        local_only=subscription.suborigin.lower() == "none",
+        local_only=state.local_only(subscription),
         limit=BATCH,
     )
     with closing(stream):

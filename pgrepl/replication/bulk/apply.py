@@ -251,7 +251,7 @@ def receive(
             subscription.subpublications,
             start,
             end,
-            local_only=subscription.suborigin.lower() == "none",
+            local_only=state.local_only(subscription),
             least=least,
         )
     except PublisherError:

@@ -17,7 +17,6 @@ from pgrepl.replication.sending.wire import WireTransaction
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.bulk.batch import WireBatch
-    from pgrepl.replication.senders import Sender
 
 _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.engine import CatalogConnection, place_file, sqlite_catalog
 from pgrepl.errors import PgError
+from pgrepl.lake import storage
 from pgrepl.replication.standby.files import Place, move_paths
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def publish_new(draft: Session, catalog: Path) -> None:
     with closing(sqlite3.connect(target)) as copy:
         os.chmod(target, 0o600)
         _driver(draft.link).backup(copy)
-    _sync(target)
+    storage.sync(target)
     place_file(target, catalog)
     target.unlink(missing_ok=True)
-    _sync(catalog.parent)
+    storage.sync(catalog.parent)
 
 
 def publish(draft: Session, catalog: Path) -> None:
@@ -122,11 +123,3 @@ def _driver(link: CatalogConnection) -> sqlite3.Connection:
     driver: Any = link.sqlalchemy.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

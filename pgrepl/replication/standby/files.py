@@ -79,7 +79,7 @@ def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
-        _sync_folder(folder)
+        storage.sync(folder)
     return Fetched(count, size)
 
 
@@ -105,14 +105,6 @@ def _get(source: str, target: str, link: bool) -> None:
         copy.flush()
         os.fsync(copy.fileno())
     os.replace(unfinished, target)
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
