@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.place import once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +24,7 @@ _known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 
 def dead(session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None) -> npt.NDArray[np.int64]:
     """The positions of the file that are deleted at the snapshot, ascending, none twice."""
-    import numpy as np
-
-    return np.unique(deaths(session, table, file, snapshot)[0])
+    return once(deaths(session, table, file, snapshot)[0])
 
 
 def deaths(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.dead import joined
-from pgrepl.lake.place import row_ids
+from pgrepl.lake.place import once, row_ids
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_lists import element_value
@@ -56,7 +56,6 @@ def portions(
     row_ids: bool,
 ) -> Iterator[Portion]:
     """`deletes` are the file's inlined deletes: position and snapshot."""
-    import numpy as np
 
     footer = footers.footer(file.path)
     found = locate(file, footer)
@@ -70,7 +69,7 @@ def portions(
         return
     scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
     scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
-    scan.dead = np.unique(joined(file.delete_files, deletes, snapshot)[0])
+    scan.dead = once(joined(file.delete_files, deletes, snapshot)[0])
     with footers.Reader(footer) as reader:
         yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.lake import footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import data_files, last_snapshot
-from pgrepl.lake.place import row_ids
+from pgrepl.lake.place import once, row_ids
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def _grouped(files: Any, at: Any) -> Positions:
     order = np.argsort(files, kind="stable")
     present, starts = np.unique(files[order], return_index=True)
     parts = np.split(at[order], starts[1:]) if len(present) else []
-    found = {int(file): np.unique(part) for file, part in zip(present, parts, strict=True)}
+    found = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
     return Positions(found, found.pop(-1, np.empty(0, np.int64)))
 
 
@@ -73,7 +73,7 @@ def locate(
     import numpy as np
 
     at = last_snapshot(session) if snapshot is None else snapshot
-    wanted = np.unique(row_ids)
+    wanted = once(row_ids)
     in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
     found_inlined = np.intersect1d(wanted, in_catalog)
     deletes: dict[int, list[tuple[int, int]]] = {}

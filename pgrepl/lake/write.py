@@ -20,6 +20,7 @@ from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.file_writer import NameMapping, NewDeletes, NewFile
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.options import inlining_limit
+from pgrepl.lake.place import Place, once
 from pgrepl.lake.statistics import ColumnStatistics
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.file_writer import DataFileWriter
-    from pgrepl.lake.place import Place
     from pgrepl.lake.table import LakeTable
 
 __all__ = ["ColumnStatistics", "NameMapping", "NewFile", "Write"]
@@ -180,7 +180,7 @@ class Write:
 
         for file_id, listed in self.deletes.items():
             self._arrays.setdefault(file_id, []).append(np.array(listed, np.int64))
-        joined = {file_id: np.unique(np.concatenate(arrays)) for file_id, arrays in self._arrays.items()}
+        joined = {file_id: once(np.concatenate(arrays)) for file_id, arrays in self._arrays.items()}
         self._arrays = {}
         self.deletes = {}
         if sum(map(len, joined.values())) <= limit:
@@ -202,7 +202,9 @@ class Write:
         gone = dead.dead(self.session, self.table, file, self.snapshot)
         old = file.delete_files
         replaces = tuple(sorted(each.delete_file_id for each in old))
-        if len(np.union1d(gone, positions)) == file.record_count:
+        alive = np.ones(file.record_count, np.bool_)
+        alive[gone] = alive[positions] = False
+        if not alive.any():
             self.staged_deletes.append(StagedDeletes(positions, None, file_id, replaces))
             return
         if not old:

@@ -16,6 +16,7 @@ from pgrepl.lake.bounds import Bound
 from pgrepl.lake.dead import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
+from pgrepl.lake.place import once
 from pgrepl.replication.bulk.convert import NotInBulk
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -68,7 +69,7 @@ class Keys:
                 raise NotInBulk("keys of too many columns")
             for n in range(len(columns[0])):
                 self._codes.append(self._of([parts[n] for parts in columns]))
-        self.distinct: Codes = _distinct(np.concatenate(self._codes))
+        self.distinct: Codes = once(np.concatenate(self._codes))
 
     def part(self, n: int) -> Codes:
         """The keys of a part, as places in `distinct`."""
@@ -197,17 +198,6 @@ class Keys:
         numbers, positions = self._hits(self._nullable(arrays))
         row_ids = np.array([row.row_id for row in rows], np.int64)[positions]
         places.enter(numbers, NOT_THERE, positions, row_ids)
-
-
-def _distinct(codes: Codes) -> Codes:
-    """Each once, ascending."""
-    import numpy as np
-
-    if not bool((np.diff(codes) >= 0).all()):
-        codes = np.sort(codes)
-    first = np.ones(len(codes), np.bool_)
-    first[1:] = codes[1:] != codes[:-1]
-    return codes[first]
 
 
 def _numbers(array: Any) -> Codes:
