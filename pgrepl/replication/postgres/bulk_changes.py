@@ -116,6 +116,15 @@ def _joined(held: Sequence[bytes], lengths: Sequence[int], first: int) -> tuple[
     return b"".join(held) + bytes(columns.PADDING), at[sizes > heads]  # the last row is the mark of the end
 
 
+def _distinct(numbers: Numbers) -> list[int]:
+    """Each once; np.unique would hash them all, where most often there is only one."""
+    found: list[int] = []
+    while len(numbers):
+        found.append(int(numbers[0]))
+        numbers = numbers[numbers != numbers[0]]
+    return found
+
+
 class _Batch:
     """What has been decoded so far."""
 
@@ -181,7 +190,7 @@ class _Batch:
     def _decode(self, raw: Bytes, at: Numbers, changed: npt.NDArray[Any]) -> None:
         relids = integers(raw, at[changed] + 1, ">u4")
         self.count += len(changed)
-        for relid in np.unique(relids).tolist():
+        for relid in _distinct(relids):
             chosen = changed[relids == relid]
             writer = self._writers.get(relid)
             if writer is None:
