@@ -25,6 +25,7 @@ from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.writing import write
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.sending.wire import Row as Values
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def play(session: Session, subscription: Row, transactions: Sequence[WireTransac
     if failed is None:
         return Batch(session, subscription, log, transactions, len(transactions), player, None)
     clean, error = failed
-    player = _played(session, subscription, played[:clean])[0] if clean else None
+    completed = player.completed if player else {}
+    player = _played(session, subscription, played[:clean], completed)[0] if clean else None
     return Batch(session, subscription, log, transactions, clean + skipped, player, error)
 
 
@@ -107,10 +109,13 @@ def _advance(
 
 
 def _played(
-    session: Session, subscription: Row, transactions: Sequence[WireTransaction]
+    session: Session,
+    subscription: Row,
+    transactions: Sequence[WireTransaction],
+    completed: dict[int, Values] | None = None,
 ) -> tuple[Player, tuple[int, PgError] | None]:
     """The player that holds what the transactions come to, and the first that cannot be played with its error."""
-    player = _player(session, subscription)
+    player = _player(session, subscription, completed)
     player.prefetch(transactions)
     for number, transaction in enumerate(transactions):
         try:
@@ -160,7 +165,7 @@ def _row_named(message: Message | TruncateMessage) -> object:
     return tuple([repr(v) for v, column in zip(row, message.relation.columns, strict=True) if column.is_key]) or message
 
 
-def _player(session: Session, subscription: Row) -> Player:
+def _player(session: Session, subscription: Row, completed: dict[int, Values] | None = None) -> Player:
     states = state.table_states(session, subscription.oid)
 
     def applies(relid: int, finish_lsn: int) -> bool:
@@ -169,7 +174,7 @@ def _player(session: Session, subscription: Row) -> Player:
         copied = current in (catalog.SYNC_DONE, catalog.FINISHED_COPY)
         return current == catalog.READY or (copied and since <= finish_lsn)
 
-    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies)
+    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed)
 
 
 def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog) -> None:

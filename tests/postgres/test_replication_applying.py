@@ -264,6 +264,26 @@ def test_rows_that_are_not_there_are_passed_over(both: Both) -> None:
     assert both.rows("SELECT * FROM t") == [("3", "x")]
 
 
+def test_what_is_not_sent_has_its_default_or_its_number(both: Both) -> None:
+    """Identity columns too, copied and streamed; one that is sent is written as sent, also GENERATED ALWAYS."""
+    both.pub("CREATE TABLE t (a int PRIMARY KEY, sent int)", "INSERT INTO t VALUES (1, 100)")
+    both.sub("CREATE TABLE t (a int PRIMARY KEY, i int GENERATED ALWAYS AS IDENTITY, s serial, d text DEFAULT 'd',"
+             " sent int GENERATED ALWAYS AS IDENTITY)")  # fmt: skip
+    both.pub("CREATE PUBLICATION p FOR TABLE t")
+    both.subscribe()
+    both.pub("INSERT INTO t VALUES (2, 200), (3, 300)", "UPDATE t SET a = 10 WHERE a = 1")
+    assert both.catch_up() == []
+    both.sub("INSERT INTO t VALUES (4)", "CREATE TABLE u (a int PRIMARY KEY, n serial)", "INSERT INTO u VALUES (7, 0)")
+    both.pub("CREATE TABLE u (a int PRIMARY KEY)", "ALTER PUBLICATION p ADD TABLE u")
+    both.sub("ALTER SUBSCRIPTION s ENABLE", "ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    assert both.rest() == []
+    both.pub("INSERT INTO u VALUES (5)", "INSERT INTO u VALUES (6)", "INSERT INTO u VALUES (7)")
+    assert len(both.catch_up()) == 1
+    assert both.rows("SELECT * FROM u") == [("5", "1"), ("6", "2"), ("7", "0")]
+    rows = [("10", "1", "1", "d", "100"), ("2", "2", "2", "d", "200"), ("3", "3", "3", "d", "300")]
+    assert both.rows("SELECT * FROM t") == [*rows, ("4", "4", "4", "d", "1")]
+
+
 # --- A10, A11 ---------------------------------------------------------------------------------------------------------
 
 

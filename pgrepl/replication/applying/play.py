@@ -32,8 +32,17 @@ Applies = Callable[[int, int], bool]  # table, finish LSN: do its changes concer
 class Player:
     """Plays the messages of one batch for one subscription."""
 
-    def __init__(self, session: Session, subscription: CatalogRow, progress: Progress, applies: Applies) -> None:
+    def __init__(
+        self,
+        session: Session,
+        subscription: CatalogRow,
+        progress: Progress,
+        applies: Applies,
+        completed: dict[int, Row] | None = None,
+    ) -> None:
+        """`completed`: new rows by their messages, as another player has completed them whose work is done anew."""
         self.overlays: dict[int, Overlay] = {}
+        self.completed: dict[int, Row] = {} if completed is None else completed
         self._session = session
         self._subscription = subscription
         self._progress = progress
@@ -156,7 +165,7 @@ class _Table:
                 leaf, there = self._leaf(tuple(row))
                 searched.setdefault(leaf, []).append(there)
             if message.operation == INSERT or (old is not None and message.new is not None):
-                leaf, there = self._leaf(self.target.complete(self.target.store(message.new or ())))
+                leaf, there = self._leaf(self.target.foreseen(self.target.store(message.new or ())))
                 inserted.setdefault(leaf, []).append(there)
         for leaf in {**searched, **inserted}:
             leaf.prefetch(searched.get(leaf, []), inserted.get(leaf, []))
@@ -167,11 +176,17 @@ class _Table:
             self._own.check_identity()
 
     def insert(self, message: Message) -> None:
-        assert message.new is not None
-        row = self.target.complete(self.target.store(message.new))
-        leaf, there = self._leaf(row)
+        leaf, there = self._leaf(self._completed(message))
         leaf.allow("INSERT")
         leaf.overlay.insert(there)
+
+    def _completed(self, message: Message) -> Row:
+        row = self._player.completed.get(id(message))
+        if row is None:
+            row = self.target.complete(self.target.store(message.new or ()))
+            if not self.target.is_repeatable:
+                self._player.completed[id(message)] = row
+        return row
 
     def update(self, message: Message) -> None:
         assert message.new is not None

@@ -14,8 +14,9 @@ from pgrepl.catalog.relation import Attribute, Relation, find_relation
 from pgrepl.catalog.subscription import check_subscription_relkind
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
+from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.evaluate import Compiled, compile
+from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.frozen import frozen
 from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.sending.wire import UNCHANGED, Row, SentColumn, SentRelation
@@ -40,6 +41,15 @@ class Identity:
     by_index: bool
 
 
+@frozen
+class _Default:
+    """What stands in a column that is not sent."""
+
+    position: int
+    value: Compiled
+    is_constant: bool
+
+
 class Target:
     """The local table for a relation of the publisher (logicalrep_rel_open)."""
 
@@ -53,7 +63,7 @@ class Target:
             _converter(sent.columns[place], self.relation.attributes[n]) if place >= 0 else None
             for n, place in enumerate(self.places)
         ]
-        self._defaults: list[tuple[int, Compiled]] | None = None
+        self._defaults: list[_Default] | None = None
 
     def store(self, row: Row) -> list[Any]:
         """A sent row in the layout of the table; columns that are not sent are NULL (slot_store_data)."""
@@ -75,21 +85,35 @@ class Target:
 
     def complete(self, stored: list[Any]) -> Row:
         """A new row: columns that the publisher does not send get their defaults (slot_fill_defaults)."""
-        if self._defaults is None:
-            self._defaults = self._missing_defaults()
-        for n, default in self._defaults:
-            stored[n] = default(())
+        for default in self._missing_defaults():
+            stored[default.position] = default.value(())
         return tuple(stored)
 
-    def _missing_defaults(self) -> list[tuple[int, Compiled]]:
+    def foreseen(self, stored: list[Any]) -> Row:
+        """What is certain of a new row before its turn: a number of a sequence is given once only."""
+        for default in self._missing_defaults():
+            stored[default.position] = default.value(()) if default.is_constant else None
+        return tuple(stored)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a new row is the same each time it is completed."""
+        return all(default.is_constant for default in self._missing_defaults())
+
+    def _missing_defaults(self) -> list[_Default]:
+        if self._defaults is None:
+            self._defaults = self._find_defaults()
+        return self._defaults
+
+    def _find_defaults(self) -> list[_Default]:
         context = Context(self._session)
         found = []
         for n, attribute in enumerate(self.relation.attributes):
             if self.places[n] >= 0 or attribute.dropped or attribute.generated:
                 continue
-            expr = default_of(self._session, self.relation.oid, attribute.num)
+            expr = column_default(self._session, self.relation, attribute)
             if expr is not None:
-                found.append((n, compile(expr, context)))
+                found.append(_Default(n, compile(expr, context), not contains_mutable_functions(expr)))
         return found
 
     def _converted(self, convert: Convert | None, value: Any, place: int) -> Any:

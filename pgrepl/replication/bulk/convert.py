@@ -14,7 +14,7 @@ from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import length_function
 from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
+from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.replication.applying.target import WIRE_STYLE, match_columns
@@ -97,7 +97,7 @@ class Conversion:
         from pgrepl.expr.spark import to_sql
         from pgrepl.expr.spark.sql import cast, form_type
 
-        expr = default_of(self._session, self.target.oid, attribute.num)
+        expr = column_default(self._session, self.target, attribute)
         if expr is None:
             return cast("NULL", form_type(attribute.type, attribute.typmod))
         if contains_mutable_functions(expr):
