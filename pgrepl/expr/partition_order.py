@@ -3,11 +3,12 @@ visits them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
 from typing import Any
 
 from pgrepl.catalog import store
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_inherits
 from pgrepl.expr.evaluate import operator_function
@@ -82,6 +83,16 @@ def partition_desc(session: Session, parent: int) -> PartitionDesc:
             found.append((oid, bound_from_json(row.relpartbound)))
     found = _in_order(key, found)
     return PartitionDesc(key, tuple(oid for oid, _ in found), tuple(bound for _, bound in found))
+
+
+def leaf_partitions(session: Session, parent: int) -> Iterator[Relation]:
+    """The tables with the rows of a partitioned one, in the order in which a scan visits them."""
+    for oid in partition_desc(session, parent).oids:
+        part = relation(session, oid)
+        if part.kind == "p":
+            yield from leaf_partitions(session, oid)
+        else:
+            yield part
 
 
 def _in_order(key: PartitionKey, found: list[tuple[int, PartitionBound]]) -> list[tuple[int, PartitionBound]]:

@@ -113,6 +113,21 @@ def test_a_copy_of_a_partitioned_table(both: Both) -> None:
     assert both.rows("SELECT tableoid::regclass, a FROM m") == [("m1", "60")]
 
 
+def test_a_copy_of_the_root_visits_partitions_by_their_bounds(both: Both) -> None:
+    """Not by their age, and those of a partition before its neighbour."""
+    both.pub("CREATE TABLE m (a int, b int) PARTITION BY RANGE (a)")
+    both.pub(
+        "CREATE TABLE rest PARTITION OF m DEFAULT", "CREATE TABLE high PARTITION OF m FOR VALUES FROM (50) TO (99)"
+    )
+    both.pub("CREATE TABLE low PARTITION OF m FOR VALUES FROM (0) TO (50) PARTITION BY LIST (b)")
+    both.pub("CREATE TABLE low2 PARTITION OF low FOR VALUES IN (2)", "CREATE TABLE low1 PARTITION OF low DEFAULT")
+    both.pub("INSERT INTO m VALUES (500, 1), (60, 1), (1, 1), (1, 2)")
+    both.pub("CREATE PUBLICATION p FOR TABLE m WITH (publish_via_partition_root)")
+    both.sub("CREATE TABLE m (a int, b int, n serial)")
+    both.subscribe()
+    assert both.rows("SELECT n, a, b FROM m") == [("1", "1", "2"), ("2", "1", "1"), ("3", "60", "1"), ("4", "500", "1")]
+
+
 def test_copied_rows_take_defaults_and_meet_checks(both: Both) -> None:
     both.pub(T, "INSERT INTO t VALUES (1, 'x'), (13, 'y')", CREATE.format("p"))
     both.sub("CREATE TABLE t (d int DEFAULT 7, a int PRIMARY KEY, b text, CHECK (a <> 13))")

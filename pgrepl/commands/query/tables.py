@@ -52,23 +52,14 @@ def members(session: Session, relid: int, inh: bool) -> list[Member]:
     top = relation(session, relid)
     found = [top]
     if inh and top.kind == "p":
-        found = list(_leaves(session, top))
+        from pgrepl.expr.partition_order import leaf_partitions
+
+        found = list(leaf_partitions(session, top.oid))
     elif inh:
         for parent in found:
             found += [relation(session, child) for child in children(session, parent.oid)]
         found = list({each.oid: each for each in found}.values())
     return [Member(each, _numbers(top, each)) for each in found if each.kind in _STORED]
-
-
-def _leaves(session: Session, parent: Relation) -> Iterator[Relation]:
-    from pgrepl.expr.partition_order import partition_desc
-
-    for oid in partition_desc(session, parent.oid).oids:
-        part = relation(session, oid)
-        if part.kind == "p":
-            yield from _leaves(session, part)
-        else:
-            yield part
 
 
 def _numbers(top: Relation, member: Relation) -> dict[int, int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.expr.context import Context
+from pgrepl.expr.partition_order import leaf_partitions
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.rows.routing_spark import column_names
@@ -43,8 +43,7 @@ class LakeRows:
 
     def _leaves(self) -> list[Relation]:
         table = self._plan.table
-        oids = inheritors(self._session, table.oid) if table.kind == "p" else [table.oid]
-        found = [relation(self._session, oid) for oid in oids]
+        found = leaf_partitions(self._session, table.oid) if table.kind == "p" else [table]
         return [leaf for leaf in found if leaf.kind == "r"]
 
     def _of_leaf(self, leaf: Relation) -> DataFrame:

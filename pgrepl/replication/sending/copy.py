@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
-from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_tables
-from pgrepl.catalog.relation import Relation, find_relation, relation
+from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
+from pgrepl.expr.partition_order import leaf_partitions
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import var_attnums
@@ -103,8 +103,7 @@ def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
 
 def table_rows(session: Session, table: Relation) -> Iterator[Row]:
     """All rows of a table or of the leaves of a partitioned one, by the table's attribute numbers."""
-    for oid in inheritors(session, table.oid) if table.kind == "p" else [table.oid]:
-        leaf = relation(session, oid)
+    for leaf in leaf_partitions(session, table.oid) if table.kind == "p" else [table]:
         if leaf.kind != "r":
             continue
         as_table, width = converter(leaf, table), len(leaf.attributes)
