@@ -16,6 +16,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -29,6 +30,7 @@ FORMAT_VERSION = 3
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
+_GIVING_UP = 0.8  # seconds who is about to end still waits
 _ADVISORY_KEY = APPLICATION_ID
 PG_SCHEMA = "pgrepl"
 
@@ -48,7 +50,8 @@ class CatalogConnection:
         self.is_sqlite = catalog.is_sqlite
         self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
         self.file = _identity(catalog.path)
-        self.gives_up = False  # set by another thread: it waits for a lock no longer
+        self._gives_up = False
+        self._waits = False  # for the lock, in PostgreSQL
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -88,13 +91,25 @@ class CatalogConnection:
             return
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" if not write else "BEGIN")
         if write:
-            self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
+            self._waits = True
+            if self._gives_up:
+                lock_timeout = min(lock_timeout, _GIVING_UP)
             try:
+                self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
                 self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
             except PgError as problem:
-                if problem.sqlstate == "55P03":
+                if problem.sqlstate == "55P03" or self._gives_up:
                     raise self.catalog.lock_failure(lock_timeout) from problem
                 raise
+            finally:
+                self._waits = False
+
+    def give_up(self) -> None:
+        """From now on nobody's lock is waited for long; from any thread."""
+        self._gives_up = True
+        if self._waits:
+            with suppress(self.catalog.driver_error):
+                self._driver.cancel_safe(timeout=_GIVING_UP)
 
     def commit(self) -> None:
         self.execute("COMMIT")
@@ -127,7 +142,7 @@ class CatalogConnection:
         return self.is_sqlite and "locked" in str(problem)
 
     def _wait_for(self, sql: str, parameters: Any, timeout: float) -> list[tuple[Any, ...]]:
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
         while True:
             try:
                 self._cursor.execute(sql, parameters)
@@ -135,7 +150,7 @@ class CatalogConnection:
             except self.catalog.driver_error as problem:
                 if not self._is_busy(problem):
                     raise self.catalog.failure(problem) from problem
-                if self.gives_up or time.monotonic() >= deadline:
+                if time.monotonic() - began >= (min(timeout, _GIVING_UP) if self._gives_up else timeout):
                     raise self.catalog.lock_failure(timeout) from problem
 
 

@@ -18,6 +18,8 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.spark_errors import ended, from_spark
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.start import Driver
@@ -62,6 +64,7 @@ def read_options(
 _options: Options | None = None
 _lock = threading.Lock()
 _start: _Start | None = None
+_here = threading.local()  # tag: of this thread's jobs; tagged: the session that knows it
 
 
 def configure(options: Options) -> None:
@@ -133,7 +136,9 @@ def session() -> SparkSession:
         if _start is None:
             _start = _Start(options())
         start = _start
-    return start.wait()
+    made = start.wait()
+    _tag_jobs(made)
+    return made
 
 
 def started() -> bool:
@@ -210,10 +215,50 @@ def _interrupt_remote(session: SparkSession) -> None:
         session.interruptAll()
 
 
+# --- whose jobs ------------------------------------------------------------------------------------------------------
+
+
+def tag() -> str | None:
+    """What the jobs of this thread are known by, if it does not work for all."""
+    found: str | None = getattr(_here, "tag", None)
+    return found
+
+
+def tag_jobs(name: str | None) -> None:
+    """From now on the jobs of this thread are known by a name, and can be cancelled alone."""
+    _here.tag = name
+    start = _start
+    if name is not None and start is not None and start.session is not None:
+        _tag_jobs(start.session)
+
+
+def _tag_jobs(made: SparkSession) -> None:
+    name = tag()
+    if name is not None and getattr(_here, "tagged", None) is not made:
+        made.addTag(name)
+        _here.tagged = made
+
+
+def threads(count: int) -> ThreadPoolExecutor:
+    """Threads whose jobs are this thread's."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(count, "pgrepl-spark", tag_jobs, (tag(),))
+
+
+def cancel_tagged(name: str) -> None:
+    """End the running jobs of the threads with a tag; of what they are about to begin nothing is known yet."""
+    start = _start
+    if start is not None and start.session is not None:
+        with suppress(Exception):  # the JVM or the server may be gone: then nothing runs
+            start.session.interruptTag(name)
+
+
 __all__ = [
     "DEFAULT_MASTER",
     "Options",
     "cancel",
+    "cancel_tagged",
     "configure",
     "options",
     "pg_error",
@@ -223,4 +268,7 @@ __all__ = [
     "start_in_background",
     "started",
     "stop",
+    "tag",
+    "tag_jobs",
+    "threads",
 ]

@@ -272,7 +272,7 @@ class LakePublisher:
 
     def interrupt(self) -> None:
         """From another thread: it waits for its catalog's lock no longer."""
-        self._session.link.gives_up = True
+        self._session.link.give_up()
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         from pgrepl.replication.sending.copy import Uncopyable

@@ -1,15 +1,16 @@
 """The workers of an instance: which subscriptions there are, and who works for them, as PostgreSQL's launcher does it.
 
 once    every subscription as far as its publisher is at that moment
-follow  again and again until told to stop; new and altered subscriptions are noticed; one that failed is tried
-        again after wal_retrieve_retry_interval
+follow  again and again until told to stop, each subscription in a thread of its own; new and altered ones are
+        noticed; one that failed is tried again after wal_retrieve_retry_interval
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -20,12 +21,18 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import passing
+from pgrepl.replication.follower import Follower
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.worker import Round, Worker
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+_PATIENCE = 2.0  # seconds for all to end
+_GRACE = 1.0  # and for one whose subscription is gone
+_PASSING = ("55P03", "58030", "XX001")  # a catalog that is locked, away or being replaced
+_PAUSE = 0.2  # until it is tried again to stop what does not end
 
 
 @frozen
@@ -58,10 +65,13 @@ class Launcher:
         self._observer = observer
         self._keeps_leases = keeps_leases
         self._workers: dict[int, Worker] = {}
+        self._followers: dict[int, Follower] = {}
         passing.clean()
 
     def close(self) -> None:
         """Give back what is held; work that was under way is undone."""
+        _stop(self._followers.values(), _PATIENCE)
+        self._followers.clear()
         while self._workers:
             self._workers.popitem()[1].close()
 
@@ -77,12 +87,18 @@ class Launcher:
                     "recovery is in progress",
                     hint="Subscriptions have no workers before a standby is promoted.",
                 )
-            where = {} if self._everywhere else {"subdbid": session.database.oid}
-            listed = sorted(rows(session, tables.pg_subscription, **where), key=lambda row: row.oid)
+            listed = self._listed()
             for name in self._names:
                 self._check(name, [row for row in listed if row.subname == name])
-            chosen = [row for row in listed if not self._names or row.subname in self._names]
-            return [self._described(row) for row in chosen if row.subenabled and row.subslotname and self._may_run(row)]
+            return self._chosen()
+
+    def _listed(self) -> list[Row]:
+        where = {} if self._everywhere else {"subdbid": self._session.database.oid}
+        return sorted(rows(self._session, tables.pg_subscription, **where), key=lambda row: row.oid)
+
+    def _chosen(self) -> list[Subscription]:
+        chosen = [row for row in self._listed() if not self._names or row.subname in self._names]
+        return [self._described(row) for row in chosen if row.subenabled and row.subslotname and self._may_run(row)]
 
     def _check(self, name: str, named: list[Row]) -> None:
         if not named:
@@ -112,11 +128,12 @@ class Launcher:
     def worker(self, subscription: Subscription) -> Worker:
         found = self._workers.get(subscription.oid)
         if found is None:
-            there = self._session.elsewhere(subscription.database, self._session.role)
-            found = self._workers[subscription.oid] = Worker(
-                there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases
-            )
+            found = self._workers[subscription.oid] = self._made(subscription)
         return found
+
+    def _made(self, subscription: Subscription) -> Worker:
+        there = self._session.elsewhere(subscription.database, self._session.role)
+        return Worker(there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases)
 
     def follow(
         self,
@@ -124,46 +141,81 @@ class Launcher:
         work: Callable[[Subscription, Worker], Round],
         ends: Callable[[Collection[Round]], bool] = lambda rounds: False,
     ) -> None:
-        """Let every subscription's worker `work` again and again, until the rounds of one turn say that it `ends`."""
-        tried: dict[int, float] = {}  # failed subscriptions: when
-        begun: set[int] = set()
+        """Let every subscription's worker `work` again and again, each by itself, until their last rounds say that it
+        `ends`. `work` is called in the workers' threads, `ends` in one thread at a time."""
+        rounds: dict[int, Round] = {}
+        ended = threading.Event()
+        telling = threading.Lock()
+
+        def look() -> None:
+            if not ended.is_set() and ends(list(rounds.values())):
+                ended.set()
+
+        def told(oid: int, done: Round) -> None:
+            with telling:
+                if oid not in rounds:
+                    return
+                rounds[oid] = done
+                look()
+
+        def start(subscription: Subscription) -> None:
+            oid = subscription.oid
+            worker = self._made(subscription)
+            with telling:
+                rounds[oid] = Round()
+            follower = self._followers[oid] = Follower(
+                subscription.name, worker, partial(work, subscription), interval, self._log, partial(told, oid)
+            )
+            follower.start()
+
         while True:
-            found = {subscription.oid: subscription for subscription in self._present()}
-            for gone in self._workers.keys() - found.keys():
-                worker = self._workers.pop(gone)
-                with suppress(PgError):
-                    worker.say_goodbye()
-                worker.close()
-            rounds = []
-            for oid, subscription in found.items():
-                if time.monotonic() - tried.get(oid, -1e9) < self._retry_interval():
-                    continue
-                if oid not in begun:
-                    self._log.log(
-                        f'logical replication apply worker for subscription "{subscription.name}" has started'
-                    )
-                try:
-                    done = work(subscription, self.worker(subscription))
-                except PgError as error:  # the subscriber's catalog cannot be read
-                    self._log.error(error)
-                    done = Round(error=error)
-                rounds.append(done)
-                tried.pop(oid, None)
-                if done.error is not None:
-                    tried[oid] = time.monotonic()
-            begun = found.keys() - tried.keys()
-            if ends(rounds):
+            present = self._present()
+            if present is not None:
+                for oid in [oid for oid in self._followers if self._is_over(oid, present)]:
+                    with telling:
+                        rounds.pop(oid, None)
+                    self._end(oid)
+                for oid in present.keys() - self._followers.keys():
+                    start(present[oid])
+            with telling:
+                look()
+            if ended.wait(interval):
                 return
-            time.sleep(interval)
 
-    def _present(self) -> list[Subscription]:
-        """While it goes on, what is not there yet or not at the moment is waited for."""
+    def _is_over(self, oid: int, present: Collection[int]) -> bool:
+        follower = self._followers[oid]
+        if follower.problem is not None:
+            raise follower.problem
+        return oid not in present or follower.ending_since is not None
+
+    def _end(self, oid: int) -> None:
+        """Its subscription is gone: it has a moment to find that out by itself."""
+        follower = self._followers[oid]
+        follower.end()
+        if not follower.is_alive:
+            del self._followers[oid]
+        elif follower.ending_since is not None and time.monotonic() - follower.ending_since > _GRACE:
+            _stop([follower], _PAUSE)
+
+    def _present(self) -> dict[int, Subscription] | None:
+        """What there is to follow. What is not there yet, or not at the moment, is waited for; None: who knows?"""
         try:
-            return self.subscriptions()
+            with reading(self._session):
+                if in_recovery(self._session):
+                    return {}
+                return {subscription.oid: subscription for subscription in self._chosen()}
         except PgError as error:
-            if error.sqlstate not in ("42704", "55000", "55P03", "58030", "XX001"):
+            if error.sqlstate not in _PASSING:
                 raise
-            return []
+            return None
 
-    def _retry_interval(self) -> float:
-        return int(self._session.settings.value("wal_retrieve_retry_interval")) / 1000
+
+def _stop(followers: Collection[Follower], seconds: float) -> None:
+    """Break off what they do. One that does not end in time, because nothing reaches it, is left behind: what it holds
+    is taken over when this process has ended."""
+    until = time.monotonic() + seconds
+    while (alive := [follower for follower in followers if follower.is_alive]) and time.monotonic() < until:
+        for follower in alive:  # each may have to tell a server
+            threading.Thread(target=follower.stop, name="pgrepl-stop", daemon=True).start()
+        for follower in alive:
+            follower.wait(min(_PAUSE, until - time.monotonic()))

@@ -26,6 +26,7 @@ from pgrepl.replication.connection import connect, interrupt
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
+from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
@@ -82,6 +83,8 @@ class Receiver:
         self._closed = False
         self._leads = True  # not with the lease of another
         self.stopped = False
+        self._beside: list[Receiver] = []
+        self._leader: Receiver | None = None
         self.token = ""  # of the lease, while it is held
         self._held: Row | None = None  # the subscription as it was when the lease was taken
         self._heart: Heart | None = None
@@ -89,8 +92,14 @@ class Receiver:
         self._connected_as: tuple[str, bool] | None = None
 
     def close(self) -> None:
+        """Whoever has the lock of a catalog now is not waited for long: a worker that has ended holds nothing."""
         if not self._closed:
             self._closed = True
+            if self._leader is not None:
+                self._leader._beside.remove(self)
+            self.session.link.give_up()
+            if isinstance(self._publisher, LakePublisher):
+                interrupt(self._publisher)
             self.release()
             self.disconnect()
             self.session.close()
@@ -102,16 +111,21 @@ class Receiver:
         thread."""
         other = Receiver(self.session, self.subid, self.log, self.observer, patience=self._patience)
         other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
+        other._leader = self
+        self._beside.append(other)
         return other
 
     def stop(self) -> None:
-        """From another thread: end soon, with ReceiverStopped or an error of what is broken off."""
+        """From another thread: end soon, with ReceiverStopped or an error of what is broken off; those beside, too."""
         self.stopped = True
-        self.session.link.gives_up = True
-        if self._publisher is not None:
-            interrupt(self._publisher)
+        self.session.link.give_up()
+        publisher = self._publisher
+        if publisher is not None:
+            interrupt(publisher)
+        for other in list(self._beside):
+            other.stop()
 
-    def _check_stopped(self) -> None:
+    def check_stopped(self) -> None:
         if self.stopped:
             raise ReceiverStopped
 
@@ -202,7 +216,7 @@ class Receiver:
 
     def rows_came(self, subscription: str, relid: int, table: str, count: int) -> None:
         """How many rows of a table that is being copied have come so far; for all to see."""
-        self._check_stopped()
+        self.check_stopped()
         if self._heart is not None:
             self._heart.copied[relid] = count
         self.observer.rows(subscription, table, count)
@@ -216,7 +230,7 @@ class Receiver:
     @contextmanager
     def transaction(self) -> Iterator[Row]:
         """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
-        self._check_stopped()
+        self.check_stopped()
         transaction = self.session.transaction
         transaction.begin_statement()
         try:
@@ -243,8 +257,10 @@ class Receiver:
         return f"{worker} will restart because of a parameter change"
 
     def farewell(self) -> str:
+        """Why a worker that holds the lease has no subscription to work for any more; empty: it has."""
         with reading(self.session):
-            return self._farewell(self.subscription())
+            subscription = self.subscription()
+            return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
 
     @property
     def name(self) -> str:
@@ -257,7 +273,7 @@ class Receiver:
     def lock(self, subscription: Row, position: int) -> None:
         """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read
         depends on."""
-        self._check_stopped()
+        self.check_stopped()
         self.session.transaction.require_write()
         if self.subscription() != subscription or state.position(self.session, subscription.oid) != position:
             raise SubscriptionChanged

@@ -7,7 +7,6 @@ commits only, one after the other. If it is stopped it stops them first: what th
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import rows
+from pgrepl.lake import spark
 from pgrepl.replication import lease
 from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.copying import copy_table
@@ -28,7 +28,8 @@ from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFai
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
 
-_PATIENCE = 0.2  # seconds until it is tried again to stop what does not end
+_PATIENCE = 2.0  # seconds for all to end that are stopped
+_PAUSE = 0.2  # until it is tried again
 
 
 def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
@@ -69,7 +70,7 @@ def copy_together(
         for _ in range(count):
             workers.append(_TableWorker(receiver.beside(), ended))
             workers[-1].thread.start()
-        _hand_out(deque(relids), workers, ended, begins, ends)
+        _hand_out(receiver, deque(relids), workers, ended, begins, ends)
     except BaseException:
         _stop(workers)
         raise
@@ -79,6 +80,7 @@ def copy_together(
 
 
 def _hand_out(
+    receiver: Receiver,
     waiting: deque[int],
     workers: Sequence[_TableWorker],
     ended: SimpleQueue[_TableWorker],
@@ -94,6 +96,7 @@ def _hand_out(
         if len(idle) == len(workers):
             break
         worker = ended.get()
+        receiver.check_stopped()
         idle.append(worker)
         if worker.failure is None or isinstance(worker.failure, WorkerFailed):
             ends(worker.relid, worker.copied, worker.failure)
@@ -115,42 +118,58 @@ class _TableWorker:
         self.receiver = receiver
         self._ended = ended
         self._tables: SimpleQueue[int] = SimpleQueue()
+        self._tag = spark.tag()
         self.thread = threading.Thread(target=self._run, name="pgrepl-table-sync", daemon=True)
 
     def begin(self, relid: int) -> None:
         self._tables.put(relid)
 
     def _run(self) -> None:
-        while relid := self._tables.get():
-            self.relid, self.copied, self.failure = relid, None, None
-            try:
-                self.copied = copy_table(self.receiver, relid)
-            except BaseException as problem:  # for who waits
-                self.failure = problem
-                self.receiver.copy_ended(relid)
+        spark.tag_jobs(self._tag)
+        try:
+            while relid := self._tables.get():
+                self.relid, self.copied, self.failure = relid, None, None
+                try:
+                    self.copied = copy_table(self.receiver, relid)
+                except BaseException as problem:  # for who waits
+                    self.failure = problem
+                    self.receiver.copy_ended(relid)
+                    if not self.receiver.stopped:
+                        self.receiver.disconnect()
+                self._ended.put(self)
                 if self.receiver.stopped:
                     return
-                self.receiver.disconnect()
-            self._ended.put(self)
+        finally:
+            self.receiver.close()
 
     def close(self) -> None:
         self._tables.put(0)
-        if self.thread.ident is not None:  # it was started
+        if self.thread.ident is None:  # it was never started
+            self.receiver.close()
+        elif not self.receiver.stopped:
             self.thread.join()
-        self.receiver.close()
 
 
 def _stop(workers: Sequence[_TableWorker]) -> None:
-    """Break off what they do, until all have ended; who is stopping is not stopped once more."""
+    """Break off what they do, until all have ended; who is stopping is not stopped once more. One that nothing reaches
+    is left behind: it ends by itself, or with this process."""
+    until = time.monotonic() + _PATIENCE
     for worker in workers:
         worker.begin(0)
-    while any(worker.thread.is_alive() for worker in workers):
+    while any(worker.thread.is_alive() for worker in workers) and time.monotonic() < until:
         with suppress(BaseException):
-            spark = sys.modules.get("pgrepl.lake.spark")
-            if spark is not None:
-                spark.cancel()
+            _cancel_jobs()
             for worker in workers:
-                worker.receiver.stop()
-            until = time.monotonic() + _PATIENCE
+                threading.Thread(target=worker.receiver.stop, name="pgrepl-stop", daemon=True).start()
+            pause = time.monotonic() + _PAUSE
             for worker in workers:
-                worker.thread.join(max(0.0, until - time.monotonic()))
+                worker.thread.join(max(0.0, pause - time.monotonic()))
+
+
+def _cancel_jobs() -> None:
+    """Those of this subscription; all where no other is at work."""
+    tag = spark.tag()
+    if tag is None:
+        spark.cancel()
+    else:
+        spark.cancel_tagged(tag)

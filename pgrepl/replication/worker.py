@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
+from pgrepl.lake import spark
 from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.copying import copy_table, forget_slot, tables_copied, tables_to_copy
@@ -74,14 +75,28 @@ class Worker:
         """Its own, apart from its maker's."""
         return self._session
 
+    @property
+    def tag(self) -> str:
+        """By which its Spark jobs are known where several workers run at once."""
+        return f"pgrepl-subscription-{self._subid}"
+
+    def stop(self) -> None:
+        """From another thread: end soon; what is under way is undone. Who has stopped it waits, and says it again."""
+        self._receiver.stop()
+        spark.cancel_tagged(self.tag)
+
+    def check_stopped(self) -> None:
+        self._receiver.check_stopped()
+
     def close(self) -> None:
         self._receiver.close()
 
     def say_goodbye(self) -> None:
-        """Log why a worker that holds the lease ends."""
+        """Log why a worker that holds the lease ends: its subscription was disabled or dropped."""
         reason = self._receiver.farewell()
         if reason:
             self._log.log(reason)
+            self._receiver.release()
 
     # --- rounds -------------------------------------------------------------------------------------------------------
 
@@ -116,6 +131,7 @@ class Worker:
         try:
             ended = self._tried(done, work, wait=wait)
         except PgError as error:  # of the catalog: locked, gone, full
+            self._receiver.check_stopped()
             done.error = done.error or error
             self._log.error(error)
         finally:
@@ -136,8 +152,9 @@ class Worker:
             except WorkerFailed as failure:
                 self._fails(done, failure)
         except SubscriptionChanged as changed:  # the next round sees what became of it
-            if self.keeps_lease and str(changed):
-                self._log.log(str(changed))
+            reason = (str(changed) or self._receiver.farewell()) if self.keeps_lease else ""
+            if reason:
+                self._log.log(reason)
             return True
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)
@@ -289,6 +306,7 @@ class Worker:
     def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
         """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
         could not even connect counts no error."""
+        self._receiver.check_stopped()  # then it is no error, but what was broken off
         done.error = done.error or failure.error
         if failure.error.sqlstate == _CANCELLED:  # by whoever runs the worker: no error of the subscription
             return

@@ -199,12 +199,10 @@ def _follow(
 ) -> int:
     from pgrepl.shell.applying_progress import watcher
 
-    applied = 0
+    applied: list[int] = []  # changes, by round
 
     def ends(rounds: Collection[Round]) -> bool:
-        nonlocal applied
-        applied += sum(done.changes for done in rounds)
-        if max_changes is not None and applied >= max_changes:
+        if max_changes is not None and sum(applied) >= max_changes:
             return True
         return upto is not None and bool(rounds) and all(done.error is None and done.lsn >= upto for done in rounds)
 
@@ -212,6 +210,8 @@ def _follow(
         done = work(subscription, worker)
         if done.transactions or done.tables_copied:
             observer.summary(subscription.name, done)
+        if max_changes is not None:
+            applied.append(done.changes)
         return done
 
     with (
@@ -251,22 +251,33 @@ def _log(path: Path | None) -> ServerLog:
 def _stoppable() -> Iterator[None]:
     """SIGTERM and Ctrl-C end what runs, wherever it is: what is not committed is undone, leases are given back."""
 
+    asked: list[int] = []  # exit codes, until Stopped is raised
+    again: list[threading.Timer] = []
+
     def stop(number: int, _frame: object) -> None:
+        code = _INTERRUPTED if number == signal.SIGINT else _TERMINATED
         spark = sys.modules.get("pgrepl.lake.spark")
         if spark is not None and spark.cancel():  # a call to the JVM must not be broken off: it ends by itself now
-            again = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+            asked.append(code)
+            timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
+            timer.daemon = True
+            timer.start()
+            again.append(timer)
             return
-        raise Stopped(_INTERRUPTED if number == signal.SIGINT else _TERMINATED)
+        asked.clear()
+        raise Stopped(code)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+        if asked:  # what was cancelled was the last there was to do
+            raise Stopped(asked[0])
     except Stopped as stopped:
         sys.stderr.write("pgrepl: stopped; what was not committed is undone\n")
         sys.exit(stopped.code)
     finally:
+        for timer in again:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import pytest
 from pgrepl.errors import PgError
 from pgrepl.replication import streaming
 from pgrepl.replication.catch_up import CatchUp
-from pgrepl.replication.launcher import Launcher
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.worker import Worker
@@ -244,74 +243,6 @@ def test_errors_before_the_stream_are_not_counted_and_disable_nothing(ready: Pai
     ]
     ready.sub("ALTER SUBSCRIPTION s CONNECTION 'host=localhost dbname=pub'")
     assert ready.catch_up() == []
-    assert ready.sub("SELECT * FROM t") == [("1", "x")]
-
-
-# --- following --------------------------------------------------------------------------------------------------------
-
-
-def follow(pair: Pair, steps: list[Callable[[], object]], **options: object) -> HeardLog:
-    """Follow, with a step after each turn, until there are no more."""
-    log = HeardLog()
-    launcher = Launcher(pair.sub.session, log, keeps_leases=True)
-    left = iter(steps)
-
-    def ends(_rounds: object) -> bool:
-        step = next(left, None)
-        if step is not None:
-            step()
-        return step is None
-
-    try:
-        launcher.follow(0.0, lambda _, worker: worker.round(), ends)
-    finally:
-        launcher.close()
-    return log
-
-
-def test_following_notices_new_and_altered_subscriptions(pair: Pair) -> None:
-    pair.both(f"{T}; CREATE TABLE u (a int)")
-    pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (1, 'x')")
-    connection = "host=localhost dbname=pub"
-    log = follow(
-        pair,
-        [
-            lambda: pair.sub(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p"),
-            lambda: pair.pub("INSERT INTO u VALUES (7); ALTER PUBLICATION p ADD TABLE u"),
-            lambda: pair.sub("ALTER SUBSCRIPTION s REFRESH PUBLICATION"),
-            lambda: pair.pub("INSERT INTO t VALUES (2, 'y')"),
-            lambda: None,
-            lambda: pair.sub("ALTER SUBSCRIPTION s DISABLE"),
-            lambda: pair.pub("INSERT INTO t VALUES (3, 'z')"),
-        ],
-    )
-    assert pair.sub("SELECT * FROM t ORDER BY a") == [("1", "x"), ("2", "y")]
-    assert pair.sub("SELECT * FROM u") == [("7",)]
-    worker = 'logical replication apply worker for subscription "s" has started'
-    table = 'logical replication table synchronization worker for subscription "s", table'
-    assert [r.message for r in log.reports] == [
-        worker,
-        f'{table} "t" has started',
-        f'{table} "t" has finished',
-        f'{table} "u" has started',
-        f'{table} "u" has finished',
-        'logical replication worker for subscription "s" will stop because the subscription was disabled',
-    ]
-    assert pair.sub("SELECT active FROM pg_replication_slots") == [("f",)]
-
-
-def test_following_waits_after_an_error_and_goes_on(ready: Pair) -> None:
-    ready.sub("INSERT INTO t VALUES (1, 'local')")
-    log = follow(
-        ready,
-        [lambda: ready.pub("INSERT INTO t VALUES (1, 'x')"), *[lambda: None] * 3],
-    )
-    assert [r.message for r in log.reports if r.severity == "ERROR"] == [
-        'duplicate key value violates unique constraint "t_pkey"'
-    ]
-    assert ready.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("1",)]
-    ready.sub("DELETE FROM t")
-    follow(ready, [lambda: None])
     assert ready.sub("SELECT * FROM t") == [("1", "x")]
 
 

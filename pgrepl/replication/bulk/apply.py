@@ -10,7 +10,7 @@ What cannot be done this way, or has an error in some row, is left to the exact 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ class StagedBatch:
             if passing is not None:
                 with spark.pg_errors():
                     passing.write.format("noop").mode("overwrite").save()
-        threads = ThreadPoolExecutor(_AT_A_TIME)
+        threads = spark.threads(_AT_A_TIME)
         running = [(table, threads.submit(job)) for table, job in jobs]
         try:
             wait([done for _, done in running])
