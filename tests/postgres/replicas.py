@@ -9,14 +9,12 @@ Inside one server CREATE SUBSCRIPTION must find its slot made: it would wait for
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.postgres.server import Server, wheel_binaries
+from tests.postgres.server import Server, new_server
 
 SETTINGS = """
 max_logical_replication_workers = 20
@@ -207,9 +205,4 @@ class RealReplicas:
 
 
 def replicating_server() -> Server:
-    """The wheel's 16, or the release whose programs are in the folder PGREPL_TEST_POSTGRES."""
-    folder = os.environ.get("PGREPL_TEST_POSTGRES")
-    if folder is None:
-        return Server(wheel_binaries(16), settings=SETTINGS).start()
-    libraries = Path(folder).parent / "lib"
-    return Server(Path(folder), libraries=libraries if libraries.is_dir() else None, settings=SETTINGS).start()
+    return new_server(16, SETTINGS)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.replication.catch_up import CatchUp
-from tests.postgres.server import Server, wheel_binaries
+from tests.postgres.server import new_server
 from tests.replication.conftest import Database, HeardLog, Rows
 
 SETTINGS = """
@@ -25,12 +26,19 @@ class PublishingServer:
     """A server; every test has a new database in it."""
 
     def __init__(self, version: int) -> None:
-        self.version = version
-        self.server = Server(wheel_binaries(version), settings=SETTINGS).start()
+        """The wheel's 16 or 18, unless another release is to be tried (see new_server)."""
+        self.server = new_server(version, SETTINGS)
         self._number = 0
+        with psycopg.connect(self.conninfo("postgres")) as link:
+            self.version = link.info.server_version // 10000
 
     def conninfo(self, database: str) -> str:
         return f"host={self.server.host} port={self.server.port} dbname={database} user=postgres"
+
+    def needs(self, version: int) -> None:
+        """What earlier releases do not have."""
+        if self.version < version:
+            pytest.skip(f"PostgreSQL {self.version} is older than {version}")
 
     def new_database(self) -> str:
         self._number += 1

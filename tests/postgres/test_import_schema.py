@@ -23,6 +23,8 @@ CREATE TABLE m24a PARTITION OF m24 FOR VALUES IN (1, 2);
 CREATE TABLE "m Rest" PARTITION OF m DEFAULT;
 CREATE PUBLICATION p FOR TABLE "Odd"."T x" (id, "select", m, p, c), ident, whole, m;
 """
+LISTED = '(id, "select", m, p, c)'
+MONEY = "    c text,  -- type money is not here: its values as text\n"
 MADE = """\
 CREATE SCHEMA IF NOT EXISTS "Odd";
 CREATE TABLE "Odd"."T x" (
@@ -58,9 +60,13 @@ ALTER TABLE public.whole REPLICA IDENTITY FULL;
 
 
 def test_the_published_tables_are_made_here(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    served.pub(TABLES)
+    tables, made = TABLES, MADE
+    if served.publishing.version < 15:  # whole tables are published
+        tables = tables.replace(LISTED, "")
+        made = made.replace(MONEY, f"{MONEY}    no text,\n")
+    served.pub(tables)
     assert run(["import-schema", served.conninfo, "-p", "p"]) == 0
-    assert capsys.readouterr().out == MADE
+    assert capsys.readouterr().out == made
     catalog = str(served.folder / "catalog.db")
     assert run(["import-schema", served.conninfo, "--apply", "--catalog", catalog, "-d", "sub"]) == 0
     assert capsys.readouterr().out.count("CREATE TABLE\n") == 7
@@ -72,7 +78,7 @@ def test_the_published_tables_are_made_here(served: Served, capsys: pytest.Captu
     served.pub("UPDATE m SET d = '2024-12-31', r = 2 WHERE r = 7; UPDATE whole SET n = 2; DELETE FROM ident")
     served.pub('UPDATE "Odd"."T x" SET m = \'so\'')
     assert served.catch_up() == []
-    assert served.sub('SELECT * FROM "Odd"."T x"') == [("1", "x", "so", "5", "$12.50")]
+    assert served.sub('SELECT id, "select", m, p, c FROM "Odd"."T x"') == [("1", "x", "so", "5", "$12.50")]
     assert served.same("SELECT * FROM m ORDER BY r") == [("2024-05-05", "1", "a"), ("2024-12-31", "2", "b")]
     assert served.same("SELECT tableoid::regclass::text, count(*) FROM m GROUP BY 1") == [("m24a", "2")]
     assert served.same("SELECT n FROM whole") == [("2.00",)]

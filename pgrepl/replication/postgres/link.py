@@ -278,6 +278,8 @@ class Link:
         """Somebody did not want the rest of an answer."""
         self._cancel()
         conn = self._conn
+        if not self.alive:
+            raise self._lost()
         while True:
             while conn.is_busy():
                 self._receive()
@@ -296,7 +298,10 @@ class Link:
             with suppress(self._error):
                 request.cancel()
 
-        request = self._conn.get_cancel()
+        try:
+            request = self._conn.get_cancel()
+        except self._error:
+            return  # the connection is lost already
         thread = Thread(target=cancel, name="pgrepl-cancel", daemon=True)
         thread.start()
         thread.join(_CANCELLING)
