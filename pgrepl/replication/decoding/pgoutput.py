@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.replication.sending.wire import (
     UNCHANGED,
@@ -24,7 +24,8 @@ Line = tuple[int, int, bytes]  # lsn, xid, data
 
 
 class Encoder:
-    """The messages of one stream: a relation is described before it is first used, and when it has changed."""
+    """The messages of one stream: a relation is described before it is first used, and when it has changed. A TRUNCATE
+    changes it too (its file is another): it is described before the message and after the transaction."""
 
     def __init__(self, style: TextStyle) -> None:
         self._style = style
@@ -36,14 +37,28 @@ class Encoder:
         yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
         if transaction.origin:
             yield commit, xid, struct.pack("!cq", b"O", commit) + _string(transaction.origin)
+        truncated: set[int] = set()
         for message in transaction.messages:
-            relations = message.relations if isinstance(message, TruncateMessage) else (message.relation,)
+            relations: tuple[SentRelation, ...]
+            if isinstance(message, TruncateMessage):
+                relations = message.relations
+                truncated.update(self._forget(relation.relid for relation in relations))
+            else:
+                relations = (message.relation,)
             for relation in relations:
                 if self._described.get(relation.relid) != relation:
                     self._described[relation.relid] = relation
                     yield commit, xid, _relation(relation)
             yield commit, xid, self._truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
+        self._forget(truncated)
         yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
+
+    def _forget(self, relids: Iterable[int]) -> list[int]:
+        """They are described anew when they are used again."""
+        forgotten = list(relids)
+        for relid in forgotten:
+            self._described.pop(relid, None)
+        return forgotten
 
     @staticmethod
     def _truncate(message: TruncateMessage) -> bytes:
