@@ -7,6 +7,8 @@ What the options then mean, host by host, is in endpoints.py.
 
 from __future__ import annotations
 
+import re
+
 from pgrepl.errors import PgError
 
 OPTIONS = frozenset(
@@ -59,6 +61,11 @@ def parse_conninfo(conninfo: str) -> dict[str, str]:
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
+
+
+def _shown(uri: bytes) -> str:
+    """libpq would show the password, too."""
+    return _text(re.sub(rb"^(\w+://[^@/:]*:)[^@/]+(?=@)|([?&]password=)[^&]+", rb"\1\2***", uri))
 
 
 def _store(options: dict[bytes, bytes], keyword: bytes, value: bytes, *, decode: bool = False) -> None:
@@ -165,15 +172,15 @@ def _read_netloc(uri: bytes, at: int) -> tuple[bytes, bytes, int]:
         host = uri[at + 1 : end]
         if end == len(uri):
             raise ConninfoError(
-                f'end of string reached when looking for matching "]" in IPv6 host address in URI: "{_text(uri)}"'
+                f'end of string reached when looking for matching "]" in IPv6 host address in URI: "{_shown(uri)}"'
             )
         if not host:
-            raise ConninfoError(f'IPv6 host address may not be empty in URI: "{_text(uri)}"')
+            raise ConninfoError(f'IPv6 host address may not be empty in URI: "{_shown(uri)}"')
         at = end + 1
         if uri[at : at + 1] not in (b"", b":", b"/", b"?", b","):
             raise ConninfoError(
                 f'unexpected character "{_text(uri[at : at + 1])}" at position {at + 1} in URI '
-                f'(expected ":" or "/"): "{_text(uri)}"'
+                f'(expected ":" or "/"): "{_shown(uri)}"'
             )
     else:
         end = _find(uri, at, b":/?,")

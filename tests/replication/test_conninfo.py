@@ -111,6 +111,14 @@ def test_strings_that_mean_nothing(text: str, message: str) -> None:
     assert libpq(text) == f"{message}\n"
 
 
+def test_a_password_in_a_string_that_means_nothing_is_not_shown() -> None:
+    """libpq shows it."""
+    message = 'IPv6 host address may not be empty in URI: "postgresql://me:{0}@[]/d?password={0}&user=x"\n'
+    text = "postgresql://me:secret@[]/d?password=secret&user=x"
+    assert ours(text) == message.format("***")
+    assert libpq(text) == message.format("secret")
+
+
 def test_a_bad_string_is_an_error_that_keeps_libpqs_line_end() -> None:
     with pytest.raises(PgError) as caught:
         check_conninfo("host", must_use_password=False)
