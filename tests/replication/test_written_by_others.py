@@ -64,6 +64,23 @@ def test_a_filter_that_needs_more_than_the_identity_stops_a_change_of_others(pai
     )
 
 
+def test_keys_and_checks_that_others_break_are_judged_by_the_subscriber(pair: Pair) -> None:
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, b text CHECK (b <> 'bad')); CREATE TABLE u (a int PRIMARY KEY)")
+    pair.sub("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE u (a int)")
+    pair.pub("INSERT INTO t VALUES (1, 'x'); CREATE PUBLICATION p FOR TABLE t, u")
+    pair.subscribe()
+    others(pair, "INSERT INTO pub.t VALUES (2, 'bad')", "INSERT INTO pub.u VALUES (1), (1)")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM t ORDER BY a") == [("1", "x"), ("2", "bad")]
+    assert pair.sub("SELECT * FROM u") == [("1",), ("1",)]
+    others(pair, "INSERT INTO pub.t VALUES (1, 'twice')")
+    ((message, detail, _),) = pair.catch_up()
+    assert (message, detail) == (
+        'duplicate key value violates unique constraint "t_pkey"',
+        "Key (a)=(1) already exists.",
+    )
+
+
 def test_a_slot_whose_snapshots_others_have_expired_is_lost(pair: Pair) -> None:
     ready(pair)
     others(pair, "INSERT INTO pub.t VALUES (3, 'z')", "INSERT INTO pub.t VALUES (4, 'z')")
