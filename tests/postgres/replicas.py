@@ -63,24 +63,23 @@ DATABASES = ("pub", "sub", "third")
 
 
 class RealReplicas:
-    """The databases of a server."""
+    """The databases of a server; `pub` may be another's."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, publisher: Server | None = None) -> None:
         import psycopg
 
         self._server = server
-        self._dsn = f"host={server.host} port={server.port} user=postgres"
-        with psycopg.connect(f"{self._dsn} dbname=postgres", autocommit=True) as link:
-            for name in DATABASES:
+        self._places = {name: publisher if publisher and name == "pub" else server for name in DATABASES}
+        self._links = {}
+        for name, place in self._places.items():
+            with psycopg.connect(f"{_dsn(place)} dbname=postgres", autocommit=True) as link:
                 link.execute(f"CREATE DATABASE {name}")
-        self._links = {
-            n: psycopg.connect(f"{self._dsn} dbname={n}", autocommit=True, prepare_threshold=None) for n in DATABASES
-        }
+            self._links[name] = psycopg.connect(self.conninfo(name), autocommit=True, prepare_threshold=None)
         self._log = next((server.folder / "data" / "log").glob("*.json"))
         self._read = 0
 
     def conninfo(self, where: str) -> str:
-        return f"{self._dsn} dbname={where}"
+        return f"{_dsn(self._places[where])} dbname={where}"
 
     def run(self, where: str, text: str) -> Answer:
         """The tag of a statement, or its error."""
@@ -104,7 +103,7 @@ class RealReplicas:
 
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Wait until an enabled subscription has everything, or an error has disabled it; the errors."""
-        ((lsn,),) = self.rows(at, "SELECT pg_current_wal_flush_lsn()")
+        ((lsn,),) = self.rows("pub", "SELECT pg_current_wal_flush_lsn()")
         until = time.monotonic() + PATIENCE
         heard: list[dict[str, Any]] = []
         while time.monotonic() < until:
@@ -134,13 +133,13 @@ class RealReplicas:
             f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{subscription}' "
             f"AND confirmed_flush_lsn < '{lsn}'"
         )
-        return self.rows(at, copying) == [("0",)] and self.rows(at, behind) == [("0",)]
+        return self.rows(at, copying) == [("0",)] and self.rows("pub", behind) == [("0",)]
 
     def quiet(self) -> None:
         """Wait until the workers of disabled subscriptions have gone."""
         until = time.monotonic() + PATIENCE
         left = "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^(logical replication .*worker|walsender)$'"
-        while self.rows("sub", left) != [("0",)]:
+        while any(self.rows(where, left) != [("0",)] for where in ("sub", "pub")):
             assert time.monotonic() < until, "workers do not end"
             time.sleep(0.005)
 
@@ -193,7 +192,7 @@ class RealReplicas:
             self.run(where, "GRANT USAGE ON SCHEMA public TO PUBLIC")
         roles = "SELECT quote_ident(rolname) FROM pg_roles WHERE oid >= 16384"
         for (name,) in self.rows("pub", roles):
-            for where in DATABASES:
+            for where in [where for where, place in self._places.items() if place is self._places["pub"]]:
                 self.run(where, f"DROP OWNED BY {name} CASCADE")
             self.run("pub", f"DROP ROLE {name}")
         for _ in self._logged():
@@ -202,6 +201,10 @@ class RealReplicas:
     def close(self) -> None:
         for link in self._links.values():
             link.close()
+
+
+def _dsn(server: Server) -> str:
+    return f"host={server.host} port={server.port} user=postgres"
 
 
 def replicating_server() -> Server:

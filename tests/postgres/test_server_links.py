@@ -1,14 +1,18 @@
-"""One connection to a server: what was asked for and not wanted to its end, and a server that goes away meanwhile."""
+"""One connection to a server: what was not wanted to its end, a server that goes away meanwhile, and TLS."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.postgres import bulk_copy
 from pgrepl.replication.postgres.connecting import link_to
 from pgrepl.replication.postgres.link import Link
 from pgrepl.replication.publisher import PublisherError
 from tests.postgres.served import Served
+from tests.postgres.tls_front import certificate, tls_front
 
 ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)
 ENDLESS = "COPY (SELECT repeat('x', 1000) FROM generate_series(1, 1000000)) TO STDOUT"
@@ -37,3 +41,50 @@ def test_a_link_that_is_lost_says_so_whenever_it_is_asked(served: Served) -> Non
         assert caught.value.sqlstate in ("08006", "57P01")
     assert not link.alive
     link.close()
+
+
+@ON_ONE
+def test_all_connections_are_encrypted_where_tls_is_asked_for(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_copy, "LARGE", 0)
+    monkeypatch.setattr(bulk_copy, "_RANGE", 1 << 14)  # several readers
+    served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    served.pub("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 3000) g")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    own, other = certificate(tmp_path, "own"), certificate(tmp_path, "other")
+    make = "CREATE SUBSCRIPTION s CONNECTION '{}' PUBLICATION p WITH (slot_name = {})"
+    server = served.publishing.server
+    with tls_front(f"{server.host}/.s.PGSQL.{server.port}", own) as port:
+
+        def conninfo(host: str, mode: str, root: Path) -> str:
+            return (
+                f"postgresql://postgres@{host}:{port}/{served.database}"
+                f"?hostaddr=127.0.0.1&sslmode={mode}&sslrootcert={root}"
+            )
+
+        failed = f'^could not connect to the publisher: connection to server at "127.0.0.1", port {port} failed: '
+        for host, mode, root, reason in (
+            ("localhost", "verify-full", other[0], "SSL error: certificate verify failed"),
+            (
+                "localhost",
+                "verify-full",
+                tmp_path / "nosuch.crt",
+                'root certificate file ".*/nosuch.crt" does not exist',
+            ),
+            (
+                "elsewhere",
+                "verify-full",
+                own[0],
+                'server certificate for "localhost" does not match host name "elsewhere"',
+            ),
+            ("localhost", "disable", own[0], "server closed the connection unexpectedly"),
+        ):
+            with pytest.raises(Exception, match=failed + reason):
+                served.sub(make.format(conninfo(host, mode, root), served.slot))
+        served.sub(make.format(conninfo("localhost", "verify-full", own[0]), served.slot))
+        assert served.catch_up() == []
+        served.pub("UPDATE t SET b = 'changed' WHERE a % 2 = 0")
+        assert served.catch_up() == []
+        served.same("SELECT count(*), sum(a), count(*) FILTER (WHERE b = 'changed') FROM t")
+        served.sub("DROP SUBSCRIPTION s")

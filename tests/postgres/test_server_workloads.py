@@ -1,19 +1,38 @@
 """Random replication from a real publisher with two subscribers, a real PostgreSQL and pgrepl: after each catching up
-their tables, errors and states are the same.
+their tables, errors and states are the same. Where another release is to be tried (new_server), it publishes, and the
+wheel's 16 subscribes.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.postgres import replicas, served
 from tests.postgres.replicas import Answer, Failure, RealReplicas, Rows
 from tests.postgres.replicas_ours import OurReplicas
+from tests.postgres.server import OTHER_RELEASE, Server, new_server, wheel_binaries
 from tests.postgres.test_replication_workloads import CHANCE, Play, play_out
 
 OURS = "ours_"  # a slot for each subscriber
+
+
+@pytest.fixture(scope="module")
+def publishers(request: pytest.FixtureRequest) -> Iterator[RealReplicas]:
+    if OTHER_RELEASE not in os.environ:
+        yield request.getfixturevalue("real")
+        return
+    subscriber = Server(wheel_binaries(16), settings=replicas.SETTINGS).start()
+    publisher = new_server(16, served.SETTINGS + "wal_writer_delay = 10ms\n")
+    made = RealReplicas(subscriber, publisher)
+    yield made
+    made.close()
+    subscriber.stop()
+    publisher.stop()
 
 
 class ServedReplicas(OurReplicas):
@@ -63,17 +82,19 @@ def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> No
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CHANCE)
-def test_random_replication_from_a_server_ends_the_same(real: RealReplicas, chance: Random) -> None:
-    compare(real, chance)
+def test_random_replication_from_a_server_ends_the_same(publishers: RealReplicas, chance: Random) -> None:
+    compare(publishers, chance)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
-def test_much_random_replication_from_a_server_ends_the_same(real: RealReplicas, seed: int) -> None:
-    compare(real, Random(seed))
+def test_much_random_replication_from_a_server_ends_the_same(publishers: RealReplicas, seed: int) -> None:
+    compare(publishers, Random(seed))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_random_replication_from_a_server_by_spark_ends_the_same(real: RealReplicas, spark: object, seed: int) -> None:
-    compare(real, Random(seed), by_spark=True)
+def test_random_replication_from_a_server_by_spark_ends_the_same(
+    publishers: RealReplicas, spark: object, seed: int
+) -> None:
+    compare(publishers, Random(seed), by_spark=True)
