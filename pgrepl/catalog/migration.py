@@ -21,7 +21,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        every_table().create_all(link.sqlalchemy)  # format 3: who is at work for a subscription
+        every_table().create_all(link.sqlalchemy)  # formats 3 and 4: who is at work, and copies
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")

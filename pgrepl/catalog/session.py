@@ -137,6 +137,7 @@ class Session:
 
     client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
     streams = False  # whether the client takes results in portions, and so need not wait for all rows
+    rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
     replays = False  # it does on a standby what the primary has done, and so may write there
     _acting = 0
     as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now

@@ -195,7 +195,13 @@ pgrepl_worker = _table(  # who works for a subscription, or copies one of its ta
     "pgrepl_worker", ("subid", "relid"),
     ("subid", Oid), ("relid", Oid), ("token", String), ("pid", Integer), ("host", String), ("since", String),
     ("beat", Double), ("received_lsn", Lsn), ("last_msg_send_time", String), ("last_msg_receipt_time", String),
-    ("latest_end_lsn", Lsn), ("latest_end_time", String), ("tuples_processed", BigInteger),
+    ("latest_end_lsn", Lsn), ("latest_end_time", String),
+)  # fmt: skip
+pgrepl_copy = _table(  # a copy under way, of a subscription's table or by a user; relid 0: of a query
+    "pgrepl_copy", ("token", "relid"),
+    ("token", String), ("relid", Oid), ("pid", Integer), ("host", String), ("beat", Double), ("datid", Oid),
+    ("command", String), ("type", String), ("bytes_processed", BigInteger), ("bytes_total", BigInteger),
+    ("tuples_processed", BigInteger), ("tuples_excluded", BigInteger), ("tuples_skipped", BigInteger),
 )  # fmt: skip
 pgrepl_subscription_error = _table(  # what stopped a worker last, until one gets on again; relid 0: the main stream
     "pgrepl_subscription_error", ("subid", "relid"),

@@ -146,6 +146,10 @@ def started() -> bool:
     return _start is not None and not _start.lost
 
 
+def is_starting() -> bool:
+    return _start is not None and _start.session is None and not _start.lost
+
+
 def _forget(start: _Start) -> None:
     if start.driver is not None:
         start.driver.forget()
@@ -260,6 +264,7 @@ __all__ = [
     "cancel",
     "cancel_tagged",
     "configure",
+    "is_starting",
     "options",
     "pg_error",
     "pg_errors",

@@ -20,6 +20,7 @@ from pgrepl.lake.file_writer import NewFile
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import TAIL, footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
+from pgrepl.lake.stage_progress import told
 from pgrepl.lake.stage_statistics import of_footer
 from pgrepl.lake.steps import step
 
@@ -43,7 +44,7 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
         columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID))
     with _folder(table.location) as folder:
         step("stage.write")
-        with spark.pg_errors():
+        with spark.pg_errors(), told(session, lambda: _parts(folder)):
             df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(spark_path(folder))
         step("stage.written")
         paths = _together(folder, _parts(folder))

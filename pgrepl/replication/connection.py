@@ -81,16 +81,6 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
     return publisher
 
 
-def interrupt(publisher: Publisher) -> None:
-    """From another thread: what the connection is busy with, or waits for, ends with an error."""
-    from pgrepl.replication.postgres.publisher import PostgresPublisher
-
-    if isinstance(publisher, LakePublisher):
-        publisher.interrupt()
-    elif isinstance(publisher, PostgresPublisher):
-        publisher._opened._cancel()  # libpq's cancel request, which any thread may send
-
-
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
     milliseconds = int(session.settings.value("wal_receiver_timeout"))
     return to_server(options, session.catalog.data_path, milliseconds / 1000 or None)

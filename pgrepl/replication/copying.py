@@ -10,10 +10,9 @@ The rows of a copy are checked as those of COPY: constraints yes, foreign keys a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -36,11 +35,11 @@ from pgrepl.replication.applying.target import WIRE_STYLE, Target
 from pgrepl.replication.applying.writing import write
 from pgrepl.replication.bulk.copy import BulkCopy, stage_copy
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
-from pgrepl.replication.publisher import Publisher, PublisherError, TableCopy
+from pgrepl.replication.publisher import Came, Publisher, PublisherError, TableCopy
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
-from pgrepl.replication.sending.wire import Row
+from pgrepl.replication.sending.wire import Row, SentColumn
 from pgrepl.rows.routing import Router
-from pgrepl.types.text import write_text
+from pgrepl.types.text import write_text, writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 _PORTION = 5000  # rows looked up together
 _ATTEMPTS = 3  # without the lock
 _ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
+_NULL = 2  # characters: \\N
 _SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
@@ -161,11 +161,12 @@ def _received(
         check_target_privilege(session, table, "INSERT")
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
-            bulk = stage_copy(session, table, source, sent)
+            came = receiver.copy_begins(subscription.subname, table, source.count)
+            bulk = stage_copy(session, table, source, sent, came)
             if bulk is not None:
                 return bulk, source.lsn, bulk.count
-            came = partial(receiver.rows_came, subscription.subname, relid, table.qualified_name)
-            return player, source.lsn, _load(session, player, table, source, came)
+            came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
+            return player, source.lsn, _load(session, player, table, source, came, receiver.check_stopped)
         except PublisherError as error:
             raise PgError("08006", f"could not receive data from WAL stream: {error}") from None
 
@@ -178,11 +179,14 @@ def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> 
         raise PgError("08006", text) from None
 
 
-def _load(session: Session, player: Player, table: Relation, source: TableCopy, came: Callable[[int], None]) -> int:
+def _load(
+    session: Session, player: Player, table: Relation, source: TableCopy, came: Came, check: Callable[[], None]
+) -> int:
     """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
     progress = Progress("")
     target = Target(session, replace(source.relation, schema=table.schema, name=table.name), progress)
     router = Router(session, table) if table.kind == "p" else None
+    measure = _measure(source.relation.columns)
     number = 0
     while portion := list(islice(source.rows, _PORTION)):
         placed = []
@@ -198,8 +202,20 @@ def _load(session: Session, player: Player, table: Relation, source: TableCopy, 
             placed.append((line, row, player.overlay(leaf), there))
         _insert(placed, table, source)
         number += len(portion)
-        came(number)
+        came(len(portion), sum(map(measure, portion)))
+        check()
     return number
+
+
+def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
+    """How long a row is as text, which is what PostgreSQL's worker would receive."""
+    writers = [writer(column.type) for column in columns]
+
+    def measure(row: Row) -> int:
+        written = [_NULL if v is None else len(w(v, WIRE_STYLE)) for v, w in zip(row, writers, strict=True)]
+        return sum(written) + len(written)  # a tab or a line feed after each
+
+    return measure
 
 
 def _insert(placed: list[tuple[int, Row, Overlay, Row]], table: Relation, source: TableCopy) -> None:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
+from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication import lease
 
@@ -20,7 +21,7 @@ class Heart:
     """Beats from now on until it is told to stop."""
 
     def __init__(self, session: Session, token: str) -> None:
-        self.copied: dict[int, int] = {}
+        self.copying: dict[int, Copying] = {}
         self._session = session
         self._place = session.database.oid, session.role
         self._token = token
@@ -35,7 +36,7 @@ class Heart:
         waited = 0.0
         while not self._stopped.wait(_WHILE_COPYING):
             waited += _WHILE_COPYING
-            if self.copied or waited >= processes.SIGN_OF_LIFE:
+            if self.copying or waited >= processes.SIGN_OF_LIFE:
                 waited = 0.0
                 self._beat()
 
@@ -47,7 +48,7 @@ class Heart:
         try:
             session.settings.set_default("lock_timeout", f"{int(_PATIENCE * 1000)}ms", complain=False)
             session.transaction.begin_statement(writes=True)
-            lease.beat(session, self._token, dict(self.copied))
+            lease.beat(session, self._token, list(self.copying.values()))
             session.transaction.end_statement()
         except PgError:
             pass

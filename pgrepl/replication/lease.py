@@ -2,16 +2,18 @@
 
 A lease is a row of the subscriber's catalog. Whoever wants to work takes it, and finds it taken while its holder is
 alive; a commit of a worker that has no lease any more fails. Beside it each table that is being copied has a row, from
-which pg_stat_subscription and pg_stat_progress_copy tell.
+which pg_stat_subscription tells.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import processes, tables
+from pgrepl.catalog import copies, processes, tables
+from pgrepl.catalog.copies import Copying
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.errors import PgError
 
@@ -73,7 +75,6 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
         last_msg_receipt_time=None,
         latest_end_lsn=0,
         latest_end_time=None,
-        tuples_processed=0,
     )
 
 
@@ -81,8 +82,10 @@ def end(session: Session, subid: int, relid: int, token: str) -> None:
     """The worker of a table is done; that of the main stream takes all others with it."""
     if relid == APPLY:
         delete(session, tables.pgrepl_worker, subid=subid, token=token)
+        copies.ended(session, token)
     else:
         delete(session, tables.pgrepl_worker, subid=subid, relid=relid, token=token)
+        copies.ended(session, token, relid)
 
 
 def is_held(session: Session, subid: int, token: str) -> bool:
@@ -106,11 +109,12 @@ def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | 
     )
 
 
-def beat(session: Session, token: str, copied: dict[int, int]) -> None:
-    """A sign of life, with the rows that copies have come to."""
+def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
+    """A sign of life, with what copies have come to."""
     update(session, tables.pgrepl_worker, {"token": token}, beat=processes.now())
-    for relid, count in copied.items():
-        update(session, tables.pgrepl_worker, {"relid": relid, "token": token}, tuples_processed=count)
+    for each in copying:
+        if one(session, tables.pgrepl_worker, token=token, relid=each.relid) is not None:  # it has not ended meanwhile
+            copies.report(session, token, each)
 
 
 def workers(session: Session, subid: int) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.copies import Copying
     from pgrepl.replication.streaming import Streamed
 
 
@@ -14,11 +15,14 @@ class Observer:
     def copying(self, subscription: str, table: str) -> None:
         """The copy of a table begins."""
 
-    def rows(self, subscription: str, table: str, count: int) -> None:
-        """So many of its rows have come by now."""
+    def rows(self, subscription: str, table: str, copying: Copying) -> None:
+        """Its rows have begun to come, or more of them have; in any thread."""
 
     def copied(self, subscription: str, table: str, count: int) -> None:
         """It is there, with so many rows."""
+
+    def applying(self, subscription: str) -> None:
+        """A batch begins, if there is one."""
 
     def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
         """A batch has been applied; the first of the run began at `start`."""

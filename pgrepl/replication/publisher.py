@@ -7,9 +7,9 @@ for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.replication.bulk.batch import BulkRows, WireBatch
@@ -54,11 +54,14 @@ class RemoteTable:
     attrs: tuple[int, ...]
 
 
+Came: TypeAlias = "Callable[[int, int], None]"  # told of more rows, and of their bytes
+
+
 class DirectRows(Protocol):
     """Rows that can go into files of the lake as they are."""
 
-    def stage(self, session: Session, table: Relation) -> BulkCopy | None:
-        """What was staged; None: they are few, or somebody has to look at them."""
+    def stage(self, session: Session, table: Relation, came: Came) -> BulkCopy | None:
+        """What was staged; None: they are few, or somebody has to look at them. `came` hears of rows and bytes."""
         ...
 
 
@@ -71,6 +74,7 @@ class TableCopy:
     rows: Iterator[Row]
     bulk: BulkRows | None = None  # the same rows for Spark, if they can be had so
     direct: DirectRows | None = None  # the same without Spark
+    count: int | None = None  # of the rows, if that is known before
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,10 @@ class Publisher(Protocol):
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         """How many rows such a copy would have now; the same errors."""
+        ...
+
+    def interrupt(self) -> None:
+        """From another thread: what the connection is busy with, or waits for, ends with an error."""
         ...
 
     def close(self) -> None: ...

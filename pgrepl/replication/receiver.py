@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.copies import Copying
 from pgrepl.catalog.login import admit
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import Row, one
@@ -22,7 +23,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import lease, same_server
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.connection import connect, interrupt
+from pgrepl.replication.connection import connect
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
@@ -34,6 +35,7 @@ from pgrepl.replication.publisher import Publisher, PublisherError
 from pgrepl.replication.senders import Sender
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
 
 T = TypeVar("T")
@@ -99,7 +101,7 @@ class Receiver:
                 self._leader._beside.remove(self)
             self.session.link.give_up()
             if isinstance(self._publisher, LakePublisher):
-                interrupt(self._publisher)
+                self._publisher.interrupt()
             self.release()
             self.disconnect()
             self.session.close()
@@ -121,7 +123,7 @@ class Receiver:
         self.session.link.give_up()
         publisher = self._publisher
         if publisher is not None:
-            interrupt(publisher)
+            publisher.interrupt()
         for other in list(self._beside):
             other.stop()
 
@@ -214,16 +216,24 @@ class Receiver:
                 transaction.fail_statement()
                 raise
 
-    def rows_came(self, subscription: str, relid: int, table: str, count: int) -> None:
-        """How many rows of a table that is being copied have come so far; for all to see."""
-        self.check_stopped()
+    def copy_begins(self, subscription: str, table: Relation, rows: int | None) -> Callable[[int, int], None]:
+        """To be told, from any thread, how many more rows of a table have come, and bytes; for all to see. There will
+        be so many `rows`, if that is known."""
+        copying = Copying(table.oid, tuples_total=rows)
         if self._heart is not None:
-            self._heart.copied[relid] = count
-        self.observer.rows(subscription, table, count)
+            self._heart.copying[table.oid] = copying
+        name = table.qualified_name
+        self.observer.rows(subscription, name, copying)
+
+        def came(tuples: int, size: int) -> None:
+            copying.came(tuples, size)
+            self.observer.rows(subscription, name, copying)
+
+        return came
 
     def copy_ended(self, relid: int) -> None:
         if self._heart is not None:
-            self._heart.copied.pop(relid, None)
+            self._heart.copying.pop(relid, None)
 
     # --- the subscription ---------------------------------------------------------------------------------------------
 

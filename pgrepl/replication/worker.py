@@ -190,6 +190,7 @@ class Worker:
         left = max_changes
         start = 0
         while True:
+            self._observer.applying(self._receiver.name)
             try:
                 streamed = stream_batch(self._receiver, upto, left)
             except WorkerFailed as failure:

@@ -12,6 +12,7 @@ from pgrepl.replication.observer import Observer
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.copies import Copying
     from pgrepl.replication.streaming import Streamed
     from pgrepl.replication.worker import Round
 
@@ -36,7 +37,7 @@ class Lines(Observer):
 
 
 class Bars(Lines):
-    """The same with a bar for what goes on."""
+    """The same with a bar for what goes on, if that takes more than a moment."""
 
     def __init__(self, progress: Any) -> None:
         super().__init__(lambda line: progress.console.print(line, highlight=False, markup=False, soft_wrap=True))
@@ -45,37 +46,46 @@ class Bars(Lines):
         self._changes: dict[str, int] = {}
 
     def copying(self, subscription: str, table: str) -> None:
-        self._task(subscription, table, None)
+        self._task(subscription, table)
 
-    def rows(self, subscription: str, table: str, count: int) -> None:
-        self._update(subscription, table, count, "rows")
+    def rows(self, subscription: str, table: str, copying: Copying) -> None:
+        count, total = copying.tuples_processed, copying.tuples_total
+        completed = 0 if total is None else min(count, total)
+        self._update(subscription, table, count, "rows", total=total or None, completed=completed)
 
     def copied(self, subscription: str, table: str, count: int) -> None:
         self._remove(subscription, table)
         super().copied(subscription, table, count)
 
+    def applying(self, subscription: str) -> None:
+        self._task(subscription, "")
+
     def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
-        if not streamed.applied.transactions and not self._changes.get(subscription):
-            return
         count = self._changes[subscription] = self._changes.get(subscription, 0) + streamed.applied.changes
-        self._task(subscription, "", max(streamed.upto - start, 1))
-        self._update(subscription, "", count, "changes", completed=streamed.reached - start)
+        if streamed.finished:
+            self._remove(subscription, "")
+            self._changes.pop(subscription, None)
+        elif count:
+            total = max(streamed.upto - start, 1)
+            self._update(subscription, "", count, "changes", total=total, completed=streamed.reached - start)
 
     def summary(self, subscription: str, done: Round) -> None:
-        self._remove(subscription, "")
+        for table in [table for name, table in list(self._tasks) if name == subscription]:  # of what has failed
+            self._remove(subscription, table)
         self._changes.pop(subscription, None)
         super().summary(subscription, done)
 
-    def _task(self, subscription: str, table: str, total: int | None) -> None:
+    def _task(self, subscription: str, table: str) -> None:
         if (subscription, table) not in self._tasks:
-            task = self._progress.add_task(f"{subscription} {table}".strip(), total=total, seen="")
+            task = self._progress.add_task(f"{subscription} {table}".strip(), total=None, visible=False, seen="")
             self._tasks[subscription, table] = task, time.monotonic()
 
     def _update(self, subscription: str, table: str, count: int, unit: str, **values: Any) -> None:
         found = self._tasks.get((subscription, table))
         if found is not None:
             seconds = max(time.monotonic() - found[1], 0.001)
-            self._progress.update(found[0], seen=f"{count:,} {unit}, {count / seconds:,.0f}/s", **values)
+            seen = f"{count:,} {unit}, {count / seconds:,.0f}/s" if count else ""
+            self._progress.update(found[0], seen=seen, **values)
 
     def _remove(self, subscription: str, table: str) -> None:
         found = self._tasks.pop((subscription, table), None)
@@ -89,17 +99,21 @@ def watcher() -> Iterator[Lines]:
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield Lines(_print)
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.console import Console
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[seen]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, transient=True) as progress:
-        yield Bars(progress)
+    from pgrepl.shell.applying_bars import Above, progress
+
+    console = Console()
+    if console.is_dumb_terminal:
+        yield Lines(_print)
+        return
+    before = sys.stderr
+    with progress(console) as bars:
+        sys.stderr = Above(console, before)
+        try:
+            yield Bars(bars)
+        finally:
+            sys.stderr = before
 
 
 def _print(line: str) -> None:

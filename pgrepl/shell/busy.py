@@ -24,7 +24,7 @@ class Busy:
 
     def __init__(self, stream: TextIO, *, tasks: Tasks | None = None, patience: float = PATIENCE) -> None:
         self._stream = stream
-        self._tasks = tasks or _spark_tasks
+        self._tasks = tasks or spark_tasks
         self._patience = patience
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="busy", daemon=True)
@@ -68,7 +68,7 @@ class Busy:
                 progress.refresh()
 
 
-def _spark_tasks() -> tuple[int, int] | None:
+def spark_tasks() -> tuple[int, int] | None:
     import sys
 
     lake = sys.modules.get("pgrepl.lake.spark")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.catalog.copies import Copying
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.worker import Worker
 from tests.postgres.served import PublishingServer, Served
@@ -51,8 +52,8 @@ def test_two_tables_come_at_the_same_time(waiting: Served) -> None:
     seen: list[object] = []
 
     class Meeting(Observer):
-        def rows(self, subscription: str, table: str, count: int) -> None:
-            if not table.endswith("t3"):
+        def rows(self, subscription: str, table: str, copying: Copying) -> None:
+            if copying.tuples_processed and not table.endswith("t3"):
                 if together.wait() == 0:
                     seen.append(waiting.sub("SELECT count(*) FROM pg_stat_subscription"))
                 together.wait()

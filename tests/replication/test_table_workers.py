@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from pgrepl.catalog.copies import Copying
 from pgrepl.replication import copying, table_workers
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.worker import Round, Worker
@@ -44,9 +45,10 @@ class Watching(Observer):
     def copied(self, subscription: str, table: str, count: int) -> None:
         self.told.append(table.rpartition(".")[2])
 
-    def rows(self, subscription: str, table: str, count: int) -> None:
+    def rows(self, subscription: str, table: str, copying: Copying) -> None:
         self.threads.add(threading.current_thread().name)
-        self._came(table.rpartition(".")[2], count)
+        if copying.tuples_processed:
+            self._came(table.rpartition(".")[2], copying.tuples_processed)
 
 
 def working(pair: Pair, observer: Observer) -> Round:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication import streaming
 from pgrepl.replication.catch_up import CatchUp
@@ -195,12 +196,16 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
     seen: list[list[tuple[str | None, ...]]] = []
 
     class Looks(Observer):
-        def rows(self, subscription: str, table: str, count: int) -> None:
-            if count != 20:
+        def rows(self, subscription: str, table: str, copying: Copying) -> None:
+            if copying.tuples_processed != 20:
                 return
+            assert copying.tuples_total == 25
             deadline = time.monotonic() + 10
-            progress = "SELECT datname, relid::regclass, command, type, tuples_processed FROM pg_stat_progress_copy"
-            while pair.sub(progress) != [("sub", "t", "COPY FROM", "CALLBACK", "20")] and time.monotonic() < deadline:
+            progress = (
+                "SELECT pid, datname, relid::regclass, command, type, bytes_processed, bytes_total, tuples_processed,"
+                " tuples_excluded, tuples_skipped FROM pg_stat_progress_copy"
+            )
+            while pair.sub(progress) == [] and time.monotonic() < deadline:
                 time.sleep(0.02)
             seen.append(pair.sub(progress))
             seen.append(pair.sub("SELECT worker_type, relid::regclass FROM pg_stat_subscription"))
@@ -209,7 +214,7 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
     assert copies.round().rows_copied == 25
     copies.close()
     assert seen == [
-        [("sub", "t", "COPY FROM", "CALLBACK", "20")],
+        [(str(os.getpid()), "sub", "t", "COPY FROM", "CALLBACK", str(9 * 4 + 11 * 5), "0", "20", "0", "0")],
         [("apply", None), ("table synchronization", "t")],
     ]
     assert pair.sub("SELECT count(*) FROM pg_stat_progress_copy") == [("0",)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pgrepl.catalog import parameters
+from pgrepl.catalog import copies, parameters
 from pgrepl.catalog.parameters import Parameter, Value
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
@@ -96,16 +96,9 @@ def _subscriptions(session: Session) -> Iterator[Values]:
 
 
 def _copies(session: Session) -> Iterator[Values]:
-    """The tables that are being copied for subscriptions."""
-    for row in rows(session, pg_subscription):
-        for worker in lease.workers(session, row.oid):
-            if worker.relid != lease.APPLY:
-                yield {
-                    "pid": worker.pid, "datid": row.subdbid, "datname": _database_name(session, row.subdbid),
-                    "relid": worker.relid, "command": "COPY FROM", "type": "CALLBACK", "bytes_processed": 0,
-                    "bytes_total": 0, "tuples_processed": worker.tuples_processed, "tuples_excluded": 0,
-                    "tuples_skipped": 0,
-                }  # fmt: skip
+    """Those of subscriptions' tables and of users."""
+    for row in copies.under_way(session):
+        yield {**row._asdict(), "datname": _database_name(session, row.datid)}
 
 
 def _subscription_statistics(session: Session) -> Iterator[Values]:

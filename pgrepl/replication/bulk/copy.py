@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.stage_progress import writing_told
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk, row_errors
 from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.bulk.taken import WAYS
-from pgrepl.replication.publisher import TableCopy
+from pgrepl.replication.publisher import Came, TableCopy
 from pgrepl.replication.sending.wire import SentRelation
 from pgrepl.rows.checks_spark import SparkChecks
 from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
@@ -112,15 +113,16 @@ def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame
     return rows.select(*[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers])
 
 
-def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation) -> BulkCopy | None:
+def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation, came: Came) -> BulkCopy | None:
     """The rows as files. None: they are few, or something about them is for the exact way."""
-    if source.direct is not None and (direct := source.direct.stage(session, table)) is not None:
+    if source.direct is not None and (direct := source.direct.stage(session, table, came)) is not None:
         return direct
     if source.bulk is None or not is_for_spark(session, source.bulk.estimate):
         return None
     copy = BulkCopy(session)
     try:
-        copy.fill(table, sent, source.bulk.frame())
+        with writing_told(session, came):
+            copy.fill(table, sent, source.bulk.frame())
     except NotInBulk as reason:
         WAYS["copy row by row"] += 1
         session.notice("DEBUG1", f'table "{table.name}" is not copied by Spark: {reason}')

@@ -30,7 +30,7 @@ from pgrepl.replication.postgres.lake_columns import CsvReader, LakeColumn
 from pgrepl.replication.postgres.link import Link
 from pgrepl.replication.postgres.published import PublishedRows
 from pgrepl.replication.postgres.tables import selection
-from pgrepl.replication.publisher import PublisherError
+from pgrepl.replication.publisher import Came, PublisherError
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types.oids import FIRST_USER_OID
@@ -85,7 +85,7 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation) -> BulkCopy | None:
+    def stage(self, session: Session, table: Relation, came: Came) -> BulkCopy | None:
         """The rows as files of the lake. None: they are few, or somebody has to look at them."""
         from pgrepl.replication.bulk.copy import BulkCopy
         from pgrepl.rows.staged import Staged
@@ -101,7 +101,9 @@ class ServerRows:
         needed = [number for number, column in enumerate(columns) if column.local.notnull]
         made: list[NewFile] = []
         try:
-            for file in self._by_ranges(lambda chunks: _write(staged.table, reader, needed, chunks, made), binary):
+            for file in self._by_ranges(
+                lambda chunks: _write(staged.table, reader, needed, chunks, made, came), binary
+            ):
                 staged.arrive([file] if file is not None else [])
         except BaseException as problem:
             for file in made:
@@ -243,7 +245,12 @@ def _chunk(held: Sequence[bytes], lengths: Sequence[int], head: int) -> Chunk:
 
 
 def _write(
-    table: LakeTable, reader: Reader, needed: Sequence[int], chunks: Iterator[Chunk], made: list[NewFile]
+    table: LakeTable,
+    reader: Reader,
+    needed: Sequence[int],
+    chunks: Iterator[Chunk],
+    made: list[NewFile],
+    came: Came,
 ) -> NewFile | None:
     """A data file, which `made` remembers; None: there are no rows."""
     from pgrepl.lake.file_writer import DataFileWriter
@@ -258,6 +265,7 @@ def _write(
                 raise _Unfit
             writer = writer or DataFileWriter(table, repeating=_repeating(table, arrays))
             writer.write_arrays(arrays, None, count)
+            came(count, len(data))
     except BaseException:
         if writer is not None:
             writer.discard()

@@ -89,7 +89,8 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
     lsn = current_lsn(session)
     if hides_rows(session, plan.table, session.role):
         return TableCopy(sent, lsn, iter(()))
-    return TableCopy(sent, lsn, copied_rows(session, plan), LakeRows(session, plan))
+    bulk = LakeRows(session, plan)
+    return TableCopy(sent, lsn, copied_rows(session, plan), bulk, count=None if plan.filters else bulk.estimate)
 
 
 def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Settings = Sequence[tuple[str, str]]
 _LOCK_TIMEOUT = 30.0
-_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker")  # what the primary's workers are doing
+_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker", "pgrepl_copy")  # what the primary's workers are doing
 
 
 def draft_prefix(catalog: Path) -> str:

@@ -1,0 +1,82 @@
+"""How far the copies have come that are under way, for all to see: what pg_stat_progress_copy tells.
+
+Who copies counts in a `Copying`; a thread beside it writes that into the catalog now and then. A row whose process has
+died is nobody's, and goes when another copy begins.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import processes, tables
+from pgrepl.catalog.store import Row, delete, insert, rows, update
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@dataclass
+class Copying:
+    """One copy: of a table, or of a query (relid 0)."""
+
+    relid: int
+    command: str = "COPY FROM"
+    kind: str = "CALLBACK"  # pg_stat_progress_copy.type
+    bytes_total: int = 0  # 0: nobody knows
+    bytes_processed: int = 0
+    tuples_processed: int = 0
+    tuples_excluded: int = 0  # by WHERE
+    tuples_skipped: int = 0  # by ON_ERROR
+    tuples_total: int | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def came(self, tuples: int, size: int) -> None:
+        """So many more; from any thread."""
+        with self._lock:
+            self.tuples_processed += tuples
+            self.bytes_processed += size
+
+
+def report(session: Session, token: str, copying: Copying) -> None:
+    """In a write transaction."""
+    numbers = {
+        "bytes_processed": copying.bytes_processed, "bytes_total": copying.bytes_total,
+        "tuples_processed": copying.tuples_processed, "tuples_excluded": copying.tuples_excluded,
+        "tuples_skipped": copying.tuples_skipped, "beat": processes.now(),
+    }  # fmt: skip
+    if update(session, tables.pgrepl_copy, {"token": token, "relid": copying.relid}, **numbers):
+        return
+    for row in rows(session, tables.pgrepl_copy):
+        if not _is_under_way(row):
+            delete(session, tables.pgrepl_copy, token=row.token, relid=row.relid)
+    insert(
+        session,
+        tables.pgrepl_copy,
+        token=token,
+        relid=copying.relid,
+        pid=os.getpid(),
+        host=processes.machine(),
+        datid=session.database.oid,
+        command=copying.command,
+        type=copying.kind,
+        **numbers,
+    )
+
+
+def ended(session: Session, token: str, relid: int | None = None) -> None:
+    """One copy of a process's worker, or all of them."""
+    if relid is None:
+        delete(session, tables.pgrepl_copy, token=token)
+    else:
+        delete(session, tables.pgrepl_copy, token=token, relid=relid)
+
+
+def under_way(session: Session) -> list[Row]:
+    return [row for row in rows(session, tables.pgrepl_copy) if _is_under_way(row)]
+
+
+def _is_under_way(row: Row) -> bool:
+    return processes.is_at_work(row.pid, row.host, row.token, row.beat)

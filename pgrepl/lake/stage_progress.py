@@ -1,0 +1,64 @@
+"""How many rows Spark has written so far, for somebody who watches: each file that a task has finished is counted when
+it appears in the folder of the write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.lake import storage
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_PAUSE = 0.5  # seconds between two looks
+
+
+@contextmanager
+def writing_told(session: Session, came: Callable[[int, int], None]) -> Iterator[None]:
+    """`came` hears of rows and bytes that are written for this session meanwhile."""
+    before, session.rows_written = session.rows_written, came
+    try:
+        yield
+    finally:
+        session.rows_written = before
+
+
+@contextmanager
+def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> Iterator[None]:
+    """Around one write: `files` lists what is in the folder, with the sizes."""
+    came = session.rows_written
+    if came is None:
+        yield
+        return
+    from pyarrow import ArrowException
+
+    over = threading.Event()
+    counted: set[str] = set()
+
+    def look() -> None:
+        import pyarrow.parquet as pq
+
+        for path, size in files():
+            if path not in counted:
+                with storage.reading(path), storage.open_input(path) as source:
+                    rows = pq.read_metadata(source).num_rows
+                counted.add(path)
+                came(rows, size)
+
+    def watch() -> None:
+        while not over.wait(_PAUSE):
+            with suppress(OSError, PgError, ArrowException):  # a file may be half there, or gone already
+                look()
+
+    thread = threading.Thread(target=watch, name="pgrepl-written", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    look()

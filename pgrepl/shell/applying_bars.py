@@ -1,0 +1,86 @@
+"""The bars of workers on a terminal, drawn by rich: a line for each table and each batch that takes more than a moment.
+
+What is logged meanwhile appears above the bars, in lines as long as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from pgrepl.shell.busy import spark_tasks
+
+_MOMENT = 0.5  # seconds in which something may end unseen
+
+
+def progress(console: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        _Seen(),
+        TimeElapsedColumn(),
+    )
+    return _Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+
+class _Bars(Progress):
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            if not task.visible and (task.elapsed or 0.0) >= _MOMENT:
+                task.visible = True
+        yield from super().get_renderables()
+
+
+class _Seen(ProgressColumn):
+    """Rows or changes with their rate; before there are any, what Spark is busy with."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields["seen"]) or _of_spark())
+
+
+def _of_spark() -> str:
+    lake = sys.modules.get("pgrepl.lake.spark")
+    if lake is None or not lake.started():
+        return ""
+    if lake.is_starting():
+        return "Spark starts"
+    found = spark_tasks()
+    return "" if found is None else f"Spark: {found[0]} of {found[1]} tasks"
+
+
+class Above(io.TextIOBase):
+    """In place of standard error while bars are drawn."""
+
+    def __init__(self, console: Console, stream: TextIO) -> None:
+        self._console = console
+        self._stream = stream
+        self._held = ""
+
+    def write(self, text: str) -> int:
+        lines, newline, self._held = (self._held + text).rpartition("\n")
+        if newline:
+            self._console.print(lines, highlight=False, markup=False, soft_wrap=True)
+        return len(text)
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
