@@ -15,7 +15,7 @@ from functools import cache
 
 from pgrepl.catalog import processes
 
-RESULT, CHANGES = "result", "changes"
+RESULT, CHANGES, FILES = "result", "changes", "files"
 
 
 def make(kind: str) -> str:
@@ -27,7 +27,7 @@ def make(kind: str) -> str:
 @cache
 def clean() -> None:
     """Take away what processes of ours that were killed have left; a process does it once."""
-    name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
+    name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             match = name.fullmatch(entry.name)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import passing, spark
-from pgrepl.lake.storage import listed, local_path, open_input, reading, remove, uuid7
+from pgrepl.lake.storage import listed, local_path, make_folder, open_input, reading, remove, uuid7
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,9 @@ def _folder(data_path: str) -> str:
     options = spark.options()
     if options.remote is None and (options.master or spark.DEFAULT_MASTER).startswith("local"):
         return passing.make(passing.RESULT) + "/"
-    return f"{data_path}pgrepl-result-{uuid7()}/"
+    folder = f"{data_path}pgrepl-result-{uuid7()}/"
+    make_folder(folder)
+    return folder
 
 
 def _remove_folder(folder: str) -> None:

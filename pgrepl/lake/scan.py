@@ -21,6 +21,7 @@ from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.dead import joined
 from pgrepl.lake.files import DataFile, data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
+from pgrepl.lake.near import readable
 from pgrepl.lake.readers import hold
 from pgrepl.lake.spark_types import older_value, read_field, spark_type
 from pgrepl.lake.storage import local_path, scheme_of, size_of
@@ -234,7 +235,7 @@ def _file_rows(
     _check(group.files, by_size=told_apart)
     schema, values = _schema(group, columns, unique, places)
     reader = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
-    df = reader.parquet(*[spark_path(file.path) for file in group.files])
+    df = reader.parquet(*[spark_path(path) for path in readable([file.path for file in group.files])])
     by_size = _differ(file.file_size_bytes for file in group.files)
     if told_apart:
         values.append(F.col("_metadata.file_size" if by_size else "_metadata.file_name").alias(_TOLD_BY))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.lake import footers, spark, storage
 from pgrepl.lake.file_writer import NewFile
+from pgrepl.lake.near import writable
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import TAIL, footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
@@ -44,8 +45,8 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
         columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID))
     with _folder(table.location) as folder:
         step("stage.write")
-        with spark.pg_errors(), told(session, lambda: _parts(folder)):
-            df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(spark_path(folder))
+        with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
+            df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(spark_path(target))
         step("stage.written")
         paths = _together(folder, _parts(folder))
         return _finished(table, paths, with_row_ids=row_ids is not None)

@@ -180,7 +180,9 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
 
     system, inside = file_system(folder.rstrip("/"))
     now = datetime.now(timezone.utc)
-    for each in system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True)):
+    with reading(folder):
+        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+    for each in found:
         if each.type is fs.FileType.File:
             written = each.mtime or now
             yield folder + each.path[len(inside.rstrip("/")) + 1 :], now - written

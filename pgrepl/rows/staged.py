@@ -80,6 +80,7 @@ class Staged:
         from pyspark.sql.types import LongType, StructField, StructType
 
         from pgrepl.lake import spark
+        from pgrepl.lake.near import readable
         from pgrepl.lake.scan import spark_path
         from pgrepl.lake.spark_types import spark_type
 
@@ -89,7 +90,7 @@ class Staged:
         schema = StructType(fields)
         session = spark.session()
         if files:
-            paths = [spark_path(self.table.location + file.name) for file in files]
+            paths = [spark_path(path) for path in readable([self.table.location + file.name for file in files])]
             read = session.read.schema(schema).parquet(*paths)
         else:
             read = session.createDataFrame([], schema)

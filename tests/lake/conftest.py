@@ -166,3 +166,52 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     made = Lake(tmp_path)
     yield made
     made.close()
+
+
+class Bucket:
+    """A bucket in a fake S3."""
+
+    name = "lake-bucket"
+
+    def __init__(self, endpoint: str) -> None:
+        import boto3
+
+        self._client = boto3.client("s3", endpoint_url=endpoint)
+        self._client.create_bucket(Bucket=self.name)
+
+    def all_keys(self) -> set[str]:
+        return {each["Key"] for each in self._client.list_objects_v2(Bucket=self.name).get("Contents", ())}
+
+    def files(self, folder: str) -> set[str]:
+        return {key for key in self.all_keys() if key.startswith(f"{folder}/") and key.endswith(".parquet")}
+
+    def delete(self, key: str) -> None:
+        self._client.delete_object(Bucket=self.name, Key=key)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of a fake S3."""
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1",
+        "PGREPL_S3_ENDPOINT": s3,
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    from pgrepl.lake import storage
+
+    storage._s3_file_system.cache_clear()
+    made = Bucket(s3)
+    yield made
+    for key in made.all_keys():
+        made.delete(key)
+    storage._s3_file_system.cache_clear()

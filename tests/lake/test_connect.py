@@ -74,10 +74,30 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
     over_connect(server, DATA_TESTS)
 
 
-def test_an_update_and_a_delete_through_joins_over_connect(server: str) -> None:
-    over_connect(server, MORE[:1], "-k", "spark and (CONFLICT or USING or src.v)")
+def test_statements_by_joins_and_a_file_over_connect(server: str) -> None:
+    some = "CONFLICT or USING or src.v or columns_are_found"
+    over_connect(server, [MORE[0], "tests/commands/copy/test_parquet.py"], "-k", f"spark and ({some})")
+
+
+def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:
+    script = (
+        "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 200);"
+        " DELETE FROM t WHERE a > 100; SELECT sum(a), count(*) FROM t"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pgrepl", "-X", "-A", "-t", "--remote", server, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PGREPL_MASTER": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout + done.stderr).splitlines() == [
+        "SET", "CREATE TABLE", "INSERT 0 200", "DELETE 100", "5050|100",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
-def test_statements_over_connect(server: str) -> None:
-    over_connect(server, MORE, "-k", "spark or Spark")
+@pytest.mark.parametrize("tests", MORE)
+def test_statements_over_connect(server: str, tests: str) -> None:
+    over_connect(server, [tests], "-k", "spark or Spark")

@@ -165,6 +165,7 @@ class _FileRows(OutsideRows):
         from pyspark.sql.types import LongType, StructField, StructType
 
         from pgrepl.lake import spark
+        from pgrepl.lake.near import readable
         from pgrepl.lake.scan import spark_path
         from pgrepl.lake.spark_types import spark_type
 
@@ -176,7 +177,7 @@ class _FileRows(OutsideRows):
         # of rows without columns Spark still finds out how many there are
         schema = StructType(fields or [StructField("__no_column", LongType())])
         reader = session.read.schema(schema).option("recursiveFileLookup", "true")
-        frame = reader.parquet(*[spark_path(path) for path in self._part.group.paths])
+        frame = reader.parquet(*[spark_path(path) for path in readable(self._part.group.paths)])
         return frame.select(*[F.expr(c.made.format(_quoted(c.name))).alias(f"c{n}") for n, c in wanted])
 
     def __len__(self) -> int:

@@ -116,7 +116,8 @@ class _Extra:
     def _record(self, names: tuple[str, ...], *before: int) -> Callable[[Row], Record]:
         operation = self.cte.query.set_operation
         assert isinstance(operation, SetOperation)
-        places = [self.cte.columns.index(name) for name in names]
+        named = [*self.cte.columns, *(column.name for column in self.cte.query.columns[len(self.cte.columns) :])]
+        places = [named.index(name) for name in names]
         types = [*([oids.INT8] * len(before)), *(operation.columns[place].type for place in places)]
         return lambda row: Record([*before, *(row[place] for place in places)], types)
 

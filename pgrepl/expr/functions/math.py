@@ -47,9 +47,16 @@ def dsqrt(value: float) -> float:
 def dcbrt(value: float) -> float:
     if not math.isfinite(value) or value == 0:
         return value
+    return _cbrt(value)
+
+
+def _newton_cbrt(value: float) -> float:
     root = abs(value) ** (1 / 3)
     root -= (root * root * root - abs(value)) / (3 * root * root)
     return math.copysign(root, value)
+
+
+_cbrt: Callable[[float], float] = getattr(math, "cbrt", _newton_cbrt)  # Python 3.11 has the C library's
 
 
 @implements("dexp")

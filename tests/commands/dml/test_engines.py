@@ -68,6 +68,9 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
         ("DELETE FROM t USING src WHERE k = a AND v IN ('v1', 'v4')", ["DELETE 2"],
          "SELECT a FROM t ORDER BY a", ["2", "3"]),
         ("DELETE FROM p WHERE a > 1", ["DELETE 2"], "SELECT * FROM p", ["1|one"]),
+        ("WITH u AS (UPDATE t SET b = b || a WHERE a > 2 RETURNING a), d AS (DELETE FROM src WHERE k > 4 RETURNING k)"
+         " SELECT (SELECT count(*) FROM u), (SELECT sum(k) FROM d), (SELECT count(*) FROM src)", ["2|11|6"],
+         "SELECT k, b FROM src LEFT JOIN t ON k = a ORDER BY k", ["1|none", "2|none", "3|none3", "4|none4"]),
         ("DELETE FROM t RETURNING a, g", ["1|2", "2|4", "3|6", "4|8"], "SELECT count(*) FROM t", ["0"]),
         ("INSERT INTO t (a, b) SELECT k, v FROM src WHERE k > 3 ON CONFLICT (a) DO UPDATE SET b = excluded.b || t.a",
          ["INSERT 0 3"], "SELECT a, b FROM t WHERE a > 3 ORDER BY a", ["4|v44", "5|v5", "6|v6"]),

@@ -154,5 +154,15 @@ class Level:
             visit(item, False)
 
 
-def is_place(expr: Expr) -> bool:
-    return isinstance(expr, tree.Var) and expr.attnum == PLACE
+def is_place(expr: Expr, query: tree.Query) -> bool:
+    """Whether it is where a row stands: of a table in FROM, or of one in a subquery there that hands it up."""
+    if not isinstance(expr, tree.Var) or expr.levelsup or not expr.varno:
+        return False
+    if expr.attnum == PLACE:
+        return True
+    below = query.rtable[expr.varno - 1].subquery
+    return (
+        below is not None
+        and 0 < expr.attnum <= len(below.targets)
+        and is_place(below.targets[expr.attnum - 1].expr, below)
+    )

@@ -145,7 +145,7 @@ def _from_where(level: Level) -> _Clauses:
 
 def _target(level: Level, target: Target, final: bool) -> Sql:
     expr = target.expr
-    if is_place(expr):
+    if is_place(expr, level.query):
         found = level.names(expr)
         assert isinstance(found, Sql)
         return found
