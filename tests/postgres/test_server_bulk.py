@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pgrepl.replication.bulk.batch import WireBatch
+from pgrepl.replication.bulk.batch import DELETE, WireBatch
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.postgres import bulk_changes
+from pgrepl.replication.postgres import changes as portions
+from pgrepl.replication.postgres import reading
 from pgrepl.replication.postgres.connecting import to_server
 from pgrepl.replication.sending.wire import UNCHANGED, Message, SentRelation, WireTransaction
 from pgrepl.types.style import TextStyle
@@ -88,13 +90,15 @@ def in_bulk(batch: WireBatch) -> list[Plain]:
     for changes in batch.changes:
         relation = changes.relation
         places = range(len(relation.columns))
-        new = [_texts(relation, place, changes.values(place).to_pylist()) for place in places]
-        old = [_texts(relation, place, changes.values(place, old=True).to_pylist()) for place in places]
+        images: list[dict[int, Plain]] = []
+        for old, wanted in ((True, changes.has_old), (False, changes.op != DELETE)):
+            at = np.flatnonzero(wanted)
+            picked = changes.pick(places, at, old=old)
+            texts = [_texts(relation, place, column.to_pylist()) for place, column in zip(places, picked, strict=True)]
+            images.append(dict(zip(at.tolist(), zip(*texts, strict=True), strict=True)))
         for at in range(changes.count):
-            operation = chr(changes.op[at])
-            before = tuple(column[at] for column in old) if changes.has_old[at] else None
-            after = None if operation == "D" else tuple(column[at] for column in new)
-            found.append((int(changes.seq[at]), (relation.name, operation, before, after)))
+            entry = (relation.name, chr(changes.op[at]), images[0].get(at), images[1].get(at))
+            found.append((int(changes.seq[at]), entry))
     return [entry for _, entry in sorted(found, key=lambda each: each[0])]
 
 
@@ -117,7 +121,7 @@ def sent_as_null(entry: Plain) -> Plain:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(bulk_changes, "_PORTION", 20_000)
+    monkeypatch.setattr(portions, "_PORTION", 20_000)
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
@@ -134,6 +138,47 @@ def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPa
     assert any(changes.unchanged for changes in batch.changes)
     batch.discard()
     publisher.close()
+
+
+def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of whole transactions, from a copy of the slot; the slot stays where it is."""
+    for name, value in (("AHEAD", 1), ("FIRST_MESSAGES", 30), ("MESSAGES", 40), ("MOST_MESSAGES", 200)):
+        monkeypatch.setattr(reading, name, value)
+    monkeypatch.setattr(portions, "_PORTION", 3000)
+    served.pub(TABLES)
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    played(served, Random(7), 80)
+    end = publisher.current_lsn()
+    plain = one_by_one(list(publisher.transactions(served.slot, ["p"], start, end, local_only=False)))
+    played_in_bulk: list[Plain] = []
+    batches = 0
+    copies = "SELECT count(*) FROM pg_replication_slots WHERE temporary"
+    reached = start
+    while reached < end:
+        found = publisher.bulk(served.slot, ["p"], reached, end, local_only=False, least=1)
+        if found is None:
+            rest = list(publisher.transactions(served.slot, ["p"], reached, end, local_only=False))
+            assert rest == []
+            break
+        batch, reached = found
+        played_in_bulk += in_bulk(batch)
+        batches += 1
+        if batches == 1:
+            assert served.pub(copies) == [("1",)]
+        batch.discard()
+    assert batches > 4
+    assert played_in_bulk == [sent_as_null(entry) for entry in plain]
+    lag = publisher.lag(served.slot)
+    assert lag is not None and lag.confirmed == start
+    publisher.confirm(served.slot, reached)
+    publisher.close()
+    lag_after = served.pub(
+        f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
+    )
+    assert lag_after == [(str(reached),)]
+    assert served.pub(copies) == [("0",)]
 
 
 def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> None:

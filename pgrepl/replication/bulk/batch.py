@@ -7,9 +7,10 @@ numbers that rise over the whole batch, whichever relation they are of; those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, overload
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.sending.wire import SentRelation, TruncateMessage
@@ -35,6 +36,57 @@ class BulkTransaction:
     origin: str | None
     first_seq: int
     last_seq: int
+
+
+class Transactions(Sequence[BulkTransaction]):
+    """Transactions in commit order, kept as columns: there may be hundreds of thousands of them."""
+
+    def __init__(self, columns: tuple[npt.NDArray[np.int64], ...], origins: Mapping[int, str], first: int) -> None:
+        self._columns = columns  # xid, finish LSN, end LSN, time, first and last sequence number
+        self._origins = origins
+        self._first = first  # the number of the first, by which `origins` knows it
+
+    @classmethod
+    def of(
+        cls,
+        xid: npt.ArrayLike,
+        finish_lsn: npt.ArrayLike,
+        end_lsn: npt.ArrayLike,
+        committed_at: npt.ArrayLike,
+        first_seq: npt.ArrayLike,
+        last_seq: npt.ArrayLike,
+        origins: Mapping[int, str] | None = None,
+    ) -> Transactions:
+        import numpy as np
+
+        columns = (xid, finish_lsn, end_lsn, committed_at, first_seq, last_seq)
+        return cls(tuple([np.asarray(column, np.int64) for column in columns]), origins or {}, 0)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, place: int) -> BulkTransaction: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Transactions: ...
+
+    def __getitem__(self, place: int | slice) -> BulkTransaction | Transactions:
+        if isinstance(place, slice):
+            start, _, step = place.indices(len(self))
+            assert step == 1, "transactions follow one another"
+            return Transactions(tuple([column[place] for column in self._columns]), self._origins, self._first + start)
+        xid, finish, end, when, first, last = [int(column[place]) for column in self._columns]
+        origin = self._origins.get(self._first + (place if place >= 0 else len(self) + place))
+        return BulkTransaction(xid, finish, end, when, origin, first, last)
+
+    def since(self, lsn: int) -> int:
+        """How many finish before this LSN."""
+        return int(self._columns[1].searchsorted(lsn))
+
+    def holding(self, seq: int) -> int:
+        """The place of the transaction that has this sequence number."""
+        return int(self._columns[5].searchsorted(seq))
 
 
 class RelationChanges(Protocol):
@@ -67,9 +119,17 @@ class RelationChanges(Protocol):
         """Whether anywhere a value was not sent because it did not change (see wire.UNCHANGED)."""
         ...
 
-    def values(self, place: int, *, old: bool = False) -> pa.Array:
-        """A column of the relation, of new or of old rows, an entry for every message; NULL where there is no such
-        row."""
+    def pick(self, places: Sequence[int], messages: npt.NDArray[np.int64], *, old: bool = False) -> list[pa.Array]:
+        """Columns of the relation, of the new or of the old rows of some messages, all of which have one."""
+        ...
+
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        """These columns of new rows will be picked: they may be read ahead, if they take no more than so many
+        bytes."""
+        ...
+
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        """Whether the columns that were prepared take no more than so many bytes of memory."""
         ...
 
     def rows(
@@ -88,7 +148,7 @@ class RelationChanges(Protocol):
 class WireBatch:
     """Transactions in commit order, and what is sent of them."""
 
-    transactions: tuple[BulkTransaction, ...]
+    transactions: Sequence[BulkTransaction]
     changes: tuple[RelationChanges, ...]
     truncates: tuple[tuple[int, TruncateMessage], ...] = ()  # with their sequence numbers
     forget: Callable[[], None] | None = None
@@ -99,7 +159,7 @@ class WireBatch:
 
     def until(self, seq: int) -> WireBatch:
         """The transactions before the one that has this sequence number."""
-        kept = tuple([t for t in self.transactions if t.last_seq < seq])
+        kept = self.transactions[: bisect_left(self.transactions, seq, key=lambda each: each.last_seq)]
         end = kept[-1].last_seq + 1 if kept else 0
         changes = tuple([part for each in self.changes if (part := each.until(end)).count])
         truncates = tuple([each for each in self.truncates if each[0] < end])

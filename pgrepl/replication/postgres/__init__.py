@@ -8,12 +8,13 @@
     tables.py         the rows of one table in the snapshot of a slot
     bulk_copy.py      a large table by several readers, as columns (lake_columns.py of CSV, binary_copy.py of binary)
     pgoutput.py       the messages of pgoutput, byte for byte
-    changes.py        transactions peeked from a slot, in bounded portions
+    changes.py        what a slot sends, in portions
+    reading.py        the same piece by piece, ahead of what is being applied (spool.py keeps the messages)
     bulk_changes.py   a large batch of them as columns (columns.py decodes, message_files.py keeps)
     publisher.py      all of it behind the protocol
 
-Changes are peeked, never consumed: the slot moves only when what was read is committed here. So a crash at any moment
-costs a second reading and nothing else.
+Changes are peeked, never consumed, unless from a temporary copy of the slot: the slot itself moves only when what was
+read is committed here. So a crash at any moment costs a second reading and nothing else.
 
 Rule of the room: psycopg is an optional extra and imported only by link.py, when somebody connects.
 """

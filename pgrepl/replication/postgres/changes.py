@@ -1,4 +1,4 @@
-"""Transactions peeked from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, five times as fast as streaming.
+"""Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, five times as fast as streaming.
 
 The server gives whole transactions, everything again from the slot's confirmed position, and stops behind the
 transaction that makes the number of messages full. It decodes without streaming, so that an aborted transaction is
@@ -7,67 +7,63 @@ never seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from pgrepl.replication.postgres import columns
+from pgrepl.replication.postgres.columns import Numbers
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.postgres.pgoutput import ProtocolError, Relations
-from pgrepl.replication.postgres.pgoutput import transactions as read_transactions
-from pgrepl.replication.publisher import PublisherError
-from pgrepl.replication.sending.wire import WireTransaction
 from pgrepl.types.lsn import lsn_text
 
-LIMIT = 50_000  # messages of the first peek
-_MORE = 4  # times as many in the next
-ROW = 6  # bytes before a row's only field
-FIRST_ROW = 19 + ROW  # COPY's binary format begins with a header
+_ROW = 6  # bytes before a row's only field
+_FIRST_ROW = 19 + _ROW  # COPY's binary format begins with a header
+_PORTION = 2 << 20  # bytes that are decoded together
 _ORIGINS = 160000
 
 
-def peek(link: Link, slot: str, publications: Sequence[str], upto: int, limit: int | None, *, local_only: bool) -> str:
-    """The COPY that sends the messages of what is committed up to an LSN."""
+def changes_of(
+    link: Link,
+    slot: str,
+    publications: Sequence[str],
+    upto: int,
+    limit: int,
+    *,
+    local_only: bool,
+    consume: bool = False,
+) -> str:
+    """The COPY that sends the messages of what is committed up to an LSN; `consume`: the slot moves behind them."""
     names = link.literal(link.identifiers(publications))
     options = ["'proto_version'", "'1'", "'publication_names'", names]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
-    bound = "NULL" if limit is None else str(limit)
+    verb = "get" if consume else "peek"
     return (
-        f"COPY (SELECT data FROM pg_catalog.pg_logical_slot_peek_binary_changes({link.literal(slot)}, "
-        f"{link.literal(lsn_text(upto))}, {bound}, {', '.join(options)})) TO STDOUT (FORMAT binary)"
+        f"COPY (SELECT data FROM pg_catalog.pg_logical_slot_{verb}_binary_changes({link.literal(slot)}, "
+        f"{link.literal(lsn_text(upto))}, {limit}, {', '.join(options)})) TO STDOUT (FORMAT binary)"
     )
 
 
-def messages(portions: Iterable[Sequence[memoryview]]) -> Iterator[bytes]:
-    """The messages in the rows of COPY's binary format."""
-    skip = FIRST_ROW
-    for portion in portions:
-        for data in portion:
-            if len(data) > skip:
-                yield bytes(data[skip:])
-            skip = ROW
+def portions(answers: Iterator[list[memoryview]]) -> Iterator[tuple[bytes, Numbers]]:
+    """Some messages in one piece, with padding behind it, and where each begins; its length stands before it."""
+    held: list[bytes] = []
+    lengths: list[int] = []
+    size, first = 0, _FIRST_ROW
+    for portion in answers:
+        held.append(b"".join(portion))
+        lengths += map(len, portion)
+        size += len(held[-1])
+        if size >= _PORTION:
+            yield _joined(held, lengths, first)
+            held, lengths, size, first = [], [], 0, _ROW
+    if held:
+        yield _joined(held, lengths, first)
 
 
-def transactions(
-    link: Link, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, limit: int | None
-) -> Iterator[WireTransaction]:
-    """Those that finish at `start` or later and before `end`, empty ones left out."""
-    bound = limit or LIMIT
-    while True:
-        count = 0
-
-        def counted(bound: int = bound) -> Iterator[bytes]:
-            nonlocal count
-            for message in messages(link.copy_out(peek(link, slot, publications, end, bound, local_only=local_only))):
-                count += 1
-                yield message
-
-        try:
-            for transaction in read_transactions(counted(), Relations()):
-                if start <= transaction.finish_lsn < end:
-                    start = transaction.end_lsn
-                    if transaction.messages:
-                        yield transaction
-        except ProtocolError as problem:
-            raise PublisherError("08P01", str(problem)) from problem
-        if count < bound:
-            return
-        bound *= _MORE
+def _joined(held: Sequence[bytes], lengths: Sequence[int], first: int) -> tuple[bytes, Numbers]:
+    sizes = np.array(lengths, np.int64)
+    ends = np.cumsum(sizes)
+    heads = np.full(len(sizes), _ROW, np.int64)
+    heads[0] = first
+    at = ends - sizes + heads
+    return b"".join(held) + bytes(columns.PADDING), at[sizes > heads]  # the last row is the mark of the end

@@ -43,6 +43,9 @@ _NO_PSYCOPG = "a PostgreSQL server as publisher needs psycopg, which is not inst
 _LOST = "08006"
 _TIMED_OUT = "terminating logical replication worker due to timeout"
 _CANCELLING = 5.0  # seconds for telling a server to stop
+_LOOK = 0.5  # seconds between two looks whether somebody wants to stop
+_CANCELLED = "57014"
+_NOT_ANSWERED = "canceling statement due to user request"
 _PORTION = 1 << 17  # bytes that are handed on together
 
 
@@ -82,6 +85,7 @@ class Link:
         if replication:
             self._options["replication"] = "database"
         self._conn: PGconn = self._connected()
+        self._interrupted = False
         self._waiting = False  # for an answer, which a new command would have to get out of the way
         self._set_up()
 
@@ -161,6 +165,13 @@ class Link:
         if self._waiting and self.alive:
             self._cancel()
         self._conn.finish()
+
+    def interrupt(self) -> None:
+        """From another thread: what the connection is busy with, or waits for, ends with an error, even if the server
+        does not listen."""
+        self._interrupted = True
+        if self.alive:
+            self._request_cancel()
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
@@ -252,10 +263,17 @@ class Link:
         self._waiting = False
 
     def _receive(self) -> None:
-        while not _ready(self._conn.socket, True, self._patience):
-            if not self._server_answers():
+        silent = 0.0
+        while not _ready(self._conn.socket, True, _LOOK):
+            silent += _LOOK
+            if self._interrupted and silent > _CANCELLING:
                 self._conn.finish()
-                raise PublisherError(_LOST, _TIMED_OUT)
+                raise PublisherError(_CANCELLED, _NOT_ANSWERED)
+            if self._patience is not None and silent >= self._patience:
+                silent = 0.0
+                if not self._server_answers():
+                    self._conn.finish()
+                    raise PublisherError(_LOST, _TIMED_OUT)
         try:
             self._conn.consume_input()
         except self._error as problem:
@@ -293,6 +311,11 @@ class Link:
 
     def _cancel(self) -> None:
         """Tell the server to stop; one that does not even listen to that is left alone."""
+        if not self._request_cancel():
+            self._conn.finish()
+
+    def _request_cancel(self) -> bool:
+        """Libpq's cancel request, which any thread may send; whether the server listened."""
 
         def cancel() -> None:
             with suppress(self._error):
@@ -301,12 +324,11 @@ class Link:
         try:
             request = self._conn.get_cancel()
         except self._error:
-            return  # the connection is lost already
+            return True  # the connection is lost already
         thread = Thread(target=cancel, name="pgrepl-cancel", daemon=True)
         thread.start()
         thread.join(_CANCELLING)
-        if thread.is_alive():
-            self._conn.finish()
+        return not thread.is_alive()
 
     def _error_of(self, result: PGresult) -> PublisherError | None:
         status = self._pq.ExecStatus

@@ -87,8 +87,9 @@ class MessageWriter:
         return MessageFile(self.relation, self.path, seq, op, has_old, self._unchanged, new_path)
 
     def abandon(self) -> None:
-        self._writer.close()
-        self._sink.close()
+        if not self._sink.closed:
+            self._writer.close()
+            self._sink.close()
 
 
 class MessageFile:
@@ -120,15 +121,36 @@ class MessageFile:
         part = self.seq[:end], self.op[:end], self.has_old[:end]
         return MessageFile(self.relation, self._path, *part, self.unchanged, self._new_path)
 
-    def values(self, place: int, *, old: bool = False) -> pa.Array:
+    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
         import pyarrow as pa
 
-        name = f"{'o' if old else 'n'}{place}"
-        column = self.relation.columns[place]
-        if old and not column.is_key:
-            return pa.nulls(self.count, form(column.type, column.typmod).arrow())
-        found: pa.Array = self._table().column(name).combine_chunks()
+        if not len(messages):
+            return [pa.array([], self._type(place)) for place in places]
+        first, last = int(messages.min()), int(messages.max())
+        table = self._table().slice(first, last + 1 - first)
+        numbers = pa.array(messages - first)
+        one_piece = len(messages) == len(table) and bool((messages[1:] > messages[:-1]).all())
+        found = []
+        for place in places:
+            if old and not self.relation.columns[place].is_key:
+                found.append(pa.nulls(len(messages), self._type(place)))
+                continue
+            column = table.column(f"{'o' if old else 'n'}{place}").combine_chunks()
+            found.append(column if one_piece else column.take(numbers))
         return found
+
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        """They stand in a file that is mapped into memory."""
+
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        table = self._table()
+        size: int = sum(table.column(f"n{place}").nbytes for place in places)
+        return size <= most
+
+    def _type(self, place: int) -> pa.DataType:
+        column = self.relation.columns[place]
+        kind: pa.DataType = form(column.type, column.typmod).arrow()
+        return kind
 
     def _table(self) -> pa.Table:
         import pyarrow as pa

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING
 
-from pgrepl.replication.postgres import changes, published, slots, tables
+from pgrepl.replication.postgres import published, slots, tables
 from pgrepl.replication.postgres.bulk_copy import ServerRows
 from pgrepl.replication.postgres.link import Link
+from pgrepl.replication.postgres.reading import Reading, Wanted
 from pgrepl.replication.publisher import Backlog, Published, PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import WireTransaction
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.bulk.batch import WireBatch
 
+_STATUS_INTERVAL = 30.0  # seconds between two confirmations while much is read
+_LOG_OF_CHANGE = 30  # bytes of log that a change takes at least
 _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
 
 
@@ -29,10 +34,15 @@ class PostgresPublisher:
         self._opened = link
         self._data_path = data_path
         self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
+        self._reading: Reading | None = None
+        self._telling: Thread | None = None  # the server what is committed here, by the connection
+        self._unconfirmed = 0  # of what is committed here
+        self._confirmed_at = 0.0
 
     @property
     def _link(self) -> Link:
         """The connection, free for something new."""
+        self._await_telling()
         self._end_copy()
         return self._opened
 
@@ -70,7 +80,8 @@ class PostgresPublisher:
         return slots.current_lsn(self._link)
 
     def start(self, slot: str, lsn: int) -> int:
-        return slots.start(self._link, slot, lsn)
+        ahead = self._reading is not None and self._reading.is_ahead
+        return slots.start(self._link, slot, lsn, tell=not ahead)
 
     def transactions(
         self,
@@ -82,20 +93,37 @@ class PostgresPublisher:
         local_only: bool,
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
-        if start < end:
-            slots.bring_restart_forward(self._link, slot)
-            yield from changes.transactions(
-                self._link, slot, publications, start, end, local_only=local_only, limit=limit
-            )
+        if start >= end:
+            return
+        reading = self._read(Wanted(slot, tuple(publications), end, local_only), start, as_columns=False)
+        while (piece := reading.piece(start)) is not None:
+            yield from piece.one_by_one(start, end)
+            start = piece.reached
 
     def bulk(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
-        from pgrepl.replication.postgres.bulk_changes import bulk
+        if end - start < least * _LOG_OF_CHANGE:
+            return None
+        reading = self._read(Wanted(slot, tuple(publications), end, local_only), start, as_columns=True)
+        piece = reading.piece(start)
+        return None if piece is None else piece.batch(start, end, least, self._data_path)
 
+    def _read(self, wanted: Wanted, start: int, *, as_columns: bool) -> Reading:
+        """What is being read, if that is what is wanted."""
         link = self._link
-        slots.bring_restart_forward(link, slot)
-        return bulk(link, slot, publications, start, end, local_only=local_only, least=least, data_path=self._data_path)
+        if self._reading is not None and self._reading.covers(wanted, start):
+            return self._reading
+        self._stop_reading()
+        slots.bring_restart_forward(link, wanted.slot)
+        self._confirmed_at = time.monotonic()
+        self._reading = Reading(link, wanted, start, self._data_path, as_columns=as_columns)
+        return self._reading
+
+    def _stop_reading(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.close()
 
     @property
     def shares_catalog(self) -> bool:
@@ -107,10 +135,44 @@ class PostgresPublisher:
         self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """Nothing is held."""
+        """What is read goes; the server is told what it has not been told yet."""
+        self._stop_reading()
+        unconfirmed, self._unconfirmed = self._unconfirmed, 0
+        if unconfirmed:
+            slots.advance(self._link, slot, unconfirmed)
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        slots.advance(self._link, slot, lsn)
+        """The server has to read its log again for it; so while much is read it is told now and then only, as a
+        walreceiver does, and at the end nobody waits for it."""
+        reading, now = self._reading, time.monotonic()
+        if reading is not None and lsn >= reading.wanted.end:
+            self._stop_reading()
+        elif reading is not None and reading.is_ahead and now - self._confirmed_at < _STATUS_INTERVAL:
+            self._unconfirmed = lsn
+            return
+        self._unconfirmed, self._confirmed_at = 0, now
+        if reading is not None and reading.is_ahead and self._reading is None:
+            self._telling = Thread(target=self._tell, args=[slot, lsn], name="pgrepl-confirm", daemon=True)
+            self._telling.start()
+        else:
+            slots.advance(self._link, slot, lsn)
+
+    def _tell(self, slot: str, lsn: int) -> None:
+        """If it fails, the next who begins tells it again."""
+        with suppress(PublisherError):
+            slots.advance(self._opened, slot, lsn)
+
+    def _await_telling(self) -> None:
+        telling, self._telling = self._telling, None
+        if telling is not None:
+            telling.join()
+
+    def interrupt(self) -> None:
+        """From another thread: what the connections are busy with, or wait for, ends with an error."""
+        self._opened.interrupt()
+        reading = self._reading
+        if reading is not None:
+            reading.interrupt()
 
     def lag(self, slot: str) -> SlotLag | None:
         return slots.lag(self._link, slot)
@@ -153,5 +215,7 @@ class PostgresPublisher:
                 slots.drop(link, slot)
 
     def close(self) -> None:
+        self._stop_reading()
+        self._await_telling()
         self._end_copy()
         self._opened.close()

@@ -57,6 +57,12 @@ def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
     return parse_lsn(link.row(command + use)[1] or "")
 
 
+def copy(link: Link, name: str, other: str, start: int) -> None:
+    """Another slot, for as long as the connection lives, that sends what comes after `start`."""
+    link.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({link.literal(name)}, {link.literal(other)}, true)")
+    advance(link, other, start)
+
+
 def alter(link: Link, name: str, *, failover: bool) -> None:
     link.rows(f"ALTER_REPLICATION_SLOT {link.identifier(name)} (FAILOVER {'true' if failover else 'false'})")
 
@@ -97,8 +103,8 @@ def check_free(link: Link, name: str) -> SlotPosition:
     return found
 
 
-def start(link: Link, name: str, lsn: int) -> int:
-    """From where the slot sends; what lies before `lsn` is committed here."""
+def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
+    """From where the slot sends; what lies before `lsn` is committed here, and the server is told so."""
     found = check_free(link, name)
     if found.wal_status == "lost":
         raise PublisherError(
@@ -126,7 +132,7 @@ def start(link: Link, name: str, lsn: int) -> int:
             "HINT:  Drop the subscription, empty its tables and create it again; or accept the loss with "
             "pg_replication_origin_advance().",
         )
-    if found.confirmed < lsn:
+    if found.confirmed < lsn and tell:
         advance(link, name, lsn)
     return lsn
 

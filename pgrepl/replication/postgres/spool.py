@@ -1,0 +1,217 @@
+"""Messages of a slot as they came: whole transactions, few of them in memory, many in a file.
+
+What was read from the server once serves both ways of applying it: as columns (bulk_changes) and one by one. Where each
+transaction begins and what it says of itself is known for all of them at once, in arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import passing
+from pgrepl.replication.bulk.batch import Transactions
+from pgrepl.replication.postgres.columns import Bytes, Numbers, integers
+from pgrepl.replication.postgres.pgoutput import (
+    BEGIN_TYPE,
+    COMMIT_TYPE,
+    DELETE_TYPE,
+    INSERT_TYPE,
+    ORIGIN_TYPE,
+    RELATION_TYPE,
+    TRUNCATE_TYPE,
+    UPDATE_TYPE,
+    ProtocolError,
+    Relations,
+)
+from pgrepl.replication.postgres.pgoutput import transactions as read_transactions
+from pgrepl.replication.publisher import PublisherError
+from pgrepl.replication.sending.wire import WireTransaction
+
+_HELD = 4 << 20  # bytes of messages that are kept in memory
+_IS_CHANGE = np.zeros(256, np.bool_)
+_IS_CHANGE[[INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE]] = True
+
+
+@frozen
+class Portion:
+    """Messages in one piece. `data` goes on a little behind the last of them, as columns.PADDING says."""
+
+    data: bytes
+    raw: Bytes
+    at: Numbers  # where each begins
+    kind: Bytes
+    first: int  # the number of the first message
+
+    def part(self, first: int, until: int) -> Portion:
+        """Those of these numbers."""
+        here = slice(max(first - self.first, 0), until - self.first)
+        return Portion(self.data, self.raw, self.at[here], self.kind[here], max(first, self.first))
+
+
+@frozen
+class _Kept:
+    at: npt.NDArray[np.int32]
+    first: int
+    data: bytes | None  # None: in the file
+    offset: int
+    size: int
+
+
+class Spool:
+    """Messages are numbered 0, 1, …; `count` of them, `changes` of which concern rows."""
+
+    def __init__(self, known: Sequence[bytes] = ()) -> None:
+        """`known`: how relations have been described before."""
+        self._known = list(known)
+        self._kept: list[_Kept] = []
+        self._held = 0
+        self._folder: str | None = None
+        self._file = -1
+        self._begun: list[tuple[Numbers, ...]] = []  # finish LSN, time, xid, message
+        self._ended: list[tuple[Numbers, ...]] = []  # end LSN, message
+        self._relations: list[tuple[int, bytes]] = []
+        self._origins: list[tuple[int, str]] = []  # by message
+        self.count = 0
+        self.changes = 0
+        self.transactions = Transactions.of([], [], [], [], [], [])
+
+    def close(self) -> None:
+        self._kept = []
+        if self._folder is not None:
+            os.close(self._file)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def take(self, data: bytes, at: Numbers) -> Portion:
+        """Messages that follow those before."""
+        raw: Bytes = np.frombuffer(data, np.uint8)
+        kind = raw[at]
+        portion = Portion(data, raw, at, kind, self.count)
+        begins, ends = np.flatnonzero(kind == BEGIN_TYPE), np.flatnonzero(kind == COMMIT_TYPE)
+        if len(begins):
+            here = at[begins]
+            parts = integers(raw, here + 1, ">i8"), integers(raw, here + 9, ">i8"), integers(raw, here + 17, ">u4")
+            self._begun.append((*parts, begins + self.count))
+        if len(ends):
+            self._ended.append((integers(raw, at[ends] + 10, ">i8"), ends + self.count))
+        for place in np.flatnonzero((kind == RELATION_TYPE) | (kind == ORIGIN_TYPE)).tolist():
+            message = self._message(data, int(at[place]))
+            if kind[place] == RELATION_TYPE:
+                self._relations.append((self.count + place, message))
+            else:
+                self._origins.append((self.count + place, message[9 : message.index(0, 9)].decode()))
+        self._keep(portion)
+        self.count += len(at)
+        self.changes += int(np.count_nonzero(_IS_CHANGE[kind]))
+        return portion
+
+    @staticmethod
+    def _message(data: bytes, at: int) -> bytes:
+        return data[at : at + int.from_bytes(data[at - 4 : at], "big")]  # its length stands before it
+
+    def cut(self, data: bytes, at: Numbers, count: int) -> int | None:
+        """How many of these messages it is still to take until there are so many, and the transaction is through. None:
+        all of them, and more."""
+        raw: Bytes = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(raw[at] == COMMIT_TYPE)
+        place = int(np.searchsorted(ends, count - self.count - 1))
+        return None if self.count + len(at) < count or place == len(ends) else int(ends[place]) + 1
+
+    def _keep(self, portion: Portion) -> None:
+        size = len(portion.data)
+        at = portion.at.astype(np.int32)
+        self._held += size
+        if self._folder is None and self._held > _HELD:
+            self._folder = passing.make(passing.CHANGES)
+            self._file = os.open(f"{self._folder}/messages", os.O_RDWR | os.O_CREAT, 0o600)
+            kept, self._kept, self._held = self._kept, [], size
+            offset = 0
+            for each in kept:
+                assert each.data is not None
+                self._write(each.data)
+                self._kept.append(_Kept(each.at, each.first, None, offset, each.size))
+                offset += each.size
+            self._held += offset
+        if self._folder is None:
+            self._kept.append(_Kept(at, portion.first, portion.data, 0, size))
+            return
+        self._write(portion.data)
+        self._kept.append(_Kept(at, portion.first, None, self._held - size, size))
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while len(left):
+            left = left[os.write(self._file, left) :]
+
+    def finish(self) -> None:
+        """Nothing comes any more."""
+        if not self._begun and not self._ended:
+            return
+        finish, when, xid, first = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
+        if len(self._begun) and sum(len(each[0]) for each in self._ended) != len(finish):
+            raise PublisherError("08P01", "the last transaction is not complete")
+        until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
+        numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
+        origins = dict(zip(numbers.tolist(), [name for _, name in self._origins], strict=True))
+        self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def portions(self, first: int, until: int) -> Iterator[Portion]:
+        """The messages of these numbers."""
+        for each in self._kept:
+            if each.first >= until:
+                return
+            if each.first + len(each.at) <= first:
+                continue
+            at = each.at.astype(np.int64)
+            data = each.data
+            if data is None:
+                data = _read(self._file, each.offset, each.size)
+            raw: Bytes = np.frombuffer(data, np.uint8)
+            yield Portion(data, raw, at, raw[at], each.first).part(first, until)
+
+    def relations(self, before: int | None = None) -> list[bytes]:
+        """The descriptions that come before a message, or all of them."""
+        here = [message for number, message in self._relations if before is None or number < before]
+        return [*self._known, *here]
+
+    def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
+        """The transactions that finish at `start` or later and before `end`, empty ones left out."""
+        place = self.transactions.since(start)
+        if place == len(self.transactions):
+            return
+        first = self.transactions[place].first_seq
+        known = Relations()
+        for message in self.relations(first):
+            known.learn(message)
+        try:
+            for transaction in read_transactions(self._messages(first), known):
+                if transaction.finish_lsn >= end:
+                    return
+                if transaction.messages:
+                    yield transaction
+        except ProtocolError as problem:
+            raise PublisherError("08P01", str(problem)) from problem
+
+    def _messages(self, first: int) -> Iterator[bytes]:
+        for portion in self.portions(first, self.count):
+            for at in portion.at.tolist():
+                yield self._message(portion.data, at)
+
+
+def _read(file: int, offset: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        parts.append(os.pread(file, size, offset))
+        offset, size = offset + len(parts[-1]), size - len(parts[-1])
+        assert parts[-1], "the file is as long as what was written"
+    return parts[0] if len(parts) == 1 else b"".join(parts)
