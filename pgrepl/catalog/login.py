@@ -58,20 +58,25 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
     apply_system_settings(session)
-    for setdatabase, setrole, source in (
-        (0, 0, "global"),
-        (database.oid, 0, "database"),
-        (0, role.oid, "user"),
-        (database.oid, role.oid, "database user"),
-    ):
-        stored = one(session, tables.pg_db_role_setting, setdatabase=setdatabase, setrole=setrole)
-        for item in stored.setconfig if stored is not None else ():
-            name, _, value = item.partition("=")
-            settings.set_default(name, value, complain=False, source=source)
+    apply_stored_settings(session, role.oid, database.oid)
     for name, value in startup.items():
         if not is_utf8(value):
             raise _fatal("22021", f'invalid byte sequence in the value of parameter "{name}"')
         settings.set_default(name, value, complain=True)
+
+
+def apply_stored_settings(session: Session, role: int, database: int) -> None:
+    """Those of ALTER ROLE and ALTER DATABASE (process_settings)."""
+    for setdatabase, setrole, source in (
+        (0, 0, "global"),
+        (database, 0, "database"),
+        (0, role, "user"),
+        (database, role, "database user"),
+    ):
+        stored = one(session, tables.pg_db_role_setting, setdatabase=setdatabase, setrole=setrole)
+        for item in stored.setconfig if stored is not None else ():
+            name, _, value = item.partition("=")
+            session.settings.set_default(name, value, complain=False, source=source)
 
 
 def apply_system_settings(session: Session) -> None:

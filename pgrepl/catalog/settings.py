@@ -188,6 +188,15 @@ class Settings:
             if setting.source == "configuration file":
                 self._defaults[name] = setting
 
+    def take_defaults(self, other: Settings) -> None:
+        """All that a session began with, for another that is to work like it."""
+        self._defaults = dict(other._defaults)
+
+    def forget_stored(self) -> None:
+        """What roles and databases have brought, before it is read anew."""
+        stored = ("global", "database", "user", "database user")
+        self._defaults = {name: setting for name, setting in self._defaults.items() if setting.source not in stored}
+
     def check_value(self, name: str, text: str) -> None:
         """Is this a value for it? ALTER ROLE … SET asks; what may yet come to exist is only a notice (PGC_S_TEST)."""
         from pgrepl.catalog.parameter_checks import foretold

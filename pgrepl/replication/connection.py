@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.databases import database_or_none
-from pgrepl.catalog.login import admit_to_database, admit_user, apply_system_settings
+from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings, apply_system_settings
 from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.store import Row
@@ -179,6 +179,7 @@ def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart:
     role, database, used_password = _admit(session, wish, options)
     there = session.elsewhere(database, role, apart=apart)
     with reading(there):
+        apply_stored_settings(there, role, database)
         apply_options(there, options.get("options", ""))
     return LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
 
@@ -194,6 +195,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
         there = door.elsewhere(database, role, apart=True)
         with reading(there):
             apply_system_settings(there)
+            apply_stored_settings(there, role, database)
             apply_options(there, options.get("options", ""))
     except BaseException:
         catalog.close()

@@ -16,7 +16,7 @@ from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.copies import Copying
-from pgrepl.catalog.login import admit
+from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import reading
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 T = TypeVar("T")
+_SETTINGS = (("search_path", ""), ("session_replication_role", "replica"))
 
 
 class SubscriptionChanged(Exception):
@@ -112,6 +113,9 @@ class Receiver:
         """For the worker of a table: under this one's lease, with a session and a connection of its own, for another
         thread."""
         other = Receiver(self.session, self.subid, self.log, self.observer, patience=self._patience)
+        other.session.settings.take_defaults(self.session.settings)
+        other.session.authenticated_user = self.session.authenticated_user
+        other.session.act_as(BOOTSTRAP_SUPERUSER)
         other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
         other._leader = self
         self._beside.append(other)
@@ -141,6 +145,7 @@ class Receiver:
         try:
             with self.transaction() as subscription:
                 self._admit(subscription)
+                self._apply_settings(subscription)
                 publisher = self.publisher(subscription)
                 self.session.transaction.require_write()
                 if self.subscription() != subscription:
@@ -170,6 +175,19 @@ class Receiver:
             admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
+
+    def _apply_settings(self, subscription: Row) -> None:
+        """Those of its owner and its database, as they are now, and the few that all workers have
+        (InitializeLogRepWorker)."""
+        session = self.session
+        session.authenticated_user = subscription.subowner
+        session.act_as(BOOTSTRAP_SUPERUSER)  # for what is the worker's own business
+        session.settings.forget_stored()
+        apply_stored_settings(session, subscription.subowner, session.database.oid)
+        for name, value in _SETTINGS:
+            session.settings.set_default(name, value, complain=False, source="override")
+        if self._patience is not None:
+            session.settings.set_default("lock_timeout", f"{int(self._patience * 1000)}ms", complain=False)
 
     def check_free(self) -> None:
         """LeaseHeld if another worker has the lease."""

@@ -133,3 +133,35 @@ def test_row_security_stops_a_role_it_applies_to(both: Both) -> None:
     both.pub("INSERT INTO t VALUES (2, 'x')")
     (failure,) = both.catch_up()
     assert failure.message == 'user "bob" cannot replicate into relation with row-level security enabled: "t"'
+
+
+def test_a_worker_has_the_settings_of_its_owner_and_its_database(both: Both) -> None:
+    """They say what a timestamp means in another type; and what defaults find, as long as no other value is given."""
+    both.pub("CREATE TABLE t (a int PRIMARY KEY, at timestamp)", "CREATE PUBLICATION p FOR TABLE t")
+    shown = ("timezone", "datestyle", "bytea_output", "my.own", "search_path", "session_replication_role")
+    defaults = ", ".join(f"s{n} text DEFAULT current_setting('{name}', true)" for n, name in enumerate(shown))
+    both.sub(
+        f"CREATE TABLE t (a int PRIMARY KEY, at timestamptz, {defaults}, u text DEFAULT session_user,"
+        " c text DEFAULT current_user)",
+        "CREATE ROLE ann LOGIN SUPERUSER",
+        "ALTER ROLE ann SET timezone = 'Asia/Tokyo'",
+        "ALTER ROLE ann SET datestyle = 'German'",
+        "ALTER DATABASE sub SET datestyle = 'SQL, DMY'",
+        "ALTER DATABASE sub SET bytea_output = 'escape'",
+        "ALTER ROLE ann IN DATABASE sub SET my.own = 'both'",
+        "ALTER ROLE ann SET search_path = 'nowhere'",
+    )
+    both.subscribe()
+    both.sub("ALTER SUBSCRIPTION s OWNER TO ann")
+    both.pub("INSERT INTO t VALUES (1, '2024-01-01 12:00')")
+    assert both.catch_up() == []
+    assert both.rows("SELECT a, extract(epoch FROM at), s0, s1, s2, s3, s4, s5, u, c FROM t") == [
+        ("1", "1704078000.000000", "Asia/Tokyo", "German, DMY", "escape", "both", "", "replica", "ann", "postgres")
+    ]
+    both.sub("ALTER ROLE ann SET timezone = 'Europe/Paris'", "ALTER ROLE ann RESET datestyle")
+    both.pub("INSERT INTO t VALUES (2, '2024-01-01 12:00')")
+    assert both.catch_up() == []
+    assert both.rows("SELECT extract(epoch FROM at), s0, s1 FROM t WHERE a = 2") == [
+        ("1704106800.000000", "Europe/Paris", "SQL, DMY")
+    ]
+    both.sub("ALTER DATABASE sub RESET ALL")  # others use it, too

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 # how values are written on the wire, whatever the session says (set_config_option calls of walsender and apply worker)
+_GREENWICH = ("GMT", "UTC", "Etc/UTC")
 WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
 
 Convert = Callable[[Any], Any]
@@ -60,7 +61,7 @@ class Target:
         self._session = session
         self.places = match_columns(self.relation, sent)
         self._converts = [
-            _converter(sent.columns[place], self.relation.attributes[n]) if place >= 0 else None
+            _converter(sent.columns[place], self.relation.attributes[n], session.text_style) if place >= 0 else None
             for n, place in enumerate(self.places)
         ]
         self._defaults: list[_Default] | None = None
@@ -154,14 +155,23 @@ def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
     return tuple(places)
 
 
-def _converter(sent: SentColumn, local: Attribute) -> Convert | None:
+def reads_as_written(session: Session) -> bool:
+    """Whether this worker's settings let a text mean what it meant to who wrote it. Its subscription's owner, or its
+    database, may have others: a time zone, an order of day and month."""
+    ours = session.text_style
+    return (ours.datestyle, ours.intervalstyle) == (WIRE_STYLE.datestyle, WIRE_STYLE.intervalstyle) and (
+        ours.timezone in _GREENWICH
+    )
+
+
+def _converter(sent: SentColumn, local: Attribute, style: TextStyle) -> Convert | None:
     if (sent.type, sent.typmod) == (local.type, local.typmod):
         return None
     write, read, typmod = writer(sent.type), reader(local.type), local.typmod
 
     def convert(value: Any) -> Any:
         text = write(value, WIRE_STYLE)
-        return read(text, typmod, WIRE_STYLE)
+        return read(text, typmod, style)
 
     return convert
 

@@ -17,7 +17,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions
-from pgrepl.replication.applying.target import WIRE_STYLE, match_columns
+from pgrepl.replication.applying.target import WIRE_STYLE, match_columns, reads_as_written
 from pgrepl.replication.sending.wire import SentColumn, SentRelation
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
@@ -88,6 +88,8 @@ class Conversion:
 
         if (column.type, column.typmod) == (attribute.type, attribute.typmod):
             return f"s{place}"
+        if not reads_as_written(self._session):
+            raise NotInBulk(f'the settings by which column "{attribute.name}" is read')
         expr = _through_text(column, attribute)
         names = {column.type: f"s{place}"}
         return to_sql(expr, lambda node: names[column.type] if isinstance(node, Var) else None, self._statement)

@@ -22,6 +22,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.replication.applying.target import reads_as_written
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.postgres import published
 from pgrepl.replication.postgres.binary_copy import BinaryReader, expression, is_binary
@@ -126,6 +127,8 @@ class ServerRows:
         if any(c.type >= FIRST_USER_OID or (c.name not in sent and c.has_default) for c in table.columns):
             return None
         columns = [LakeColumn(sent.get(column.name), local[column.name], column.form) for column in lake.columns]
+        if not reads_as_written(session) and not all(column.same for column in columns):
+            return None
         return columns if self._keys_are_sure(session, table, lake, columns) else None
 
     def _keys_are_sure(self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[LakeColumn]) -> bool:

@@ -36,9 +36,9 @@ class LakeColumn:
         self.sent = sent
         self.local = local
         self.form = form
-        same = sent is not None and (sent.type, sent.typmod) == (local.type, local.typmod)
+        self.same = same = sent is None or (sent.type, sent.typmod) == (local.type, local.typmod)
         whole = sent is not None and sent.type in _WHOLE and local.type in _WHOLE
-        self.by_arrow = (same and local.type in _READ_BY_ARROW) or whole
+        self.by_arrow = (same and sent is not None and local.type in _READ_BY_ARROW) or whole
         self.csv_type = form.arrow() if self.by_arrow else pa.string()
 
     def read(self, texts: pa.Array) -> pa.Array:
