@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.replication.catch_up import CatchUp
-from tests.postgres.server import new_server
+from tests.postgres.server import Server, new_server
 from tests.replication.conftest import Database, HeardLog, Rows
 
 SETTINGS = """
@@ -25,12 +26,16 @@ max_replication_slots = 20
 class PublishingServer:
     """A server; every test has a new database in it."""
 
-    def __init__(self, version: int) -> None:
-        """The wheel's 16 or 18, unless another release is to be tried (see new_server)."""
-        self.server = new_server(version, SETTINGS)
+    def __init__(self, version: int, server: Server | None = None) -> None:
+        """The wheel's 16 or 18, unless another release is to be tried (see new_server); or a `server` that may not run
+        yet."""
+        self.server = server or new_server(version, SETTINGS)
         self._number = 0
+
+    @cached_property
+    def version(self) -> int:
         with psycopg.connect(self.conninfo("postgres")) as link:
-            self.version = link.info.server_version // 10000
+            return link.info.server_version // 10000
 
     def conninfo(self, database: str) -> str:
         return f"host={self.server.host} port={self.server.port} dbname={database} user=postgres"
