@@ -3,6 +3,7 @@
     found = ChangesFrame(session, oid, after, upto)
     found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
     found.values(attnum, new=True)                           # Arrow, an entry for every change
+    found.pick([attnum], numbers, new=True)                  # the same of some changes, quicker
     found.rows(attnums, numbers)                             # Spark: the new rows
 
 Which rows came and went is worked out on positions, with numpy; columns are read where somebody asks for them. Rows
@@ -12,14 +13,13 @@ themselves are for Spark.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.changes import Feed
-from pgrepl.lake.file_scan import constant, locate
+from pgrepl.lake.changes_side import NONE, Part, Side, by_threads, in_order, merged, partners
+from pgrepl.lake.file_scan import locate
 from pgrepl.lake.scan import FileReader
 from pgrepl.lake.table import lake_table
 from pgrepl.types.lake_arrays import plain_array
@@ -37,32 +37,7 @@ if TYPE_CHECKING:
 
 AT = "at"
 LEFT_OUT = -1
-_THREADS = 4
 _GROUPS = 4  # parts of an ordered answer, each a task
-
-
-@frozen
-class _Part:
-    """Rows of one file, or inlined ones (`file` None: positions in the list of them)."""
-
-    file: DataFile | None
-    positions: Numbers
-    row_ids: Numbers
-    snapshots: Numbers
-
-
-class _Side:
-    """All rows that came, or all that went."""
-
-    def __init__(self, parts: list[_Part], inlined_rows: list[inlined.InlinedRow]) -> None:
-        import numpy as np
-
-        self.parts = [part for part in parts if len(part.positions)]
-        self.inlined = inlined_rows
-        nothing = [np.empty(0, np.int64)]
-        self.row_ids = np.concatenate([part.row_ids for part in self.parts] or nothing)
-        self.snapshots = np.concatenate([part.snapshots for part in self.parts] or nothing)
-        self.starts = np.cumsum([0, *[len(part.positions) for part in self.parts]])
 
 
 class ChangesFrame(Feed):
@@ -75,9 +50,8 @@ class ChangesFrame(Feed):
         super().__init__(session, lake_table(session, oid, upto), after, upto)
         self.table = self._table
         self._reader = FileReader(session, self._table, self._files)
-        with ThreadPoolExecutor(_THREADS) as threads:
-            came = list(threads.map(self._part_that_came, self._files))
-            gone = [part for parts in threads.map(self._parts_that_went, self._files) for part in parts]
+        came = by_threads(self._part_that_came, self._files)
+        gone = [part for parts in by_threads(self._parts_that_went, self._files) for part in parts]
         begun = [
             row
             for row in inlined.rows_begun(session, self._table, self._columns, after, upto)
@@ -88,36 +62,46 @@ class ChangesFrame(Feed):
             for row, end in inlined.rows_ended(session, self._table, self._columns, after, upto)
             if row.begin_snapshot < end and end not in self._only_files
         ]
-        self._came = _Side([*came, _of_inlined(begun, [row.begin_snapshot for row in begun])], begun)
-        self._gone = _Side(
-            [*gone, _of_inlined([row for row, _ in ended], [end for _, end in ended])], [row for row, _ in ended]
-        )
+        came.append(_of_inlined(begun, [row.begin_snapshot for row in begun]))
+        gone.append(_of_inlined([row for row, _ in ended], [end for _, end in ended]))
+        self._came = Side(came, begun, self._columns)
+        self._gone = Side(gone, [row for row, _ in ended], self._columns)
         self._arrange()
-        assert self.count == 0 or bool(np.all(np.diff(self.snapshot) >= 0))
+        assert self.count == 0 or bool(np.all(self.snapshot[1:] >= self.snapshot[:-1]))
 
     def _arrange(self) -> None:
         """Pair what came with what went under one row id at one snapshot, and put all in order."""
         import numpy as np
 
         came, gone = self._came, self._gone
-        partner = _partners(came, gone)
-        paired = np.zeros(len(gone.row_ids), np.bool_)
-        paired[partner[partner >= 0]] = True
-        left = np.flatnonzero(~paired)
-        snapshots = np.concatenate([gone.snapshots[left], came.snapshots])
-        order = np.argsort(snapshots, kind="stable")  # those that only went stand before those that came
-        in_came = np.concatenate([np.full(len(left), -1), np.arange(len(came.row_ids))])[order]
-        in_gone = np.concatenate([left, partner])[order]
-        self.count = len(order)
-        self.snapshot: Numbers = snapshots[order]
-        self.row_id: Numbers = np.concatenate([gone.row_ids[left], came.row_ids])[order]
-        self.has_new: Numbers = in_came >= 0
-        self.has_old: Numbers = in_gone >= 0
-        self._in_came, self._in_gone = in_came, in_gone
+        by_came, by_gone = in_order(came.snapshots), in_order(gone.snapshots)
+        partner = partners(came, gone, by_gone)
+        went = np.ones(len(gone), np.bool_)
+        went[partner[partner != NONE]] = False
+        left = by_gone[went[by_gone]]
+        of_left, of_came = gone.snapshots[left], came.snapshots[by_came]
+        # of one snapshot those that only went stand before those that came
+        at_left, at_came = merged(of_left, of_came, "left"), merged(of_came, of_left, "right")
+        self.count = len(left) + len(came)
+        self.in_came, self.in_gone = (np.full(self.count, NONE, np.int32) for _ in range(2))
+        self.snapshot: Numbers = np.empty(self.count, np.int64)
+        self.in_gone[at_left], self.snapshot[at_left] = left, of_left
+        self.in_came[at_came], self.in_gone[at_came], self.snapshot[at_came] = by_came, partner[by_came], of_came
+        self.has_new: Numbers = self.in_came != NONE
+        self.has_old: Numbers = self.in_gone != NONE
+
+    @cached_property
+    def row_id(self) -> Numbers:
+        import numpy as np
+
+        found = np.empty(self.count, np.int64)
+        found[self.has_old] = self._gone.row_ids[self.in_gone[self.has_old]]
+        found[self.has_new] = self._came.row_ids[self.in_came[self.has_new]]
+        return found
 
     # --- which rows -------------------------------------------------------------------------------------------------
 
-    def _part_that_came(self, file: DataFile) -> _Part:
+    def _part_that_came(self, file: DataFile) -> Part:
         import numpy as np
 
         begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
@@ -126,31 +110,37 @@ class ChangesFrame(Feed):
             return _nothing(file)
         positions = np.arange(file.record_count, dtype=np.int64)
         row_ids, births = self._births(file, positions)
+        if not merged and file.data_file_id not in self._deaths:
+            return Part(file, positions, row_ids, births, file.begin_snapshot)
         wanted = (births > self._after) & (births <= self._upto) & (self._deaths_of(file, positions) != births)
-        wanted &= ~np.isin(births, list(self._only_files))
+        if self._only_files:
+            wanted &= ~np.isin(births, list(self._only_files))
+        one = None if file.partial_max is not None else file.begin_snapshot
         if wanted.all():
-            return _Part(file, positions, row_ids, births)
-        return _Part(file, positions[wanted], row_ids[wanted], births[wanted])
+            return Part(file, positions, row_ids, births, one)
+        return Part(file, positions[wanted], row_ids[wanted], births[wanted], one)
 
-    def _parts_that_went(self, file: DataFile) -> list[_Part]:
+    def _parts_that_went(self, file: DataFile) -> list[Part]:
         import numpy as np
 
         parts = []
         positions, at = self._deaths.get(file.data_file_id, (None, None))
         only_files = list(self._only_files)
         if positions is not None:
-            chosen = (at > self._after) & ~np.isin(at, only_files)
+            chosen = at > self._after
+            if only_files:
+                chosen &= ~np.isin(at, only_files)
             if chosen.any():
                 here, deaths = positions[chosen], at[chosen]
                 row_ids, births = self._births(file, here)
                 fine = births < deaths
-                parts.append(_Part(file, here[fine], row_ids[fine], deaths[fine]))
+                parts.append(Part(file, here[fine], row_ids[fine], deaths[fine]))
         end = file.end_snapshot
         if end is not None and self._in_range(end) and end not in self._only_files:
             here = np.arange(file.record_count, dtype=np.int64)
             row_ids, births = self._births(file, here)
             fine = (self._deaths_of(file, here) == 0) & (births < end)
-            parts.append(_Part(file, here[fine], row_ids[fine], np.full(int(fine.sum()), end, np.int64)))
+            parts.append(Part(file, here[fine], row_ids[fine], np.full(int(fine.sum()), end, np.int64)))
         return parts
 
     def _births(self, file: DataFile, positions: Numbers) -> tuple[Numbers, Numbers]:
@@ -190,34 +180,24 @@ class ChangesFrame(Feed):
 
     def values(self, attnum: int, *, new: bool) -> pa.Array:
         """A column of new or of old rows, an entry for every change; NULL where there is no such row."""
+        import numpy as np
         import pyarrow as pa
 
-        side, index = (self._came, self._in_came) if new else (self._gone, self._in_gone)
-        column = self._table.column(attnum)
-        with ThreadPoolExecutor(_THREADS) as threads:
-            arrays = list(threads.map(lambda part: self._column(side, part, column), side.parts))
-        kind = plain_array(column.form.to_array([])).type
-        whole = pa.chunked_array([array.cast(kind) for array in arrays], kind).combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):
-            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], kind)
-        return whole.take(pa.array(index, mask=index < 0))
+        there = self.has_new if new else self.has_old
+        (values,) = self.pick([attnum], np.flatnonzero(there), new=new)
+        return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
-    def _column(self, side: _Side, part: _Part, column: LakeColumn) -> Any:
-        import pyarrow as pa
+    def pick(self, attnums: Sequence[int], changes: Numbers, *, new: bool) -> list[pa.Array]:
+        """Columns of the new or of the old rows of some changes, all of which have one."""
+        side, index = (self._came, self.in_came) if new else (self._gone, self.in_gone)
+        return side.pick([self._table.column(attnum) for attnum in attnums], index[changes])
 
-        if part.file is None:
-            place = self._columns.index(column)
-            return plain_array(column.form.to_array([side.inlined[n].values[place] for n in part.positions.tolist()]))
-        footer = footers.footer(part.file.path)
-        own = locate(part.file, footer).get(column.column_id)
-        if own is None:
-            value = constant(column, part.file)
-            return plain_array(column.form.to_array([value] * len(part.positions)))
-        with footers.Reader(footer) as reader:
-            array = plain_array(reader.read(footer.row_groups, [own])[0])
-        if len(part.positions) == len(array):
-            return array
-        return array.take(pa.array(part.positions))
+    def prepare(self, attnums: Sequence[int], most: int) -> None:
+        """Begin to read columns of the new rows, if that takes no more than so many bytes."""
+        self._came.prepare([self._table.column(attnum) for attnum in attnums], most)
+
+    def fits(self, attnums: Sequence[int], most: int) -> bool:
+        return self._came.fits([self._table.column(attnum) for attnum in attnums], most)
 
     # --- rows for Spark -----------------------------------------------------------------------------------------------
 
@@ -232,7 +212,7 @@ class ChangesFrame(Feed):
         if numbers is None:
             numbers = np.arange(self.count, dtype=np.int64)
         of_came = np.full(len(self._came.row_ids), LEFT_OUT, np.int64)
-        of_came[self._in_came[self.has_new]] = numbers[self.has_new]
+        of_came[self.in_came[self.has_new]] = numbers[self.has_new]
         columns = [self._table.column(attnum) for attnum in attnums]
         files, at = [], []
         frames = []
@@ -254,7 +234,7 @@ class ChangesFrame(Feed):
         rows = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
         return rows.orderBy(AT) if ordered else rows
 
-    def _in_order(self, parts: list[_Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
+    def _in_order(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
         """Files one after the other, in a few groups of about the same size: nothing has to be shuffled."""
         size = -(-sum(len(numbers) for numbers in at) // _GROUPS)
         frames, begin, count = [], 0, 0
@@ -265,7 +245,7 @@ class ChangesFrame(Feed):
                 begin, count = n, 0
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
-    def _inlined(self, part: _Part, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
+    def _inlined(self, part: Part, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
         import pyarrow as pa
 
         from pgrepl.lake.scan import arrow_frame, storage_array
@@ -281,7 +261,7 @@ class ChangesFrame(Feed):
         table = pa.table([pa.array(at[kept]), *arrays], names=names)
         return arrow_frame(table, ["BIGINT", *[column.form.spark for column in columns]])
 
-    def _of_files(self, parts: list[_Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
+    def _of_files(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
         """Where the numbers of a file's rows are consecutive, the first says them all."""
         import numpy as np
         import pyarrow as pa
@@ -327,18 +307,18 @@ def _ascend(at: list[Numbers]) -> bool:
     return True
 
 
-def _nothing(file: DataFile | None) -> _Part:
+def _nothing(file: DataFile | None) -> Part:
     import numpy as np
 
     nothing = np.empty(0, np.int64)
-    return _Part(file, nothing, nothing, nothing)
+    return Part(file, nothing, nothing, nothing)
 
 
-def _of_inlined(found: list[inlined.InlinedRow], snapshots: list[int]) -> _Part:
+def _of_inlined(found: list[inlined.InlinedRow], snapshots: list[int]) -> Part:
     import numpy as np
 
     row_ids = np.array([row.row_id for row in found], np.int64)
-    return _Part(None, np.arange(len(found), dtype=np.int64), row_ids, np.array(snapshots, np.int64))
+    return Part(None, np.arange(len(found), dtype=np.int64), row_ids, np.array(snapshots, np.int64))
 
 
 def _filled(array: Any, positions: Numbers, otherwise: Numbers) -> Numbers:
@@ -352,22 +332,3 @@ def _filled(array: Any, positions: Numbers, otherwise: Numbers) -> Numbers:
     own = array.fill_null(0).to_numpy(zero_copy_only=False)[positions]
     filled: Numbers = np.where(there, own, otherwise)
     return filled
-
-
-def _partners(came: _Side, gone: _Side) -> Numbers:
-    """For each row that came the number of the one that went under its row id at its snapshot; -1: none."""
-    import numpy as np
-
-    partner = np.full(len(came.row_ids), -1, np.int64)
-    if not len(came.row_ids) or not len(gone.row_ids):
-        return partner
-    span = int(max(came.row_ids.max(), gone.row_ids.max())) + 1
-    first = int(min(came.snapshots.min(), gone.snapshots.min()))
-    ours = (came.snapshots - first) * span + came.row_ids
-    theirs = (gone.snapshots - first) * span + gone.row_ids
-    order = np.argsort(theirs, kind="stable")
-    theirs = theirs[order]
-    places = np.searchsorted(theirs, ours, side="right") - 1
-    hit = (places >= 0) & (theirs[np.maximum(places, 0)] == ours)
-    partner[hit] = order[places[hit]]
-    return partner

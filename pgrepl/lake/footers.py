@@ -94,6 +94,33 @@ def _remember(key: tuple[str, tuple[int, ...], int], array: Any) -> None:
 def forget(path: str) -> None:
     with _lock:
         _known.pop(path, None)
+        _ranges.pop(path, None)
+
+
+_Ranges = tuple[tuple[int, int], ...]
+_ranges: OrderedDict[str, dict[int, _Ranges | None]] = OrderedDict()  # by path, and by leaf
+
+
+def whole_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
+    """The least and the greatest of the whole numbers in each row group; None: one does not say."""
+    with _lock:
+        of_file = _ranges.setdefault(footer.path, {})
+        _ranges.move_to_end(footer.path)
+        if len(_ranges) > _REMEMBERED:
+            _ranges.popitem(last=False)
+    if column.first_leaf not in of_file:
+        of_file[column.first_leaf] = _read_ranges(footer, column)
+    return of_file[column.first_leaf]
+
+
+def _read_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
+    found = []
+    for group in footer.row_groups:
+        statistics = footer.metadata.row_group(group).column(column.first_leaf).statistics
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
+            return None
+        found.append((statistics.min, statistics.max))
+    return tuple(found)
 
 
 def _read(path: str) -> Footer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.replication.bulk.fold import DELETE, ENTER, INSERT, LEAVE, UPDATE, NotClean, fold
+from pgrepl.replication.bulk.fold import (
+    DELETE,
+    ENTER,
+    INSERT,
+    LEAVE,
+    UPDATE,
+    Folded,
+    NotClean,
+    fold,
+    fold_sorted,
+    named_by,
+)
 
 KEYS = 5
 STEPS = st.lists(
@@ -74,6 +86,33 @@ def test_folded_is_played(steps: list[tuple[str, int, int]], there: set[int]) ->
     updated = {had: m for had, m in table.rows.values() if had is not None and m >= 0}
     assert dict(zip(found.replaced.tolist(), found.updated.tolist(), strict=True)) == updated
     assert set(found.deleted.tolist()) == there - {had for had, _ in table.rows.values() if had is not None}
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS, st.sets(st.integers(0, KEYS - 1)))
+def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, int, int]], there: set[int]) -> None:
+    listed: list[tuple[int, int, int]] = []
+    for number, (what, key, by) in enumerate(steps):
+        if what == "move":
+            listed += [(number, key, LEAVE), (number, (key + by + 1) % KEYS, ENTER)]
+        else:
+            listed.append((number, key, {"insert": INSERT, "update": UPDATE, "delete": DELETE}[what]))
+    message, key, step = [np.array([each[n] for each in listed], np.int64) for n in range(3)]
+    row_of = np.array([100 + n if n in there else -1 for n in range(KEYS)])
+    order = np.argsort(key, kind="stable")
+    in_order = key[order]
+    first = np.concatenate([[True], in_order[1:] != in_order[:-1]])[: len(key)]
+
+    def outcome(folded: Callable[[], Folded]) -> object:
+        try:
+            found = folded()
+        except NotClean as dirty:
+            return dirty.message
+        pairs = sorted(zip(found.updated.tolist(), found.replaced.tolist(), strict=True))
+        return found.inserted.tolist(), pairs, sorted(found.deleted.tolist()), found.passing.tolist()
+
+    quick = outcome(lambda: fold_sorted(message, step, order, first, row_of[in_order[first]]))
+    assert quick == outcome(lambda: named_by(fold(message, key, step, row_of >= 0), row_of))
 
 
 def test_a_round_begins_without_rows() -> None:

@@ -6,17 +6,16 @@ numbers of a key's columns are put together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.dead import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
-from pgrepl.lake.place import once
 from pgrepl.replication.bulk.convert import NotInBulk
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -28,9 +27,11 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.files import DataFile
+    from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeTable
 
     Codes = npt.NDArray[np.int64]
+    Truths = npt.NDArray[np.bool_]
 
 NOT_THERE = -1  # a row's key that no message has
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
@@ -56,9 +57,9 @@ class Keys:
                 raise NotInBulk("the type of a key")
         self.whole = len(attnums) == 1 and self.columns[0].typoid in _WHOLE
         self._distinct: list[Any] = []
-        self._codes: list[Codes] = []
+        self.codes: list[Codes] = []  # of each part
         if self.whole:
-            self._codes = [_numbers(part) for part in columns[0]]
+            self.codes = [_numbers(part) for part in columns[0]]
         else:
             size = 1
             for parts in columns:
@@ -68,14 +69,19 @@ class Keys:
             if size >= 2**62:
                 raise NotInBulk("keys of too many columns")
             for n in range(len(columns[0])):
-                self._codes.append(self._of([parts[n] for parts in columns]))
-        self.distinct: Codes = once(np.concatenate(self._codes))
+                self.codes.append(self._of([parts[n] for parts in columns]))
+        self.distinct: Codes = np.empty(0, np.int64)  # ascending
 
-    def part(self, n: int) -> Codes:
-        """The keys of a part, as places in `distinct`."""
+    def in_order(self, codes: Codes) -> tuple[Codes, Truths]:
+        """Steps on these keys by key, those on one as they come, and which of them begin another key: `distinct` has
+        them."""
         import numpy as np
 
-        return np.searchsorted(self.distinct, self._codes[n])
+        order, codes = _sorted(codes)
+        first = np.ones(len(codes), np.bool_)
+        np.not_equal(codes[1:], codes[:-1], out=first[1:])
+        self.distinct = codes if first.all() else codes[first]
+        return order, first
 
     def _of(self, arrays: Sequence[pa.Array]) -> Codes:
         import numpy as np
@@ -96,12 +102,9 @@ class Keys:
 
     def find(self, session: Session, snapshot: int) -> Places:
         """The rows of the table that have these keys, at a snapshot."""
-        import numpy as np
 
-        count = len(self.distinct)
-        nowhere = [np.full(count, NOT_THERE, np.int64) for _ in range(3)]
-        places = Places(nowhere[0], nowhere[1], nowhere[2], np.zeros(count, np.bool_))
-        if not count:
+        places = Places(len(self.distinct))
+        if not len(self.distinct):
             return places
         bounds = []
         if self.whole:
@@ -126,9 +129,13 @@ class Keys:
             raise NotInBulk("a file with later rows")
         footer = footers.footer(file.path)
         there = locate(file, footer)
+        groups = self._groups(footer, there)
+        if not groups:
+            return (np.empty(0, np.int64),) * 3
+        rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
         with footers.Reader(footer) as reader:
-            read = iter([plain_array(a) for a in reader.read(footer.row_groups, wanted)] if wanted else [])
+            read = iter([plain_array(a) for a in reader.read(groups, wanted)] if wanted else [])
             arrays = []
             for column in self.columns:
                 kind = plain_array(column.form.to_array([])).type
@@ -136,21 +143,35 @@ class Keys:
                     arrays.append(next(read).cast(kind))
                 else:
                     value = constant(column, file)
-                    arrays.append(plain_array(column.form.to_array([value])).take(pa.array([0] * file.record_count)))
-            numbers, positions = self._hits(self._nullable(arrays))
+                    arrays.append(plain_array(column.form.to_array([value])).take(pa.array([0] * rows)))
+            numbers, places = self._hits(self._nullable(arrays))
+            positions = _positions(footer, groups, places)
             gone, _ = joined(file.delete_files, own, snapshot)
             if len(gone) and len(positions):
                 dead = np.zeros(file.record_count, np.bool_)
                 dead[gone] = True
                 alive = ~dead[positions]
-                numbers, positions = numbers[alive], positions[alive]
+                numbers, places, positions = numbers[alive], places[alive], positions[alive]
             row_ids = (file.row_id_start or 0) + positions
             ids = there.get(footers.ROW_ID)
             if ids is not None and len(positions):
-                kept = plain_array(reader.read(footer.row_groups, [ids])[0])
-                whole = kept.fill_null(-1).to_numpy(zero_copy_only=False)[positions]
+                kept = plain_array(reader.read(groups, [ids])[0])
+                whole = kept.fill_null(-1).to_numpy(zero_copy_only=False)[places]
                 row_ids = np.where(whole < 0, row_ids, whole)
         return numbers, positions, row_ids
+
+    def _groups(self, footer: Footer, there: Mapping[int, FileColumn]) -> list[int]:
+        """The row groups that may have one of the keys."""
+        import numpy as np
+
+        column = there.get(self.columns[0].column_id)
+        ranges = footers.whole_ranges(footer, column) if self.whole and column is not None else None
+        if ranges is None:
+            return list(footer.row_groups)
+        first = np.searchsorted(self.distinct, [low for low, _ in ranges])
+        behind = np.searchsorted(self.distinct, [high for _, high in ranges], side="right")
+        found: list[int] = np.flatnonzero(behind > first).tolist()
+        return found
 
     def _nullable(self, arrays: Sequence[pa.Array]) -> Codes:
         """Keys of rows that may hold NULL; a table's rows with NULL have no key."""
@@ -172,12 +193,14 @@ class Keys:
 
         if not len(codes):
             return codes, codes
-        ascending = self.whole and bool((np.diff(codes) > 0).all())
+        ascending = self.whole and bool((codes[1:] > codes[:-1]).all())
         if ascending:
             low, high = np.searchsorted(self.distinct, [codes[0], codes[-1] + 1])
             wanted = self.distinct[low:high]
             if not len(wanted):
                 return wanted, wanted
+            if int(codes[-1]) - int(codes[0]) == len(codes) - 1:  # none is missing
+                return np.arange(low, high), wanted - codes[0]
             at = np.searchsorted(codes, wanted)
             hit = codes[np.minimum(at, len(codes) - 1)] == wanted
             return np.flatnonzero(hit) + low, at[hit]
@@ -207,23 +230,85 @@ def _numbers(array: Any) -> Codes:
     return found
 
 
-@frozen
+def _sorted(codes: Codes) -> tuple[Codes, Codes]:
+    """The order of numbers, equal ones as they come, and the numbers in this order. Where a number and its place fit
+    into one, these are sorted: that takes a fraction of the time."""
+    import numpy as np
+
+    if not len(codes) or bool((codes[1:] >= codes[:-1]).all()):
+        return np.arange(len(codes)), codes
+    low, bits = int(codes.min()), len(codes).bit_length()
+    if int(codes.max()) - low >= 1 << (63 - bits):
+        order = np.argsort(codes, kind="stable")
+        return order, codes[order]
+    both = codes - low
+    both <<= bits
+    both |= np.arange(len(codes))
+    both.sort()
+    order = both & ((1 << bits) - 1)
+    both >>= bits
+    both += low
+    return order, both
+
+
+def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
+    """Where rows stand in a file, of which only some groups have been read."""
+    import numpy as np
+
+    if len(groups) == len(footer.row_groups):
+        return places
+    starts = np.array([footer.starts[group] for group in groups])
+    sizes = np.array([footer.starts[group + 1] for group in groups]) - starts
+    before = np.cumsum(sizes) - sizes
+    found: Codes = places + (starts - before)[np.searchsorted(before, places, side="right") - 1]
+    return found
+
+
 class Places:
-    """Of each distinct key where its row stands: file (NOT_THERE: inlined), position, row id."""
+    """Where the rows stand that have a key."""
 
-    file: Codes
-    position: Codes
-    row_id: Codes
-    exists: npt.NDArray[np.bool_]
-
-    def enter(self, numbers: Codes, file_id: int, positions: Codes, row_ids: Codes) -> None:
+    def __init__(self, keys: int) -> None:
         import numpy as np
 
-        if self.exists[numbers].any():
+        self.number: Codes = np.full(keys, NOT_THERE, np.int64)  # of each key its row here
+        self.files: list[tuple[int, int, int]] = []  # file (NOT_THERE: inlined), its first row here, behind its last
+        self._positions: list[Codes] = []
+        self._row_ids: list[Codes] = []
+        self._count = 0
+
+    @property
+    def exists(self) -> Truths:
+        found: Truths = self.number != NOT_THERE
+        return found
+
+    @cached_property
+    def position(self) -> Codes:
+        """In its file."""
+        return _joined(self._positions)
+
+    @cached_property
+    def row_id(self) -> Codes:
+        return _joined(self._row_ids)
+
+    def enter(self, keys: Codes, file_id: int, positions: Codes, row_ids: Codes) -> None:
+        import numpy as np
+
+        if not len(keys):
+            return
+        if (self.number[keys] != NOT_THERE).any():
             raise NotInBulk("a key that several rows have")
-        self.exists[numbers] = True
-        self.file[numbers] = file_id
-        self.position[numbers] = positions
-        self.row_id[numbers] = row_ids
-        if not np.array_equal(self.row_id[numbers], row_ids):
+        end = self._count + len(keys)
+        rows = np.arange(self._count, end)
+        self.number[keys] = rows
+        if not bool((keys[1:] > keys[:-1]).all()) and not np.array_equal(self.number[keys], rows):
             raise NotInBulk("a key that several rows have")
+        self.files.append((file_id, self._count, end))
+        self._positions.append(positions)
+        self._row_ids.append(row_ids)
+        self._count = end
+
+
+def _joined(parts: Sequence[Codes]) -> Codes:
+    import numpy as np
+
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -20,7 +20,7 @@ from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.history import Snapshot, snapshots
 from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, BulkTransaction, WireBatch
-from pgrepl.replication.bulk.keys import EQUAL_AS_KEPT
+from pgrepl.replication.bulk.keys import EQUAL_AS_KEPT, NOT_THERE
 from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.sending import plan as operations
 from pgrepl.replication.sending.plan import SendPlan, check_sendable, send_plan
@@ -193,16 +193,19 @@ class LakeChanges:
         self._session = session
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self._found = ChangesFrame(session, plan.table.oid, first - 1, last)
-        self._known: dict[tuple[int, bool], Any] = {}
         found = self._found
-        told = np.isin(found.snapshot, list(chosen))
-        op = self._operations(told)
+        starts = np.flatnonzero(np.diff(found.snapshot, prepend=NOT_THERE))
+        counts = np.diff(np.append(starts, found.count))
+        of_each = found.snapshot[starts]
+        op = self._operations(np.repeat(np.isin(of_each, list(chosen)), counts))
         self._events: Numbers = np.flatnonzero(op)
-        self.op: Numbers = op[self._events]
-        self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & self._known_old[self._events])
-        starts = np.searchsorted(found.snapshot, found.snapshot)
-        ranks = np.arange(found.count) - starts + 1
-        self.seq: Numbers = (((found.snapshot - first) << _RANKS) + ranks)[self._events]
+        whole = len(self._events) == found.count
+        self.op: Numbers = op if whole else op[self._events]
+        known_old = self._known_old if whole else self._known_old[self._events]
+        self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
+        seq = np.repeat(((of_each - first) << _RANKS) - starts + 1, counts)
+        seq += np.arange(found.count)
+        self.seq: Numbers = seq if whole else seq[self._events]
 
     @property
     def count(self) -> int:
@@ -250,15 +253,17 @@ class LakeChanges:
         import pyarrow.compute as pc
 
         changed = np.zeros(self._found.count, np.bool_)
-        for attnum in sorted(self.plan.identity):
-            old, new = self._column(attnum, new=False), self._column(attnum, new=True)
+        at, attnums = np.flatnonzero(both), sorted(self.plan.identity)
+        olds, news = self._found.pick(attnums, at, new=False), self._found.pick(attnums, at, new=True)
+        for old, new in zip(olds, news, strict=True):
+            if old.equals(new):
+                continue
             differs = pc.fill_null(pc.not_equal(old, new), True).to_numpy(zero_copy_only=False)
             if old.null_count and new.null_count:
                 nothing = pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy(zero_copy_only=False)
                 differs = differs & ~nothing
-            changed |= differs
-        found: Numbers = changed & both
-        return found
+            changed[at[differs]] = True
+        return changed
 
     def _filtered(self, op: Numbers) -> Numbers:
         filters = self.plan.filters
@@ -331,31 +336,38 @@ class LakeChanges:
             attribute = plan.sent_as.attributes[number - 1]
             kind = form(attribute.type, attribute.typmod)
             seen = plan.whole_old_rows or n in plan.identity
-            values = self._column(n, new=False).take(pa.array(at)) if seen else kind.to_array([None] * len(at))
+            values = self._found.pick([n], at, new=False)[0] if seen else kind.to_array([None] * len(at))
             arrays.append(storage_array(values))
             kinds.append(kind.spark)
         return arrow_frame(pa.table(arrays, names=[AT, *[f"c{number}" for number in own]]), kinds)
 
     # --- what is sent -------------------------------------------------------------------------------------------------
 
-    def _column(self, attnum: int, *, new: bool) -> Any:
-        key = (attnum, new)
-        if key not in self._known:
-            self._known[key] = self._found.values(attnum, new=new)
-        return self._known[key]
+    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
+        from pgrepl.types.lake_arrays import plain_array
+        from pgrepl.types.lake_forms import form
 
-    def values(self, place: int, *, old: bool = False) -> pa.Array:
-        import pyarrow as pa
+        whole = len(self._events) == self._found.count
+        sent = [n for n in self._sent(places) if not old or self.plan.whole_old_rows or n in self.plan.identity]
+        found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
+        arrays = dict(zip(sent, found, strict=True))
+        picked = []
+        for place in places:
+            array = arrays.get(self._numbers[place])
+            if array is None:
+                column = self.relation.columns[place]
+                array = plain_array(form(column.type, column.typmod).to_array([None] * len(messages)))
+            picked.append(array)
+        return picked
 
-        attnum = self._numbers[place]
-        if not attnum or (old and not self.plan.whole_old_rows and attnum not in self.plan.identity):
-            from pgrepl.types.lake_arrays import plain_array
-            from pgrepl.types.lake_forms import form
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        self._found.prepare(self._sent(places), most)
 
-            column = self.relation.columns[place]
-            return plain_array(form(column.type, column.typmod).to_array([None] * self.count))
-        there = self.has_old if old else self.op != DELETE
-        return self._column(attnum, new=not old).take(pa.array(self._events, mask=~there))
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        return self._found.fits(self._sent(places), most)
+
+    def _sent(self, places: Sequence[int]) -> list[int]:
+        return [self._numbers[place] for place in places if self._numbers[place]]
 
     def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
         import numpy as np

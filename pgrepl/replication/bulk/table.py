@@ -5,6 +5,7 @@ files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
@@ -15,7 +16,7 @@ from pgrepl.replication.applying.roles import check_target_privilege
 from pgrepl.replication.applying.target import identity_of
 from pgrepl.replication.bulk import fold
 from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
-from pgrepl.replication.bulk.columns import Columns, parts_of, sent_columns
+from pgrepl.replication.bulk.columns import MOST_BYTES, Columns, check_needed, parts_of
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk
 from pgrepl.replication.bulk.fold import Folded, NotClean
 from pgrepl.replication.bulk.keys import NOT_THERE, Keys, Places
@@ -91,35 +92,47 @@ class TableApply:
         changes = self._changes
         at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
         columns = [[self._keys_of(n, at_new, old=False), self._keys_of(n, at_old, old=True)] for n in attnums]
+        if self._is_plain:
+            changes.prepare(self._sent_places, MOST_BYTES)
         for parts, at in ((0, at_new), (1, at_old)):
-            missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns]
-            if any(len(each) for each in missing):
-                raise NotClean(int(min(each.min() for each in missing if len(each))))
+            missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns
+                       if column[parts].null_count]  # fmt: skip
+            if missing:
+                raise NotClean(int(min(each.min() for each in missing)))
         keys = Keys(self.table, attnums, columns)
-        key_new, key_old = (np.full(changes.count, NOT_THERE, np.int64) for _ in range(2))
-        key_new[at_new], key_old[at_old] = keys.part(0), keys.part(1)
-        moves = updates & old & (key_new != key_old)
+        code_new, code_old = (np.empty(changes.count, np.int64) for _ in range(2))
+        code_new[at_new], code_old[at_old] = keys.codes
+        moves = updates & old
+        moves &= code_new != code_old
         stays = (new & ~moves) | (old & ~new)
-        key = np.where(new, key_new, key_old)
-        step = np.where(changes.op == INSERT, fold.INSERT, np.where(changes.op == UPDATE, fold.UPDATE, fold.DELETE))
-        plain, moving = np.flatnonzero(stays), np.flatnonzero(moves)
-        message = np.concatenate([plain, moving, moving])
-        order = np.argsort(message, kind="stable")
-        steps = np.concatenate(
-            [step[plain], np.full(len(moving), fold.LEAVE), np.full(len(moving), fold.ENTER)]
-        ).astype(np.int64)
-        slots = np.concatenate([key[plain], key_old[moving], key_new[moving]])
-        rounds = self._rounds()[message[order]] if self._truncates else None
+        step = np.full(changes.count, fold.UPDATE, np.int8)
+        step[changes.op == INSERT], step[changes.op == DELETE] = fold.INSERT, fold.DELETE
+        message, code = np.flatnonzero(stays), np.where(new, code_new, code_old)
+        if len(message) != changes.count:
+            step, code = step[message], code[message]
+        if moves.any():
+            moving = np.flatnonzero(moves)
+            message = np.concatenate([message, moving, moving])
+            order = np.argsort(message, kind="stable")
+            ends = [np.full(len(moving), each, np.int8) for each in (fold.LEAVE, fold.ENTER)]
+            step = np.concatenate([step, *ends])[order]
+            code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
+            message = message[order]
+        order, first = keys.in_order(code)
         self._places = keys.find(self._session, self._snapshot)
-        self._folded = fold.fold(
-            message[order], slots[order], steps[order], self._places.exists, rounds, len(self._truncates) + 1
-        )
+        row = self._places.number
+        if not self._truncates:
+            self._folded = fold.fold_sorted(message, step, order, first, row)
+            return
+        number = np.empty(len(order), np.int64)
+        number[order] = np.cumsum(first) - 1
+        rounds = self._rounds()[message]
+        folded = fold.fold(message, number, step, self._places.exists, rounds, len(self._truncates) + 1)
+        self._folded = fold.named_by(folded, row)
 
     def _keys_of(self, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
-        import pyarrow as pa
-
         place = self._conversion.places[attnum - 1]
-        values = self._changes.values(place, old=old).take(pa.array(at))
+        (values,) = self._changes.pick([place], at, old=old)
         if self._conversion.same_type(attnum):
             return values
         return _read_as(values, self._changes.relation.columns[place].type, self.table.column(attnum).typoid)
@@ -171,42 +184,48 @@ class TableApply:
             return
         if self._places is None:
             return
-        gone = np.concatenate([self.folded.deleted, self.folded.replaced])
-        files, positions = self._places.file[gone], self._places.position[gone]
-        inlined = files == NOT_THERE
-        self.write.delete_inlined(self._places.row_id[gone[inlined]].tolist())
-        order = np.argsort(files[~inlined], kind="stable")
-        files, positions = files[~inlined][order], positions[~inlined][order]
-        starts = np.flatnonzero(np.diff(files, prepend=NOT_THERE))
-        for start, part in zip(starts, np.split(positions, starts[1:]) if len(starts) else [], strict=True):
-            self.write.delete_positions(int(files[start]), np.sort(part))
+        places = self._places
+        gone = np.zeros(len(places.position), np.bool_)
+        gone[self.folded.deleted] = True
+        gone[self.folded.replaced] = True
+        for file, start, end in places.files:
+            here = gone[start:end]
+            if file == NOT_THERE:
+                self.write.delete_inlined(places.row_id[start:end][here].tolist())
+            elif here.any():
+                self.write.delete_positions(file, np.sort(places.position[start:end][here]))
 
     def columns(self) -> list[Columns] | None:
         """The same without Spark, if rows are kept as they were sent and no rule looks at them. None: they are not."""
-        import numpy as np
+        if not self._is_plain:
+            return None
+        changes, places, folded = self._changes, self._sent_places, self.folded
+        if self._places is None:
+            changes.prepare(places, MOST_BYTES)
+        if not changes.fits(places, MOST_BYTES):
+            return None
+        needed = frozenset([a.num for a in table_rules(self._session, self.relation).not_null])
+        if needed and len(folded.passing):
+            check_needed(self.table, changes.pick(places, folded.passing), needed)
+        found = [Columns(self.table, changes, places, needed, part, None) for part in parts_of(folded.inserted)]
+        if len(folded.updated):
+            assert self._places is not None
+            row_ids = self._places.row_id[folded.replaced]
+            for part, ids in zip(parts_of(folded.updated), parts_of(row_ids), strict=True):
+                found.append(Columns(self.table, changes, places, needed, part, ids))
+        return found
 
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Are rows kept as they were sent, and does no rule look at them?"""
         rules = table_rules(self._session, self.relation)
         plain = not (self._conversion.unsent or rules.checks or rules.generated or rules.bound)
-        if not plain or not all(self._conversion.same_type(a.num) for a in self.relation.columns):
-            return None
-        places = [self._conversion.places[column.attnum - 1] for column in self.table.columns]
-        arrays = sent_columns(self._changes, places)
-        if arrays is None:
-            return None
-        by_attnum = dict(zip([column.attnum for column in self.table.columns], arrays, strict=True))
-        new = self._changes.op != DELETE
-        for attribute in rules.not_null:
-            column = by_attnum[attribute.num]
-            if column.null_count and column.is_null().to_numpy(zero_copy_only=False)[new].any():
-                return None
-        found = [Columns(self.table, arrays, part, None) for part in parts_of(self.folded.inserted)]
-        if len(self.folded.updated):
-            assert self._places is not None
-            row_ids = self._places.row_id[self.folded.replaced]
-            edges = np.cumsum([0, *[len(part) for part in parts_of(self.folded.updated)]])
-            for n, part in enumerate(parts_of(self.folded.updated)):
-                found.append(Columns(self.table, arrays, part, row_ids[edges[n] : edges[n + 1]]))
-        return found
+        return plain and all(self._conversion.same_type(a.num) for a in self.relation.columns)
+
+    @property
+    def _sent_places(self) -> list[int]:
+        """In the order of the table's columns."""
+        return [self._conversion.places[column.attnum - 1] for column in self.table.columns]
 
     def frames(self) -> list[tuple[DataFrame, str | None]]:
         """What is to be written: new rows, and new versions with their row ids."""

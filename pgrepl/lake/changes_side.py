@@ -1,0 +1,286 @@
+"""The rows that came to a table between two snapshots, or those that went from it: where they stand, and their columns.
+
+Rows are numbered over all parts. Columns are read once, file by file, those that are wanted together; where the rows
+that are picked follow each other, as those of a transaction do, their values are cut out in one piece.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import footers
+from pgrepl.lake.file_scan import constant, locate
+from pgrepl.types.lake_arrays import plain_array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.inlined import InlinedRow
+    from pgrepl.lake.table import LakeColumn
+
+    Numbers = npt.NDArray[Any]
+
+NONE = -1  # no row
+_THREADS = 2
+_CHUNKS = 8  # for each thread
+_LONG = 32  # rows that follow each other, on an average, from which on they are cut out and not picked one by one
+
+One = TypeVar("One")
+Other = TypeVar("Other")
+
+
+@frozen
+class Part:
+    """Rows of one file, or inlined ones (`file` None: positions in the list of them)."""
+
+    file: DataFile | None
+    positions: Numbers
+    row_ids: Numbers
+    snapshots: Numbers
+    snapshot: int | None = None  # if it is the same for all
+
+    @property
+    def is_whole(self) -> bool:
+        return self.file is not None and len(self.positions) == self.file.record_count
+
+
+def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other]:
+    """Many small things in a few portions."""
+    size = max(1, -(-len(items) // (_THREADS * _CHUNKS)))
+    chunks = [items[start : start + size] for start in range(0, len(items), size)]
+    if len(chunks) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(chain.from_iterable(threads.map(lambda chunk: [work(item) for item in chunk], chunks)))
+
+
+class Side:
+    """All rows that came, or all that went."""
+
+    def __init__(self, parts: Iterable[Part], inlined_rows: list[InlinedRow], columns: Sequence[LakeColumn]) -> None:
+        """`columns` are those that inlined rows have values of."""
+        import numpy as np
+
+        self.parts = [part for part in parts if len(part.positions)]
+        self.inlined = inlined_rows
+        self._columns = list(columns)
+        nothing = [np.empty(0, np.int64)]
+        self.row_ids = np.concatenate([part.row_ids for part in self.parts] or nothing)
+        self.snapshots = np.concatenate([part.snapshots for part in self.parts] or nothing)
+        self.starts: list[int] = np.cumsum([0, *[len(part.positions) for part in self.parts]]).tolist()
+        self._kinds: dict[int, pa.DataType] = {}
+        self._read: dict[int, list[Any]] = {}  # by column id the array of each part
+        self._whole: dict[int, Any] = {}  # the same in one piece
+        self._ahead: Future[bool] | None = None
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def prepare(self, columns: Sequence[LakeColumn], most: int) -> None:
+        """Begin to read columns, by a thread of their own; not more than so many bytes of them."""
+        missing = self._missing(columns)
+        if missing and self._ahead is None:
+            threads = ThreadPoolExecutor(1)
+            self._ahead = threads.submit(self._load, missing, most)
+            threads.shutdown(wait=False)
+
+    def fits(self, columns: Sequence[LakeColumn], most: int) -> bool:
+        """Whether the columns that are prepared take no more than so many bytes."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            if not ahead.result():
+                return False
+        self._have(columns)
+        size: int = sum(array.nbytes for column in columns for array in self._read[column.column_id])
+        return size <= most
+
+    def _missing(self, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
+        return [column for column in columns if column.column_id not in self._read]
+
+    def _have(self, columns: Sequence[LakeColumn]) -> None:
+        missing = self._missing(columns)
+        if missing and self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            ahead.result()
+            missing = self._missing(columns)
+        if missing:
+            found = by_threads(lambda part: self._of_part(part, missing), self.parts)
+            self._keep(missing, found)
+
+    def _load(self, columns: Sequence[LakeColumn], most: int) -> bool:
+        found, size = [], 0
+        for part in self.parts:
+            found.append(self._of_part(part, columns))
+            size += sum(array.nbytes for array in found[-1])
+            if size > most:
+                return False
+        self._keep(columns, found)
+        return True
+
+    def _keep(self, columns: Sequence[LakeColumn], found: Sequence[Sequence[Any]]) -> None:
+        for n, column in enumerate(columns):
+            self._read[column.column_id] = [arrays[n] for arrays in found]
+
+    def _of_part(self, part: Part, columns: Sequence[LakeColumn]) -> list[Any]:
+        import pyarrow as pa
+
+        if part.file is None:
+            rows = [self.inlined[n].values for n in part.positions.tolist()]
+            places = [self._columns.index(column) for column in columns]
+            listed = [[row[place] for row in rows] for place in places]
+            return [self._kept(c.form.to_array(values), c) for c, values in zip(columns, listed, strict=True)]
+        footer = footers.footer(part.file.path)
+        there = locate(part.file, footer)
+        own = [there[column.column_id] for column in columns if column.column_id in there]
+        read = iter(())
+        if own:
+            with footers.Reader(footer) as reader:
+                read = iter(reader.read(footer.row_groups, own))
+        arrays = []
+        for column in columns:
+            if column.column_id not in there:
+                value = constant(column, part.file)
+                arrays.append(self._kept(column.form.to_array([value] * len(part.positions)), column))
+                continue
+            array = self._kept(next(read), column)
+            arrays.append(array if part.is_whole else array.take(pa.array(part.positions)))
+        return arrays
+
+    # --- picking ------------------------------------------------------------------------------------------------------
+
+    def pick(self, columns: Sequence[LakeColumn], at: Numbers) -> list[pa.Array]:
+        """Columns of some rows, in this order."""
+        import pyarrow as pa
+
+        self._have(columns)
+        pieces = self._pieces(at)
+        if pieces is None:
+            numbers = pa.array(at)
+            return [self._in_one_piece(column).take(numbers) for column in columns]
+        found = []
+        for column in columns:
+            arrays = self._read[column.column_id]
+            cut = [arrays[part].slice(first, count) for part, first, count in pieces]
+            found.append(pa.concat_arrays(cut) if cut else pa.array([], self._kind(column)))
+        return found
+
+    def _in_one_piece(self, column: LakeColumn) -> Any:
+        import pyarrow as pa
+
+        if column.column_id not in self._whole:
+            arrays = self._read[column.column_id]
+            self._whole[column.column_id] = pa.concat_arrays(arrays) if arrays else pa.array([], self._kind(column))
+        return self._whole[column.column_id]
+
+    def _pieces(self, at: Numbers) -> list[tuple[int, int, int]] | None:
+        """Part, first row and number of rows of each stretch of rows that follow each other; None: they are short."""
+        import numpy as np
+
+        if not len(at):
+            return []
+        breaks = np.flatnonzero(at[1:] - at[:-1] != 1) + 1
+        if len(breaks) * _LONG > len(at):
+            return None
+        begins = at[np.concatenate([[0], breaks])].tolist()
+        counts = np.diff(np.concatenate([[0], breaks, [len(at)]])).tolist()
+        found = []
+        for begin, count in zip(begins, counts, strict=True):
+            part = bisect_right(self.starts, begin) - 1
+            while count:
+                here = min(count, self.starts[part + 1] - begin)
+                if here:
+                    found.append((part, begin - self.starts[part], here))
+                begin, count, part = begin + here, count - here, part + 1
+        return found
+
+    def _kind(self, column: LakeColumn) -> pa.DataType:
+        """How a column's values are kept here."""
+        found = self._kinds.get(column.column_id)
+        if found is None:
+            found = self._kinds[column.column_id] = plain_array(column.form.to_array([])).type
+        return found
+
+    def _kept(self, array: Any, column: LakeColumn) -> Any:
+        array, kind = plain_array(array), self._kind(column)
+        return array if array.type == kind else array.cast(kind)
+
+
+# --- in which order, and what belongs together ------------------------------------------------------------------------
+
+
+def in_order(snapshots: Numbers) -> Numbers:
+    """The numbers of rows by their snapshots; those of one stay as they are."""
+    import numpy as np
+
+    if not len(snapshots) or bool((snapshots[1:] >= snapshots[:-1]).all()):
+        return np.arange(len(snapshots))
+    first, last = int(snapshots.min()), int(snapshots.max())
+    if last - first < 1 << 16:  # of such small numbers the sort is by digits
+        snapshots = (snapshots - first).astype(np.uint16)
+    return np.argsort(snapshots, kind="stable")
+
+
+def _starts(snapshots: Numbers) -> Numbers:
+    """Where another begins."""
+    import numpy as np
+
+    return np.flatnonzero(np.concatenate([[True], snapshots[1:] != snapshots[:-1]])) if len(snapshots) else snapshots
+
+
+def merged(ours: Numbers, others: Numbers, side: Literal["left", "right"]) -> Numbers:
+    """The places of some, when others are put between them; both ascend."""
+    import numpy as np
+
+    starts = _starts(ours)
+    before = np.searchsorted(others, ours[starts], side=side)
+    return np.arange(len(ours)) + np.repeat(before, np.diff(np.append(starts, len(ours))))
+
+
+def partners(came: Side, gone: Side, by_gone: Numbers) -> Numbers:
+    """For each row that came the number of the one that went under its row id at its snapshot."""
+    import numpy as np
+
+    partner = np.full(len(came), NONE, np.int64)
+    if not len(came) or not len(gone):
+        return partner
+    snapshots, row_ids = gone.snapshots[by_gone], gone.row_ids[by_gone]
+    starts = _starts(snapshots)
+    edges = dict(zip(snapshots[starts].tolist(), pairwise([*starts.tolist(), len(snapshots)]), strict=True))
+    mixed = []
+    for part, start in zip(came.parts, came.starts, strict=False):
+        if part.snapshot is None:
+            mixed.append(np.arange(start, start + len(part.row_ids)))
+        elif part.snapshot in edges:
+            first, last = edges[part.snapshot]
+            found = _places(part.row_ids, row_ids[first:last])
+            partner[start : start + len(found)] = np.where(found == NONE, NONE, by_gone[first + found])
+    if mixed:
+        rows = np.concatenate(mixed)
+        span = int(max(came.row_ids.max(), row_ids.max())) + 1
+        since = int(snapshots[0])
+        ours = (came.snapshots[rows] - since) * span + came.row_ids[rows]
+        found = _places(ours, (snapshots - since) * span + row_ids)
+        partner[rows] = np.where(found == NONE, NONE, by_gone[found])
+    return partner
+
+
+def _places(ours: Numbers, theirs: Numbers) -> Numbers:
+    """Where each of our numbers stands among others, of which none is there twice."""
+    import numpy as np
+
+    order = None
+    if not bool((theirs[1:] > theirs[:-1]).all()):
+        order = np.argsort(theirs, kind="stable")
+        theirs = theirs[order]
+    found = np.searchsorted(theirs, ours, side="right") - 1
+    hit = (found >= 0) & (theirs[found] == ours)
+    return np.where(hit, found if order is None else order[found], NONE)
