@@ -7,6 +7,7 @@ commits only, one after the other. If it is stopped it stops them first: what th
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2.0  # seconds for all to end that are stopped
 _PAUSE = 0.2  # until it is tried again
+_numbers = itertools.count(1)
 
 
 def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
@@ -66,13 +68,14 @@ def copy_together(
     no longer) or the failure. Anything else that goes wrong is raised when all have ended."""
     ended: SimpleQueue[_TableWorker] = SimpleQueue()
     workers: list[_TableWorker] = []
+    tag = spark.tag() or f"pgrepl-copies-{next(_numbers)}"
     try:
         for _ in range(count):
-            workers.append(_TableWorker(receiver.beside(), ended))
+            workers.append(_TableWorker(receiver.beside(), ended, tag))
             workers[-1].thread.start()
         _hand_out(receiver, deque(relids), workers, ended, begins, ends)
     except BaseException:
-        _stop(workers)
+        _stop(workers, tag)
         raise
     finally:
         for worker in workers:
@@ -111,14 +114,14 @@ def _hand_out(
 class _TableWorker:
     """A thread that copies one table after the other."""
 
-    def __init__(self, receiver: Receiver, ended: SimpleQueue[_TableWorker]) -> None:
+    def __init__(self, receiver: Receiver, ended: SimpleQueue[_TableWorker], tag: str) -> None:
         self.relid = 0
         self.copied: int | None = None
         self.failure: BaseException | None = None
         self.receiver = receiver
         self._ended = ended
         self._tables: SimpleQueue[int] = SimpleQueue()
-        self._tag = spark.tag()
+        self._tag = tag
         self.thread = threading.Thread(target=self._run, name="pgrepl-table-sync", daemon=True)
 
     def begin(self, relid: int) -> None:
@@ -150,26 +153,18 @@ class _TableWorker:
             self.thread.join()
 
 
-def _stop(workers: Sequence[_TableWorker]) -> None:
+def _stop(workers: Sequence[_TableWorker], tag: str) -> None:
     """Break off what they do, until all have ended; who is stopping is not stopped once more. One that nothing reaches
-    is left behind: it ends by itself, or with this process."""
+    is left behind: it ends by itself, or with this process. Only their own jobs are cancelled: what else Spark does
+    goes on, and so does what begins when they have ended."""
     until = time.monotonic() + _PATIENCE
     for worker in workers:
         worker.begin(0)
     while any(worker.thread.is_alive() for worker in workers) and time.monotonic() < until:
         with suppress(BaseException):
-            _cancel_jobs()
+            spark.cancel_tagged(tag)
             for worker in workers:
                 threading.Thread(target=worker.receiver.stop, name="pgrepl-stop", daemon=True).start()
             pause = time.monotonic() + _PAUSE
             for worker in workers:
                 worker.thread.join(max(0.0, pause - time.monotonic()))
-
-
-def _cancel_jobs() -> None:
-    """Those of this subscription; all where no other is at work."""
-    tag = spark.tag()
-    if tag is None:
-        spark.cancel()
-    else:
-        spark.cancel_tagged(tag)

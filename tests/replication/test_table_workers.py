@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from pgrepl.replication import copying, table_workers
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.worker import Round, Worker
 from tests.replication.conftest import Database, Pair
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES = ("t1", "t2", "t3")
 STATES = "SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY 1"
@@ -146,6 +150,30 @@ def test_an_error_that_disables_ends_the_others(waiting: Pair) -> None:
     assert counts(waiting) == [25, 25, 25]
 
 
+def test_copies_that_end_early_leave_what_else_spark_does_alone(waiting: Pair, spark: SparkSession) -> None:
+    """Neither what runs beside them nor what begins soon after is cancelled."""
+    waiting.sub("ALTER SUBSCRIPTION s SET (disable_on_error = true); INSERT INTO t2 VALUES (7)")
+    failed: list[BaseException] = []
+    enough, first = threading.Event(), threading.Event()
+
+    def count() -> None:
+        while not enough.is_set() and not failed:
+            try:
+                spark.range(0, 20_000_000, 1, 1).selectExpr("sum(id % 7)").collect()
+                first.set()
+            except BaseException as error:
+                failed.append(error)
+
+    jobs = threading.Thread(target=count)
+    jobs.start()
+    first.wait(timeout=60)
+    assert working(waiting, Watching()).error is not None
+    time.sleep(0.3)
+    enough.set()
+    jobs.join()
+    assert failed == []
+
+
 def test_who_is_stopped_stops_them_all(waiting: Pair) -> None:
     together = threading.Barrier(2, timeout=20)
 
@@ -174,9 +202,9 @@ def test_who_is_stopped_waits_for_no_lock(waiting: Pair, monkeypatch: pytest.Mon
             waiting.pub("BEGIN; CREATE TABLE held ()")
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-    def timed(workers: Sequence[table_workers._TableWorker]) -> None:
+    def timed(workers: Sequence[table_workers._TableWorker], tag: str) -> None:
         began = time.monotonic()
-        stop(workers)
+        stop(workers, tag)
         taken.append(time.monotonic() - began)
         waiting.pub("ROLLBACK")
 
