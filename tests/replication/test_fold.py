@@ -97,11 +97,11 @@ def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, in
             listed += [(number, key, LEAVE), (number, (key + by + 1) % KEYS, ENTER)]
         else:
             listed.append((number, key, {"insert": INSERT, "update": UPDATE, "delete": DELETE}[what]))
-    message, key, step = [np.array([each[n] for each in listed], np.int64) for n in range(3)]
+    messages, keys, kinds = [np.array([each[n] for each in listed], np.int64) for n in range(3)]
     row_of = np.array([100 + n if n in there else -1 for n in range(KEYS)])
-    order = np.argsort(key, kind="stable")
-    in_order = key[order]
-    first = np.concatenate([[True], in_order[1:] != in_order[:-1]])[: len(key)]
+    order = np.argsort(keys, kind="stable")
+    in_order = keys[order]
+    first = np.concatenate([[True], in_order[1:] != in_order[:-1]])[: len(keys)]
 
     def outcome(folded: Callable[[], Folded]) -> object:
         try:
@@ -112,7 +112,7 @@ def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, in
         return found.inserted.tolist(), pairs, sorted(found.deleted.tolist()), found.passing.tolist()
 
     quick = outcome(lambda: fold_sorted(message, step, order, first, row_of[in_order[first]]))
-    assert quick == outcome(lambda: named_by(fold(message, key, step, row_of >= 0), row_of))
+    assert quick == outcome(lambda: named_by(fold(messages, keys, kinds, row_of >= 0), row_of))
 
 
 def test_a_round_begins_without_rows() -> None:
