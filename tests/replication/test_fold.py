@@ -111,7 +111,7 @@ def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, in
         pairs = sorted(zip(found.updated.tolist(), found.replaced.tolist(), strict=True))
         return found.inserted.tolist(), pairs, sorted(found.deleted.tolist()), found.passing.tolist()
 
-    quick = outcome(lambda: fold_sorted(message, step, order, first, row_of[in_order[first]]))
+    quick = outcome(lambda: fold_sorted(messages, kinds, order, first, row_of[in_order[first]]))
     assert quick == outcome(lambda: named_by(fold(messages, keys, kinds, row_of >= 0), row_of))
 
 
