@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,6 +54,7 @@ class Replicas:
         self.sub(f"CREATE SUBSCRIPTION s CONNECTION 'host={host} dbname=pub' PUBLICATION p")
         self.states = [self.published()]
         self._number = 0
+        self._slots = [("s", "f")]
 
     def pub(self, text: str, database: str = "pub") -> Rows:
         return _play(self.publisher, database, text)
@@ -83,7 +84,10 @@ class Replicas:
             "DELETE FROM u WHERE b = 'x'",
             "TRUNCATE u",
         ]
-        _rows(pub, "BEGIN; " + "; ".join(chance.sample(statements, 3)) + "; COMMIT")
+        chosen = chance.sample(statements, 3)
+        if len(self._slots) > 1:
+            chosen.append(f"INSERT INTO other VALUES ({n})")
+        _rows(pub, "BEGIN; " + "; ".join(chosen) + "; COMMIT")
         self.states.append(_state(pub, "WHERE a >= 0"))
 
     def add_table(self) -> None:
@@ -96,6 +100,15 @@ class Replicas:
             f"INSERT INTO {name} SELECT g, 'c' FROM generate_series(1, 300) g; ALTER PUBLICATION p ADD TABLE {name}"
         )
         self.sub("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+
+    def subscribe_another(self) -> None:
+        """To a table of its own, which each transaction adds a row to."""
+        for play in (self.pub, self.sub):
+            play("CREATE TABLE other (a int PRIMARY KEY)")
+        self.pub("CREATE PUBLICATION q FOR TABLE other")
+        host = str(self.publisher.parent) if self.publisher != self.subscriber else "localhost"
+        self.sub(f"CREATE SUBSCRIPTION another CONNECTION 'host={host} dbname=pub' PUBLICATION q")
+        self._slots = [("another", "f"), ("s", "f")]
 
     # --- what must be true ----------------------------------------------------------------------------------------
 
@@ -122,23 +135,25 @@ class Replicas:
         for name in added:
             assert self.sub(f"SELECT * FROM {name} ORDER BY a") == self.pub(f"SELECT * FROM {name} ORDER BY a")
         assert self.sub("SELECT DISTINCT srsubstate FROM pg_subscription_rel") == [("r",)]
-        assert self.sub("SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [("0", "0")]
-        assert self.pub("SELECT slot_name, active FROM pg_replication_slots") == [("s", "f")]
+        assert self.sub("SELECT DISTINCT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [
+            ("0", "0")
+        ]
+        assert self.pub("SELECT slot_name, active FROM pg_replication_slots ORDER BY 1") == self._slots
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def apply(self, kill_at: str = "", after: float | None = None) -> int:
+    def apply(self, kill_at: str = "", after: float | None = None, options: Sequence[str] = ()) -> int:
         """Run `pgrepl apply` in a process of its own, perhaps killed on its way; how it ended."""
         process = os.fork()
         if process == 0:
-            _apply(self.subscriber, kill_at)
+            _apply(self.subscriber, kill_at, options)
         if after is not None:
             time.sleep(after)
             os.kill(process, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def _apply(catalog: Path, kill_at: str) -> None:
+def _apply(catalog: Path, kill_at: str, options: Sequence[str]) -> None:
     """In the child."""
     from pgrepl.cli import run as command_line
 
@@ -151,7 +166,7 @@ def _apply(catalog: Path, kill_at: str) -> None:
         os.dup2(nowhere, 2)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        code = command_line(["apply", "--catalog", str(catalog)])
+        code = command_line(["apply", "--catalog", str(catalog), *options])
     finally:
         os._exit(code)
 

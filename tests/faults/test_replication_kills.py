@@ -45,13 +45,61 @@ def test_killed_at_many_random_times(tmp_path: Path, seed: int) -> None:
     _killed_at_random(Replicas(tmp_path, apart=seed % 2 == 0), random.Random(seed), 40)
 
 
-def _killed_at_random(replicas: Replicas, chance: random.Random, times: int) -> int:
+def _in_bulk(folder: Path, rows: int, *, apart: bool) -> Replicas:
+    """What is more than so many rows goes by whole columns, if no filter asks for Spark; ten times as much by Spark."""
+    replicas = Replicas(folder, apart=apart)
+    assert replicas.apply() == 0
+    replicas.pub("ALTER PUBLICATION p SET TABLE t, u, p")
+    replicas.sub(f"ALTER SYSTEM SET pgrepl.local_rows = {rows}")
+    replicas.pub(f"ALTER SYSTEM SET pgrepl.local_rows = {rows}")
+    return replicas
+
+
+def test_killed_where_batches_go_by_whole_columns(tmp_path: Path) -> None:
+    replicas = _in_bulk(tmp_path, 100, apart=False)
+    replicas.pub("INSERT INTO t SELECT 800000 + g, 'bulk' FROM generate_series(1, 400) g")
+    replicas.states.append(replicas.published())
+    assert replicas.apply("bulk.staged") == -signal.SIGKILL
+    _killed_at_random(replicas, random.Random(4), 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_many_random_times_in_bulk(tmp_path: Path, seed: int) -> None:
+    _killed_at_random(_in_bulk(tmp_path, 100, apart=seed % 2 == 0), random.Random(seed), 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_while_spark_works(tmp_path: Path, seed: int) -> None:
+    """Its JVM goes with it; long enough for some to die in the middle of a job."""
+    _killed_at_random(_in_bulk(tmp_path, 10, apart=seed % 2 == 0), random.Random(seed), 12, longest=14.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_followers_killed_at_many_random_times(tmp_path: Path, seed: int) -> None:
+    """Two subscriptions of one process, each in a thread."""
+    replicas = Replicas(tmp_path, apart=seed % 2 == 0)
+    assert replicas.apply() == 0
+    replicas.subscribe_another()
+    chance = random.Random(seed)
+    for _ in range(30):
+        replicas.work(chance)
+        replicas.apply(after=chance.uniform(0.0, 0.6), options=("--follow", "--interval", "0.02"))
+        replicas.check_whole_transactions()
+    assert replicas.apply() == 0
+    replicas.check_equal()
+    assert replicas.sub("SELECT * FROM other ORDER BY a") == replicas.pub("SELECT * FROM other ORDER BY a")
+
+
+def _killed_at_random(replicas: Replicas, chance: random.Random, times: int, longest: float = 0.25) -> int:
     killed = 0
     for _ in range(times):
         replicas.work(chance)
         if chance.random() < 0.4:
             replicas.add_table()
-        killed += replicas.apply(after=chance.uniform(0.0, 0.25)) == -signal.SIGKILL
+        killed += replicas.apply(after=chance.uniform(0.0, longest)) == -signal.SIGKILL
         replicas.check_whole_transactions()
     assert replicas.apply() == 0
     replicas.check_equal()
