@@ -54,8 +54,8 @@ def register(relation: SystemRelation) -> None:
 def _load() -> None:
     for module in PROVIDERS:
         if module not in _loaded:
+            import_module(module)  # waits for another thread that does the same
             _loaded.add(module)
-            import_module(module)
 
 
 def namespace_oid(relation: SystemRelation) -> int:

@@ -97,10 +97,10 @@ def find(proc: Proc) -> Implementation | None:
         if found is not None:
             break
         if module not in _loaded:
+            import_module(module)  # waits for another thread that does the same
             _loaded.add(module)
-            import_module(module)
             found = _IMPLEMENTATIONS.get(source)
-    return found
+    return found or _IMPLEMENTATIONS.get(source)
 
 
 def implementation(proc: Proc) -> Implementation:
