@@ -39,6 +39,8 @@ _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 EQUAL_AS_KEPT = (*_WHOLE, oids.TEXT, oids.VARCHAR, oids.UUID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.BOOL,
                   oids.BYTEA)  # fmt: skip
 _THREADS = 2
+_SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
+_SMALL = 1 << 16  # … or small
 
 
 class Keys:
@@ -182,20 +184,23 @@ class Keys:
         array = arrays[0]
         if array.null_count:
             known = array.is_valid().to_numpy(zero_copy_only=False)
-            outside = int(self.distinct[-1]) + 1
+            outside = int(self.distinct[0]) - 1
+            if outside < np.iinfo(np.int64).min:
+                raise NotInBulk("NULLs beside the least of all keys")
             return np.where(known, _numbers(array.fill_null(0)), outside)
         return _numbers(array)
 
     def _hits(self, codes: Codes) -> tuple[Codes, Codes]:
         """Which of the keys stand where in a file: if it is sorted, by looking the keys up in it, else the other way
-        round."""
+        round, in a list of all keys if they are near to one another."""
         import numpy as np
 
         if not len(codes):
             return codes, codes
         ascending = self.whole and bool((codes[1:] > codes[:-1]).all())
         if ascending:
-            low, high = np.searchsorted(self.distinct, [codes[0], codes[-1] + 1])
+            low = int(np.searchsorted(self.distinct, codes[0]))
+            high = int(np.searchsorted(self.distinct, codes[-1], side="right"))
             wanted = self.distinct[low:high]
             if not len(wanted):
                 return wanted, wanted
@@ -204,10 +209,19 @@ class Keys:
             at = np.searchsorted(codes, wanted)
             hit = codes[np.minimum(at, len(codes) - 1)] == wanted
             return np.flatnonzero(hit) + low, at[hit]
-        at = np.searchsorted(self.distinct, codes)
-        at[at == len(self.distinct)] = 0
-        positions = np.flatnonzero(self.distinct[at] == codes)
-        return at[positions], positions
+        low, high = int(self.distinct[0]), int(self.distinct[-1])
+        near = np.flatnonzero((codes >= low) & (codes <= high))
+        if len(near) != len(codes):
+            codes = codes[near]
+        if high - low < max(_SPARSE * len(self.distinct), _SMALL):
+            numbers = np.full(high - low + 1, NOT_THERE, np.int64)
+            numbers[self.distinct - low] = np.arange(len(self.distinct))
+            at = numbers[codes - low]
+            hit = at != NOT_THERE
+        else:
+            at = np.searchsorted(self.distinct, codes)
+            hit = self.distinct[at] == codes
+        return at[hit], near[hit]
 
     def _in_catalog(self, session: Session, snapshot: int, bounds: Sequence[Bound], places: Places) -> None:
         import numpy as np
