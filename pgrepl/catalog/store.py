@@ -14,7 +14,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import Table, and_, bindparam, or_, select
+from sqlalchemy import Double, Table, and_, bindparam, or_, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import update as sql_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
@@ -177,6 +177,8 @@ class _Compiled:
                 self._binders[name] = processor
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
         for position, column in enumerate(table.columns if table is not None else ()):
+            if isinstance(column.type, Double):  # drivers give floats as they are; psycopg's would ask for their type
+                continue
             reader = column.type.dialect_impl(dialect).result_processor(dialect, None)
             if reader is not None:
                 self.readers.append((position, reader))

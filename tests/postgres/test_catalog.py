@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,11 @@ from pgrepl.catalog.engine import Catalog, open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.replication.launcher import Launcher
+from pgrepl.replication.status import subscription_status
+from pgrepl.replication.worker import Worker
 from tests.postgres.play import Pair
+from tests.replication.conftest import HeardLog
 
 
 @pytest.fixture
@@ -229,3 +234,87 @@ def test_what_others_define_there_is_adopted(catalog: Catalog, url: str, pair16:
     assert made == ""
     assert play(session, "INSERT INTO theirs DEFAULT VALUES", "SELECT * FROM theirs") == ["INSERT 0 1", [("5",)]]
     session.close()
+
+
+# --- replication ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def subscribed(catalog: Catalog) -> Iterator[tuple[Session, Session]]:
+    """A publisher and a subscriber of two subscriptions, which have copied nothing yet."""
+    made = Session(catalog)
+    play(made, "CREATE DATABASE pub", "CREATE DATABASE sub")
+    made.close()
+    pub, sub = Session(catalog, "pub"), Session(catalog, "sub")
+    for name in "tu":
+        for session in (pub, sub):
+            play(session, f"CREATE TABLE {name} (a int PRIMARY KEY, b text)")
+        play(pub, f"INSERT INTO {name} VALUES (1, 'copied')", f"CREATE PUBLICATION p{name} FOR TABLE {name}")
+        create = f"CREATE SUBSCRIPTION s{name} CONNECTION 'host=localhost dbname=pub' PUBLICATION p{name}"
+        assert play(sub, create) == ["CREATE SUBSCRIPTION"]
+    yield pub, sub
+    pub.close()
+    sub.close()
+
+
+BOTH = "SELECT * FROM t UNION ALL SELECT * FROM u ORDER BY 1, 2"
+
+
+def test_workers_copy_and_apply_one_at_a_time(catalog: Catalog, subscribed: tuple[Session, Session]) -> None:
+    pub, sub = subscribed
+    log = HeardLog()
+    subid = int(str(play(sub, "SELECT oid FROM pg_subscription WHERE subname = 'st'")[0][0][0]))  # type: ignore[index]
+    holder, other = Worker(sub, subid, log, keeps_lease=True), Worker(sub, subid, log)
+    assert holder.round().tables_copied == ["t"]
+    play(
+        pub, "INSERT INTO t VALUES (2, 'applied')", "UPDATE t SET b = 'changed' WHERE a = 1", "INSERT INTO u VALUES (2)"
+    )
+    error = other.round().error
+    assert error is not None
+    assert (error.sqlstate, error.message.partition(" is active")[0]) == (
+        "55006",
+        'could not start WAL streaming: ERROR:  replication slot "st"',
+    )
+    assert holder.round().transactions == 2
+    assert play(sub, "SELECT * FROM t ORDER BY a") == [[("1", "changed"), ("2", "applied")]]
+    assert [
+        (status.name, status.pid, status.applied > 0) for status in subscription_status(sub, (), everywhere=True)
+    ] == [
+        ("st", os.getpid(), True),
+        ("su", None, False),
+    ]
+    holder.close()
+    play(pub, "DELETE FROM t WHERE a = 1")
+    assert [other.round().transactions for _ in range(2)] == [1, 0]
+    assert not other.round().ran
+    other.close()
+    assert play(sub, "SELECT active FROM pg_replication_slots") == [[("f",), ("f",)]]
+
+
+def test_followers_go_on_until_they_are_stopped(catalog: Catalog, subscribed: tuple[Session, Session]) -> None:
+    """Also where somebody else's transaction holds the lock that they wait for."""
+    pub, sub = subscribed
+    log, over = HeardLog(), threading.Event()
+    own = Session(catalog, "sub")
+    launcher = Launcher(own, log, keeps_leases=True)
+    following = threading.Thread(
+        target=launcher.follow, args=(0.05, lambda _, worker: worker.round(), lambda _: over.is_set()), daemon=True
+    )
+    following.start()
+    until = time.monotonic() + 20
+    while play(sub, BOTH) != [[("1", "copied"), ("1", "copied")]]:
+        assert time.monotonic() < until, log.errors
+        time.sleep(0.05)
+    play(pub, "INSERT INTO t VALUES (2, 'x')", "INSERT INTO u VALUES (2, 'y')")
+    while play(sub, BOTH) != [[("1", "copied"), ("1", "copied"), ("2", "x"), ("2", "y")]]:
+        assert time.monotonic() < until, log.errors
+        time.sleep(0.05)
+    play(pub, "BEGIN", "CREATE SCHEMA held")
+    over.set()
+    following.join(5)
+    since = time.monotonic()
+    launcher.close()
+    assert time.monotonic() - since < 4
+    play(pub, "COMMIT")
+    own.close()
+    assert log.errors == []
