@@ -85,3 +85,8 @@ def register(keeper: Keeper) -> None:
 
 def keeper() -> Keeper:
     return _keeper
+
+
+def has_keeper() -> bool:
+    """Nobody is there to adopt what others have defined before a program's first statement is at hand."""
+    return not isinstance(_keeper, _Nobody)

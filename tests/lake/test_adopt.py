@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from pgrepl.catalog.session import Session
@@ -9,6 +14,8 @@ from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from tests.lake import duck
 from tests.lake.conftest import Lake
+
+ROOT = Path(__file__).resolve().parents[2]
 
 TABLES = """
     SELECT n.nspname || '.' || c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -288,3 +295,19 @@ def test_an_heir_keeps_its_parent_as_long_as_it_has_its_columns(lake: Lake, shop
         "public.other": ["a integer", "b integer"],
         "public.parent": ["a integer"],
     }
+
+
+def test_the_tool_finds_it_whatever_it_does_first(lake: Lake, shop: Session) -> None:
+    """A program looks into the catalog, at its login for one, before it has loaded what adopting takes."""
+    lake.duck_runs("CREATE TABLE lake.shop.new (a INTEGER)", "INSERT INTO lake.shop.new VALUES (7)")
+    printed = []
+    for options in (["-l"], ["-c", "\\dt"], ["-c", "SELECT a FROM new"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "pgrepl", "-XAt", "--catalog", str(lake.path), *options, "shop"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed.append(done.stdout)
+    assert printed[1:] == ["public|new|table|postgres\n", "7\n"]
