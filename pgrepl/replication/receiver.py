@@ -159,7 +159,7 @@ class Receiver:
                 self._occupy(publisher, subscription, token)
         except BaseException:
             processes.retire(token)
-            self.release()
+            self.release(occupied=False)
             raise
         self._heart = Heart(self.session, token)
 
@@ -208,9 +208,9 @@ class Receiver:
     def _application_name(subscription: Row) -> str:
         return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
 
-    def release(self) -> None:
-        """Somebody else may work. What cannot be given back now, because a catalog is gone or locked, is taken over by
-        the next worker, who finds that this one has ended."""
+    def release(self, *, occupied: bool = True) -> None:
+        """Somebody else may work; a slot that is `occupied` is left. What cannot be given back now, because a catalog
+        is gone or locked, is taken over by the next worker, who finds that this one has ended."""
         held, self._held = self._held, None
         if held is None or not self._leads:
             return
@@ -221,7 +221,7 @@ class Receiver:
         processes.retire(token)
         publisher, transaction = self._publisher, self.session.transaction
         with suppress(PublisherError, PgError):
-            if publisher is not None and not publisher.shares_catalog:
+            if publisher is not None and occupied and not publisher.shares_catalog:
                 publisher.leave(held.subslotname, token)
         with suppress(PublisherError, PgError):
             try:

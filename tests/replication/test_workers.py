@@ -307,6 +307,33 @@ def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, mo
     assert holder.round().transactions == 1
 
 
+def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    there, here = Database(tmp_path / "there", "postgres"), Database(tmp_path / "here", "postgres")
+    for database in (there, here):
+        database(T)
+    there("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (0, 'first')")
+    there("ALTER SYSTEM SET lock_timeout = '2s'")
+    here(f"CREATE SUBSCRIPTION s CONNECTION 'host={tmp_path / 'there'} dbname=postgres' PUBLICATION p")
+    alone = Worker(here.session, int(str(here("SELECT oid FROM pg_subscription")[0][0])), HeardLog())
+    with closing(sqlite3.connect(tmp_path / "there" / "catalog.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        since = time.monotonic()
+        error = alone.round().error
+        assert 2 <= time.monotonic() - since < 3.9
+        assert error is not None
+        assert error.message.startswith("could not start WAL streaming: ERROR:  could not lock catalog ")
+        assert here("SELECT pid FROM pg_stat_subscription") == [(None,)]
+        other.execute("ROLLBACK")
+    assert alone.round().error is None
+    assert here("SELECT * FROM t") == [("0", "first")]
+    alone.close()
+    for database in (there, here):
+        database.session.close()
+        database.session.catalog.close()
+
+
 def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only reads goes on without what is new; it comes when the lock is gone."""
     from pgrepl.replication import catch_up
