@@ -19,6 +19,14 @@ from pgrepl.types.lake_forms import form
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.text import reader
 
+# what the domain t is in the end, which may be over another domain (getBaseTypeAndTypmod)
+_BASE_TYPE = (
+    "WITH RECURSIVE under(oid, typmod, depth) AS (SELECT t.typbasetype, t.typtypmod, 1 UNION ALL "
+    "SELECT d.typbasetype, CASE WHEN u.typmod = -1 THEN d.typtypmod ELSE u.typmod END, u.depth + 1 "
+    "FROM under u JOIN pg_catalog.pg_type d ON d.oid = u.oid AND d.typtype = 'd') "
+    "SELECT oid, typmod FROM under ORDER BY depth DESC LIMIT 1"
+)
+
 
 @frozen
 class RemoteColumn:
@@ -39,6 +47,7 @@ class RemoteDefinition:
     key: tuple[str, ...]
     replident: str
     identity: tuple[str, ...]  # the columns of a replica identity index
+    identity_name: str  # of that index
     partition_key: str | None
     parent: tuple[str, str] | None  # of a partition that is made as one
     bound: str | None
@@ -113,7 +122,7 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str]) -> Remo
             f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {parent}"
         )
         of_parent = (there[0] or "", there[1] or "")
-    key, identity = (_index_columns(link, oid, which) for which in ("indisprimary", "indisreplident"))
+    (_, key), (index, identity) = (_index(link, oid, which) for which in ("indisprimary", "indisreplident"))
     return RemoteDefinition(
         oid,
         schema,
@@ -122,6 +131,7 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str]) -> Remo
         key if set(key) <= known else (),
         replident or "d",
         identity if set(identity) <= known and identity != key else (),
+        index,
         partition_key if kind == "p" else None,
         of_parent,
         bound,
@@ -132,8 +142,9 @@ def _columns(link: Link, oid: int, schema: str, name: str, names: Sequence[str])
     published = {column.name for column in published_rows(link, schema, name, names).columns}
     listed = link.rows(
         "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod, a.attnotnull, "
-        "t.typtype, pg_catalog.format_type(nullif(t.typbasetype, 0), t.typtypmod), t.typbasetype, t.typtypmod "
+        "t.typtype, pg_catalog.format_type(b.oid, b.typmod), b.oid, b.typmod "
         "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
+        f"LEFT JOIN LATERAL ({_BASE_TYPE}) b ON t.typtype = 'd' "
         f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
     made = []
@@ -151,8 +162,8 @@ def _columns(link: Link, oid: int, schema: str, name: str, names: Sequence[str])
 
 def _is_here(typoid: int, typmod: int) -> bool:
     row = type_by_oid(typoid) if typoid < FIRST_USER_OID else None
-    if row is None or row.typtype == "p":
-        return False
+    if row is None or row.typtype == "p" or row.name.lstrip("_").startswith("reg"):
+        return False  # regclass and its like name what is at the server
     try:
         form(typoid, typmod)
         reader(typoid)
@@ -161,14 +172,15 @@ def _is_here(typoid: int, typmod: int) -> bool:
     return True
 
 
-def _index_columns(link: Link, oid: int, which: str) -> tuple[str, ...]:
+def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:
+    """Its name and columns; both are empty, if there is none."""
     listed = link.rows(
-        "SELECT a.attname FROM pg_catalog.pg_index i "
+        "SELECT a.attname, x.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
         "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "
         "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
         f"WHERE i.indrelid = {oid} AND i.{which} AND k.place <= i.indnkeyatts ORDER BY k.place"
     )
-    return tuple([row[0] or "" for row in listed])
+    return (listed[0][1] or "" if listed else ""), tuple([row[0] or "" for row in listed])
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -184,10 +196,9 @@ def _statements(table: RemoteDefinition) -> Iterator[str]:
     if table.replident == "f":
         yield f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL;"
     elif table.replident == "i" and table.identity and table.partition_key is None:
-        index = f"{table.name}_identity"[:63]
-        listed = ", ".join(map(quote_identifier, table.identity))
-        yield f"CREATE UNIQUE INDEX {quote_identifier(index)} ON {table.qualified_name} ({listed});"
-        yield f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY USING INDEX {quote_identifier(index)};"
+        index, listed = quote_identifier(table.identity_name), ", ".join(map(quote_identifier, table.identity))
+        yield f"CREATE UNIQUE INDEX {index} ON {table.qualified_name} ({listed});"
+        yield f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY USING INDEX {index};"
 
 
 def _create(table: RemoteDefinition) -> str:
