@@ -17,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.subscription import sync_slot_name
@@ -105,6 +106,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
             receiver.lock(subscription, position)
         publisher = receiver.publisher(subscription)
         at = last_snapshot(session)
+        tree = _tree(session, relid)
         with receiver.as_owner(subscription):
             received, lsn, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
         step("copy.received")
@@ -112,7 +114,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
             receiver.lock(subscription, position)
         if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
             raise SubscriptionChanged
-        if not locked and _is_stale(session, received, at):
+        if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
             if isinstance(received, BulkCopy):
                 received.discard()
             return None
@@ -126,6 +128,12 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         lease.end(session, subscription.oid, relid, receiver.token)
         step("copy.written")
     return count
+
+
+def _tree(session: Session, relid: int) -> list[Relation]:
+    """A partitioned table with what is below it: where rows belong, and who may write them. It has no rows itself."""
+    table = relation(session, relid)
+    return [relation(session, oid) for oid in inheritors(session, relid)] if table.kind == "p" else []
 
 
 def _is_stale(session: Session, received: Player | BulkCopy, snapshot: int) -> bool:

@@ -71,3 +71,29 @@ def test_what_others_have_defined_meanwhile_counts(
     pair.sub("ALTER TABLE t DROP CONSTRAINT IF EXISTS t_b_key; DROP INDEX IF EXISTS i; GRANT INSERT ON t TO r")
     assert pair.catch_up() == []
     assert pair.sub("SELECT * FROM t ORDER BY a") == _ROWS
+
+
+def test_a_partitioned_root_changes_meanwhile(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right is gone: the copy ends. A partition has come: the rows that were routed go elsewhere."""
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'), (15, 'y')")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.sub("CREATE TABLE t (a int PRIMARY KEY, b text) PARTITION BY RANGE (a)")
+    pair.sub("CREATE TABLE rest PARTITION OF t DEFAULT")
+    pair.sub("CREATE ROLE r LOGIN; GRANT pg_create_subscription TO r; GRANT CREATE ON DATABASE sub TO r")
+    pair.sub("GRANT INSERT, SELECT ON t TO r")
+    pair.sub(
+        "CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=pub' PUBLICATION p "
+        "WITH (run_as_owner, password_required = false)"
+    )
+    pair.sub("ALTER SUBSCRIPTION s OWNER TO r")
+    waiting = ["CREATE TABLE tens PARTITION OF t FOR VALUES FROM (10) TO (20)", "REVOKE INSERT ON t FROM r"]
+
+    def step(name: str) -> None:
+        if name == "copy.received" and waiting:
+            pair.sub(waiting.pop())
+
+    monkeypatch.setattr(copying, "step", step)
+    assert pair.catch_up() == [("permission denied for table t", None, None)]
+    pair.sub("GRANT INSERT ON t TO r")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT tableoid::regclass, * FROM t ORDER BY a") == [("rest", "1", "x"), ("tens", "15", "y")]
