@@ -14,6 +14,7 @@ never reads `pg_proc`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -221,7 +222,8 @@ _READERS: dict[str, Callable[[str | None], object]] = {
 
 
 class Table(Generic[Row]):
-    """One catalog: its lines by OID, its rows made when asked for."""
+    """One catalog: its lines by OID, its rows made when asked for. What is made once is there whole or not at all:
+    several threads may ask."""
 
     def __init__(self, name: str, row: type[Row]) -> None:
         self._name = name
@@ -244,18 +246,20 @@ class Table(Generic[Row]):
     def named(self, name: str) -> list[Row]:
         """The rows whose name (always the second field) is this."""
         if not self._names:
+            names: dict[str, list[int]] = {}
             for oid, line in self._read().items():
                 start = line.index("\t") + 1
-                self._names.setdefault(line[start : line.index("\t", start)], []).append(oid)
+                names.setdefault(line[start : line.index("\t", start)], []).append(oid)
+            self._names = names
         return [self._make(oid) for oid in self._names.get(name, ())]
 
     def _read(self) -> dict[int, str]:
         """OID → line of the file."""
         if not self._lines:
             lines = (DATA / f"{self._name}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
-            self._lines = {int(line[: line.index("\t")]): line for line in lines}
             kinds = self._row.__annotations__.values()  # text, or a typing.ForwardRef around it
             self._columns = [_READERS[str(getattr(kind, "__forward_arg__", kind))] for kind in kinds]
+            self._lines = {int(line[: line.index("\t")]): line for line in lines}
         return self._lines
 
     def _make(self, oid: int) -> Row:
@@ -307,13 +311,13 @@ def operator(name: str, left: int, right: int) -> Operator | None:
     return next((o for o in operators.named(name) if o.left == left and o.right == right), None)
 
 
-_casts: dict[tuple[int, int], Cast] = {}
+@cache
+def _casts() -> dict[tuple[int, int], Cast]:
+    return {(c.source, c.target): c for c in casts}
 
 
 def cast(source: int, target: int) -> Cast | None:
-    if not _casts:
-        _casts.update(((c.source, c.target), c) for c in casts)
-    return _casts.get((source, target))
+    return _casts().get((source, target))
 
 
 def collation_by_name(name: str) -> Collation | None:

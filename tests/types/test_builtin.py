@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 from pgrepl.types import builtin, oids
 
 
@@ -81,3 +85,21 @@ def test_operator_classes() -> None:
     assert builtin.amproc(opclass.family, oids.INT4, oids.INT4, 1) == 351  # btint4cmp
     strategies = [a.strategy for a in builtin.amops_of_family(opclass.family) if (a.lefttype, a.righttype) == (23, 23)]
     assert sorted(strategies) == [1, 2, 3, 4, 5]
+
+
+def test_threads_that_ask_first_at_once_all_get_the_whole_answer() -> None:
+    interval, threads = sys.getswitchinterval(), 4
+    wanted = len(builtin.procs.named("lower"))
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in range(3):
+                table, together = builtin.Table("pg_proc", builtin.Proc), Barrier(threads)
+
+                def ask(number: int, table: builtin.Table[builtin.Proc] = table, start: Barrier = together) -> int:
+                    start.wait(10)
+                    return len(table.named("lower"))
+
+                assert list(pool.map(ask, range(threads))) == [wanted] * threads
+    finally:
+        sys.setswitchinterval(interval)
