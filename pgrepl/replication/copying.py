@@ -32,13 +32,13 @@ from pgrepl.replication.applying.overlay import Overlay
 from pgrepl.replication.applying.play import Player
 from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
-from pgrepl.replication.applying.target import WIRE_STYLE, Target
+from pgrepl.replication.applying.target import WIRE_STYLE, IncorrectBinary, Target, differing_types
 from pgrepl.replication.applying.writing import write
 from pgrepl.replication.bulk.copy import BulkCopy, stage_copy
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher import Came, Publisher, PublisherError, TableCopy
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
-from pgrepl.replication.sending.wire import Row, SentColumn
+from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
 from pgrepl.rows.routing import Router
 from pgrepl.types.text import write_text, writer
 
@@ -170,11 +170,13 @@ def _received(
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
             came = receiver.copy_begins(subscription.subname, table, source.count)
-            bulk = stage_copy(session, table, source, sent, came)
+            converted = bool(subscription.subbinary) and differing_types(table, sent)
+            bulk = None if converted else stage_copy(session, table, source, sent, came)
             if bulk is not None:
                 return bulk, source.lsn, bulk.count
             came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
-            return player, source.lsn, _load(session, player, table, source, came, receiver.check_stopped)
+            lines = _Lines(table.name, source.relation, binary=bool(subscription.subbinary))
+            return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)
         except PublisherError as error:
             raise PgError("08006", f"could not receive data from WAL stream: {error}") from None
 
@@ -188,11 +190,18 @@ def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> 
 
 
 def _load(
-    session: Session, player: Player, table: Relation, source: TableCopy, came: Came, check: Callable[[], None]
+    session: Session,
+    player: Player,
+    table: Relation,
+    source: TableCopy,
+    lines: _Lines,
+    came: Came,
+    check: Callable[[], None],
 ) -> int:
     """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
     progress = Progress("")
-    target = Target(session, replace(source.relation, schema=table.schema, name=table.name), progress)
+    sent = replace(source.relation, schema=table.schema, name=table.name)
+    target = Target(session, sent, progress, binary=lines.binary)
     router = Router(session, table) if table.kind == "p" else None
     measure = _measure(source.relation.columns)
     number = 0
@@ -202,13 +211,13 @@ def _load(
             try:
                 stored = target.complete(target.store(row))
             except PgError as error:
-                raise _of_column(error, table, line, progress.column, source, row) from None
+                raise lines.of_column(error, line, progress.column, row) from None
             try:
                 leaf, there = (table, stored) if router is None else router.route(stored)
             except PgError as error:
-                raise _of_line(error, table, line, source, row) from None
+                raise lines.of_row(error, line, row) from None
             placed.append((line, row, player.overlay(leaf), there))
-        _insert(placed, table, source)
+        _insert(placed, lines)
         number += len(portion)
         came(len(portion), sum(map(measure, portion)))
         check()
@@ -226,7 +235,7 @@ def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
     return measure
 
 
-def _insert(placed: list[tuple[int, Row, Overlay, Row]], table: Relation, source: TableCopy) -> None:
+def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
     by_overlay: dict[Overlay, list[Row]] = {}
     for _, _, overlay, row in placed:
         by_overlay.setdefault(overlay, []).append(row)
@@ -237,21 +246,37 @@ def _insert(placed: list[tuple[int, Row, Overlay, Row]], table: Relation, source
             overlay.insert(row)
         except PgError as error:
             if error.sqlstate == "23505":  # rows go to the indexes in portions, when the line is gone
-                raise _with_context(error, f"COPY {table.name}, line {line}") from None
-            raise _of_line(error, table, line, source, sent) from None
+                raise lines.of_number(error, line) from None
+            raise lines.of_row(error, line, sent) from None
 
 
-def _of_line(error: PgError, table: Relation, line: int, source: TableCopy, row: Row) -> PgError:
-    text = "\t".join(_field(value, column.type) for value, column in zip(row, source.relation.columns, strict=True))
-    return _with_context(error, f'COPY {table.name}, line {line}: "{_limited(text)}"')
+class _Lines:
+    """Where in the data of COPY an error is: its CONTEXT (CopyFromErrorCallback). Binary data are not shown."""
 
+    def __init__(self, table: str, sent: SentRelation, *, binary: bool) -> None:
+        self.binary = binary
+        self._table = table
+        self._columns = sent.columns
 
-def _of_column(error: PgError, table: Relation, line: int, name: str | None, source: TableCopy, row: Row) -> PgError:
-    for value, column in zip(row, source.relation.columns, strict=True):
-        if column.name == name:
-            shown = _limited(write_text(value, column.type, WIRE_STYLE))
-            return _with_context(error, f'COPY {table.name}, line {line}, column {name}: "{shown}"')
-    return _with_context(error, f"COPY {table.name}, line {line}")
+    def of_number(self, error: PgError, line: int, more: str = "") -> PgError:
+        context = f"COPY {self._table}, line {line}{more}"
+        error.report = replace(error.report, context=context, position=None)
+        return error
+
+    def of_row(self, error: PgError, line: int, row: Row) -> PgError:
+        if self.binary:
+            return self.of_number(error, line)
+        text = "\t".join(_field(value, column.type) for value, column in zip(row, self._columns, strict=True))
+        return self.of_number(error, line, f': "{_limited(text)}"')
+
+    def of_column(self, error: PgError, line: int, name: str | None, row: Row) -> PgError:
+        if isinstance(error, IncorrectBinary):
+            error = PgError(error.sqlstate, "incorrect binary data format")
+        for value, column in zip(row, self._columns, strict=True):
+            if column.name == name:
+                shown = "" if self.binary else f': "{_limited(write_text(value, column.type, WIRE_STYLE))}"'
+                return self.of_number(error, line, f", column {name}{shown}")
+        return self.of_number(error, line)
 
 
 def _field(value: object, typoid: int) -> str:
@@ -262,11 +287,6 @@ def _field(value: object, typoid: int) -> str:
 def _limited(text: str) -> str:
     raw = text.encode()
     return text if len(raw) <= _SHOWN else raw[:_SHOWN].decode(errors="ignore") + "..."
-
-
-def _with_context(error: PgError, context: str) -> PgError:
-    error.report = replace(error.report, context=context, position=None)
-    return error
 
 
 def tables_to_copy(session: Session, subid: int) -> Iterator[int]:

@@ -371,3 +371,54 @@ def test_a_value_that_does_not_convert_names_its_column(
     (failure,) = both.catch_up()
     assert failure.message == message
     assert failure.context == CONTEXT.format("INSERT", ' column "b"')
+
+
+def test_binary_values_are_received_as_the_columns_type(both: Both) -> None:
+    """With binary = true it is the bytes that travel, whatever the publisher's type meant by them."""
+    kinds = {
+        "int": ("real", "5"), "bigint": ("double precision", "7"), "text": ("int", "'abcd'"), "bool": ("text", "true"),
+        "jsonb": ("text", "'[1]'"), "oid": ("int", "4294967295"), "date": ("real", "'2026-11-22'"), "uuid": ("bytea",
+        "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"), "interval": ("bytea", "'1 mon 2 days 00:00:03'"), "char(5)": ("text",
+        "'ab'"), "time": ("bigint", "'10:00'"), "timestamptz": ("timestamp(0)", "'2026-01-01 10:00:00.6+00'"),
+        "numeric": ("bytea", "-1234567.00890"), "numeric(9,3)": ("bytea", "0.000"), "float8": ("bigint", "1.5"),
+    }  # fmt: skip
+    for where, columns in (("pub", kinds), ("sub", [ours for ours, _ in kinds.values()])):
+        both.done(where, f"CREATE TABLE t (a int PRIMARY KEY, {', '.join(f'c{n} {k}' for n, k in enumerate(columns))})")
+    both.done("pub", "CREATE PUBLICATION p FOR TABLE t")
+    row = ", ".join(value for _, value in kinds.values())
+    both.pub(f"INSERT INTO t VALUES (1, {row})")
+    assert both.subscribe(options="binary = true") == []
+    both.pub(f"INSERT INTO t VALUES (2, {row})", "UPDATE t SET a = 3 WHERE a = 1")
+    assert both.catch_up() == []
+    (first, second) = both.rows("SELECT * FROM t")
+    assert (first[1:], second[:5]) == (second[1:], ("3", "7e-45", "3.5e-323", "1633837924", "\x01"))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "value", "ours", "message"),
+    [
+        ("bigint", "1", "int", "incorrect binary data format in logical replication column 2"),
+        ("int", "1", "bigint", "insufficient data left in message"),
+        ("numeric", "1.5", "text", 'invalid byte sequence for encoding "UTF8": 0x00'),
+        (
+            "int[]",
+            "'{1}'",
+            "bigint[]",
+            "binary data has array element type 23 (integer) instead of expected 20 (bigint)",
+        ),
+    ],
+)
+def test_binary_values_that_do_not_fit_stop(both: Both, theirs: str, value: str, ours: str, message: str) -> None:
+    both.pub(f"CREATE TABLE t (a int PRIMARY KEY, b {theirs})", "CREATE PUBLICATION p FOR TABLE t")
+    both.sub(f"CREATE TABLE t (a int PRIMARY KEY, b {ours} CHECK (b IS NOT NULL))")
+    both.subscribe(options="binary = true")
+    both.pub(f"INSERT INTO t VALUES (1, {value})")
+    (failure,) = both.catch_up()
+    assert (failure.message, failure.context) == (message, CONTEXT.format("INSERT", ' column "b"'))
+    both.sub("ALTER SUBSCRIPTION s SET (slot_name = NONE)", "DROP SUBSCRIPTION s")
+    (copied,) = both.subscribe(options="binary = true", name="again")
+    assert copied.message == message.removesuffix(" in logical replication column 2")
+    assert copied.context == "COPY t, line 1, column b"
+    both.pub("UPDATE t SET b = NULL")
+    (checked,) = both.catch_up("again")
+    assert checked.context == "COPY t, line 1"

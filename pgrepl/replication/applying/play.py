@@ -94,7 +94,8 @@ class Player:
     def _open(self, sent: SentRelation) -> _Table:
         table = self._tables.get(sent)
         if table is None:
-            table = self._tables[sent] = _Table(self, Target(self._session, sent, self._progress))
+            target = Target(self._session, sent, self._progress, binary=bool(self._subscription.subbinary))
+            table = self._tables[sent] = _Table(self, target)
         return table
 
     # --- changes ------------------------------------------------------------------------------------------------------

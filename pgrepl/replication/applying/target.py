@@ -1,12 +1,13 @@
 """A published table as it stands here: found by name, its columns matched by name, its rows by their identity.
 
-Values travel through their text form: what the publisher's type prints, the column's type here reads. Where both are
-the same type, that changes nothing and is left out.
+Values travel through their text form: what the publisher's type prints, the column's type here reads; with
+`binary = true` through their binary form. Where both are the same type, that changes nothing and is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.indexes import primary_key, replica_identity_index
@@ -19,8 +20,10 @@ from pgrepl.expr.evaluate import Compiled, compile
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.frozen import frozen
 from pgrepl.replication.applying.progress import Progress
-from pgrepl.replication.sending.wire import UNCHANGED, Row, SentColumn, SentRelation
+from pgrepl.replication.sending.wire import UNCHANGED, Row, SentRelation
 from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.binary import Message as BinaryMessage
+from pgrepl.types.binary import Receive, Send, receives, sends
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader, writer
 
@@ -54,14 +57,15 @@ class _Default:
 class Target:
     """The local table for a relation of the publisher (logicalrep_rel_open)."""
 
-    def __init__(self, session: Session, sent: SentRelation, progress: Progress) -> None:
+    def __init__(self, session: Session, sent: SentRelation, progress: Progress, *, binary: bool = False) -> None:
+        """`binary`: values come in their binary form."""
         self.sent = sent
         self.relation = find_target(session, sent)
         self._progress = progress
         self._session = session
         self.places = match_columns(self.relation, sent)
         self._converts = [
-            _converter(sent.columns[place], self.relation.attributes[n], session.text_style) if place >= 0 else None
+            self._converter(place, self.relation.attributes[n], binary) if place >= 0 else None
             for n, place in enumerate(self.places)
         ]
         self._defaults: list[_Default] | None = None
@@ -117,6 +121,22 @@ class Target:
                 found.append(_Default(n, compile(expr, context), not contains_mutable_functions(expr)))
         return found
 
+    def _converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
+        sent, style = self.sent.columns[place], self._session.text_style
+        if (sent.type, sent.typmod) == (local.type, local.typmod):
+            return None
+        if binary and sent.type != local.type:
+            send, receive = sends(sent.type), receives(local.type)
+            if send is not None and receive is not None:
+                return partial(_received, send, receive, local.typmod, place, style)
+        write, read, typmod = writer(sent.type), reader(local.type), local.typmod
+
+        def convert(value: Any) -> Any:
+            text = write(value, WIRE_STYLE)
+            return read(text, typmod, style)
+
+        return convert
+
     def _converted(self, convert: Convert | None, value: Any, place: int) -> Any:
         if convert is None:
             return value
@@ -134,6 +154,15 @@ def find_target(session: Session, sent: SentRelation) -> Relation:
         raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
     check_subscription_relkind(found)
     return found
+
+
+def differing_types(local: Relation, sent: SentRelation) -> bool:
+    """Whether a column is of another type than what is sent for it."""
+    places = match_columns(local, sent)
+    return any(
+        place >= 0 and sent.columns[place].type != attribute.type
+        for place, attribute in zip(places, local.attributes, strict=True)
+    )
 
 
 def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
@@ -164,16 +193,20 @@ def reads_as_written(session: Session) -> bool:
     )
 
 
-def _converter(sent: SentColumn, local: Attribute, style: TextStyle) -> Convert | None:
-    if (sent.type, sent.typmod) == (local.type, local.typmod):
-        return None
-    write, read, typmod = writer(sent.type), reader(local.type), local.typmod
+def _received(send: Send, receive: Receive, typmod: int, place: int, style: TextStyle, value: Any) -> Any:
+    """What the column's receive function makes of the bytes that the publisher's type sends."""
+    message = BinaryMessage(send(value))
+    received = receive(message, typmod, style)
+    if not message.is_read:
+        raise IncorrectBinary(place + 1)
+    return received
 
-    def convert(value: Any) -> Any:
-        text = write(value, WIRE_STYLE)
-        return read(text, typmod, style)
 
-    return convert
+class IncorrectBinary(PgError):
+    """Bytes were left over. COPY says it without the number of the column."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("22P03", f"incorrect binary data format in logical replication column {number}")
 
 
 def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> Identity:

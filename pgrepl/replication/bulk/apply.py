@@ -25,7 +25,7 @@ from pgrepl.lake.commit import Stale
 from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
-from pgrepl.replication.applying.target import find_target
+from pgrepl.replication.applying.target import differing_types, find_target
 from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
@@ -75,6 +75,8 @@ class StagedBatch:
                 raise NotInBulk("values that were not sent")
             if any(each.relation.oid == target.oid for each in self.tables):
                 raise NotInBulk("several relations for one table")
+            if self._subscription.subbinary and differing_types(target, changes.relation):
+                raise NotInBulk("values in binary form for columns of other types")
             with acting_for(session, self._subscription, target):
                 table = TableApply(session, target, changes, since, self._emptied.pop(target.oid, []))
                 self.tables.append(table)
