@@ -9,7 +9,7 @@
     bulk_copy.py      a large table by several readers, as columns (lake_columns.py of CSV, binary_copy.py of binary)
     pgoutput.py       the messages of pgoutput, byte for byte
     changes.py        what a slot sends, in portions
-    reading.py        the same piece by piece, ahead of what is being applied (spool.py keeps the messages)
+    reading.py        the same piece by piece (pieces.py; spool.py keeps the messages), much of it ahead.py of its time
     bulk_changes.py   a large batch of them as columns (columns.py decodes, message_files.py keeps)
     publisher.py      all of it behind the protocol
 

@@ -10,9 +10,10 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from pgrepl.replication.postgres import published, slots, tables
+from pgrepl.replication.postgres.ahead import Wanted
 from pgrepl.replication.postgres.bulk_copy import ServerRows
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.postgres.reading import Reading, Wanted
+from pgrepl.replication.postgres.reading import Reading
 from pgrepl.replication.publisher import Backlog, Published, PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import WireTransaction

@@ -57,10 +57,18 @@ def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
     return parse_lsn(link.row(command + use)[1] or "")
 
 
-def copy(link: Link, name: str, other: str, start: int) -> None:
-    """Another slot, for as long as the connection lives, that sends what comes after `start`."""
-    link.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({link.literal(name)}, {link.literal(other)}, true)")
-    advance(link, other, start)
+def copy(link: Link, name: str, other: str) -> None:
+    """Another slot that stands where this one does, for as long as the connection lives. It may be consumed."""
+    names = f"{link.literal(name)}, {link.literal(other)}"
+    link.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({names}, true)")
+
+
+def drop_copy(link: Link, name: str) -> None:
+    """If there is one."""
+    link.rows(
+        "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots "
+        f"WHERE slot_name = {link.literal(name)}"
+    )
 
 
 def alter(link: Link, name: str, *, failover: bool) -> None:
