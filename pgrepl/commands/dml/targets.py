@@ -43,10 +43,12 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
     target = relation(session, modify.relid)
     if target.kind != "p" or len(found) < 2:
         return found
-    from pgrepl.commands.dml.pruning import leaves
-    from pgrepl.commands.query.bounds import bounds_of
+    from pgrepl.commands.dml.pruning import leaves, said
+    from pgrepl.commands.query.bounds import conjuncts
     from pgrepl.expr.context import Context
 
     query = Query((), modify.rtable, modify.from_, modify.where)
-    kept = {leaf.oid for leaf in leaves(session, target, bounds_of(query, Context(session)).get(TARGET, ()))}
+    kept = {
+        leaf.oid for leaf in leaves(session, target, said(query, conjuncts(modify.where), TARGET, Context(session)))
+    }
     return [member for member in found if member.relation.oid in kept]

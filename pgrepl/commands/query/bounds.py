@@ -67,7 +67,7 @@ def _take(
     query: Query, quals: Expr | None, relations: frozenset[int], found: dict[int, list[Bound]], context: Context
 ) -> None:
     for condition in conjuncts(quals):
-        for varno, bound in _bounds(query, condition, context):
+        for varno, bound in bounds_in(query, condition, context):
             if varno in relations:
                 found.setdefault(varno, []).append(bound)
 
@@ -80,7 +80,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
     return [expr]
 
 
-def _bounds(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, Bound]]:
+def bounds_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, Bound]]:
     if isinstance(condition, tree.OpExpr) and len(condition.args) == 2:
         name = _comparison(condition.op)
         for (one, other), operator in ((condition.args, name), (condition.args[::-1], _TURNED.get(name, ""))):
@@ -99,6 +99,20 @@ def _bounds(query: Query, condition: Expr, context: Context) -> Iterator[tuple[i
             yield var.varno, Bound(var.attnum, None, None, True, True, values)
 
 
+def unequal_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, int, Any]]:
+    """What a condition says columns not to be: number in the range table, column, value."""
+    if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+        return
+    operator = operator_by_oid(condition.op)
+    if operator is None or operator.name != "<>" or not _are_alike(operator.left, operator.right):
+        return
+    for one, other in (condition.args, condition.args[::-1]):
+        var = _column(query, one)
+        value = value_of(other, context) if var is not None else None
+        if var is not None and value is not None:
+            yield var.varno, var.attnum, value
+
+
 def _bound(attnum: int, operator: str, value: Any) -> Bound:
     from pgrepl.lake.bounds import Bound
 
@@ -112,8 +126,11 @@ def _comparison(oid: int) -> str:
     operator = operator_by_oid(oid)
     if operator is None or operator.name not in _TURNED:
         return ""
-    alike = operator.left == operator.right or {operator.left, operator.right} <= _INTEGERS
-    return operator.name if alike and operator.left in _COMPARABLE else ""
+    return operator.name if _are_alike(operator.left, operator.right) else ""
+
+
+def _are_alike(left: int, right: int) -> bool:
+    return left in _COMPARABLE and (left == right or {left, right} <= _INTEGERS)
 
 
 def _column(query: Query, expr: Expr) -> tree.Var | None:
