@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 ROW_GROUP_BYTES = 16 * 1024 * 1024  # small ones are as fast to scan, and much faster to look something up in
+ROW_GROUP_ROWS = 491_520
 SMALL_BYTES = 8 * 1024 * 1024  # less than this in all goes into one file
 _AT_A_TIME = 8  # files finished together
 
@@ -46,7 +47,8 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
     with _folder(table.location) as folder:
         step("stage.write")
         with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
-            df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(spark_path(target))
+            written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
+            written.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(spark_path(target))
         step("stage.written")
         paths = _together(folder, _parts(folder))
         return _finished(table, paths, with_row_ids=row_ids is not None)

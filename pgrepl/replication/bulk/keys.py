@@ -40,6 +40,7 @@ EQUAL_AS_KEPT = (*_WHOLE, oids.TEXT, oids.VARCHAR, oids.UUID, oids.DATE, oids.TI
                   oids.BYTEA)  # fmt: skip
 _THREADS = 2
 _SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
+_FEW_ROWS = 1 << 22  # whose keys are remembered
 _SMALL = 1 << 16  # … or small
 
 
@@ -137,7 +138,9 @@ class Keys:
         rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
         with footers.Reader(footer) as reader:
-            read = iter([plain_array(a) for a in reader.read(groups, wanted)] if wanted else [])
+            # the next batch is likely to ask for the same few row groups
+            known = reader.remembered if rows <= _FEW_ROWS else reader.read
+            read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
             arrays = []
             for column in self.columns:
                 kind = plain_array(column.form.to_array([])).type
