@@ -77,9 +77,10 @@ class RowChecks:
         """Once the changes are written: foreign keys on both sides, and deferrable unique constraints. What CASCADE
         and its like change are further snapshots."""
         from pgrepl.commands.dml.foreign import Recheck, fire
+        from pgrepl.commands.dml.foreign_modes import fires
 
         late: dict[int, list[Recheck]] = {}
-        for each in self._unique.values():
+        for each in self._unique.values() if fires(self._session) else ():
             for number, index, values in each.late:
                 late.setdefault(self._numbers[number], []).append(Recheck(index, values))
         fire(self._session, self.relation, changes, late)

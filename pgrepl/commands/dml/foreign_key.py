@@ -9,6 +9,7 @@ from pgrepl.catalog import store
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.tables import pg_constraint
+from pgrepl.commands.dml.foreign_modes import fires
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.rows.checks_text import foreign_key_values
@@ -64,6 +65,8 @@ def foreign_key(session: Session, oid: int) -> ForeignKey:
 def keys_of(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys that rows of a table must satisfy, in the order of their triggers. A key to a partitioned table
     has a row for each partition there; only the one for the whole checks."""
+    if not fires(session):
+        return []
     own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f")}
     return [_made(row) for oid, row in sorted(own.items()) if row.conparentid not in own]
 
@@ -71,7 +74,9 @@ def keys_of(session: Session, relid: int) -> list[ForeignKey]:
 def keys_to(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys to a table, in the order of their triggers. A key of a partitioned table has a row for each
     partition there; only the one of the whole acts."""
-    found = []
+    found: list[ForeignKey] = []
+    if not fires(session):
+        return found
     for row in sorted(store.rows(session, pg_constraint, confrelid=relid, contype="f"), key=lambda row: row.oid):
         parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None
         if parent is None or parent.conrelid == row.conrelid:

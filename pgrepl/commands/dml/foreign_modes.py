@@ -1,4 +1,5 @@
-"""SET CONSTRAINTS: which deferrable constraints wait for the commit, for the rest of the transaction."""
+"""Whether the triggers of constraints fire, and SET CONSTRAINTS: which deferrable ones wait for the commit, for the
+rest of the transaction."""
 
 from __future__ import annotations
 
@@ -24,6 +25,11 @@ class Modes:
 
 _modes: WeakKeyDictionary[Session, Modes] = WeakKeyDictionary()
 _NONE = Modes()
+
+
+def fires(session: Session) -> bool:
+    """The triggers of foreign keys and of deferrable unique constraints are of the kind that a replica leaves out."""
+    return session.settings.get("session_replication_role") != "replica"
 
 
 def modes(session: Session) -> Modes:
