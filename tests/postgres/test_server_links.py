@@ -88,3 +88,21 @@ def test_all_connections_are_encrypted_where_tls_is_asked_for(
         assert served.catch_up() == []
         served.same("SELECT count(*), sum(a), count(*) FILTER (WHERE b = 'changed') FROM t")
         served.sub("DROP SUBSCRIPTION s")
+
+
+@ON_ONE
+def test_a_role_that_may_not_read_the_table_is_told_so_as_by_postgresqls_own_subscriber(served: Served) -> None:
+    role = f"reader_{served.database}"
+    served.both("CREATE TABLE t (a int PRIMARY KEY)")
+    served.pub(f"INSERT INTO t VALUES (1); CREATE PUBLICATION p FOR TABLE t; CREATE ROLE {role} LOGIN REPLICATION")
+    conninfo = served.conninfo.replace("user=postgres", f"user={role}")
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    ((message, _, _),) = served.catch_up()
+    assert message == (
+        'could not start initial contents copy for table "public.t": ERROR:  permission denied for table t'
+    )
+    served.pub(f"GRANT SELECT ON t TO {role}")
+    assert served.catch_up() == []
+    served.same("SELECT * FROM t")
+    served.sub("DROP SUBSCRIPTION s")
+    served.pub(f"DROP OWNED BY {role}; DROP ROLE {role}")

@@ -193,6 +193,7 @@ class PostgresPublisher:
         rows = published.published_rows(link, schema, name, publications)
         relation = tables.copied_relation(rows, schema, name)
         query = tables.selection(link, rows, schema, name)
+        link.rows(f"{query} LIMIT 0")  # what the server refuses, it refuses before anything is read
         direct = ServerRows(link, rows, schema, name, self._data_path)
         self._copying = slot, direct
         return TableCopy(relation, lsn, tables.copied_rows(link, query, len(rows.columns)), direct, direct)
