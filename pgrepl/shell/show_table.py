@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pgrepl.shell.table import PrintOptions, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def write_table(
@@ -14,7 +17,8 @@ def write_table(
     if stream.isatty():
         from rich.console import Console
 
-        Console(file=stream).print(rich_table(title, headers, rows, numeric))
+        console = Console(file=stream)
+        console.print(rich_table(console, title, headers, rows, numeric))
     else:
         stream.write(plain_table(title, headers, rows, numeric))
 
@@ -29,8 +33,12 @@ def plain_table(
     return aligned(table, options, lay_out(table, options, 0))
 
 
-def rich_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) -> Any:
+def rich_table(
+    console: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
+) -> Any:
+    """What is too wide for the terminal stands upright, a row after the other, as with `\\x auto`."""
     from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table as RichTable
 
     table = RichTable(title=escape(title), title_justify="left")
@@ -38,4 +46,14 @@ def rich_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
         table.add_column(header, justify="right" if at in numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*[escape(cell) for cell in row])
-    return table
+    if Measurement.get(console, console.options.update(max_width=10_000), table).maximum <= console.width:
+        return table
+    upright = RichTable(title=escape(title), title_justify="left", show_header=False)
+    upright.add_column(style="bold")
+    upright.add_column(overflow="fold")
+    for row in rows:
+        for header, cell in zip(headers, row, strict=True):
+            if cell:
+                upright.add_row(header, escape(cell))
+        upright.add_section()
+    return upright

@@ -13,7 +13,7 @@ import click
 
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
-from pgrepl.shell.show_table import plain_table, rich_table
+from pgrepl.shell.show_table import rich_table, write_table
 from pgrepl.shell.subcommand import OK, connection, run
 from pgrepl.types.lsn import lsn_text
 
@@ -100,7 +100,8 @@ def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interva
     with Live(refresh_per_second=4) as live:
         while True:
             found = _look(opened, names, dbname)
-            live.update(rich_table(time.strftime("%c"), _HEADERS, [_row(status) for status in found], _NUMERIC))
+            rows = [_row(status) for status in found]
+            live.update(rich_table(live.console, time.strftime("%c"), _HEADERS, rows, _NUMERIC))
             time.sleep(interval)
 
 
@@ -108,13 +109,7 @@ def _write(found: Sequence[Status], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([status.as_json() for status in found], ensure_ascii=False, indent=2) + "\n")
         return
-    rows = [_row(status) for status in found]
-    if sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(rich_table("Subscriptions", _HEADERS, rows, _NUMERIC))
-    else:
-        sys.stdout.write(plain_table("Subscriptions", _HEADERS, rows, _NUMERIC))
+    write_table(sys.stdout, "Subscriptions", _HEADERS, [_row(status) for status in found], _NUMERIC)
 
 
 def _row(status: Status) -> tuple[str, ...]:
