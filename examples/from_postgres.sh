@@ -7,6 +7,7 @@ work=$(mktemp -d)
 trap 'python "$here/server.py" stop "$work/server" > "$work/log" 2>&1; rm -rf "$work"' EXIT
 cd "$work"
 
+trap 'cat "$work/log" >&2' ERR
 conninfo=$(python "$here/server.py" start "$work/server" 2> log)
 at_server() { python "$here/server.py" run "$conninfo" "$1" 2>> log; }
 
