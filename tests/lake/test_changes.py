@@ -136,6 +136,9 @@ def play(lake: Lake, chance: random.Random, steps: int) -> None:
             states[snapshot] = state(lake, snapshot)
             told = set(feed(lake, snapshot - 1, snapshot))
             differ = difference(states[snapshot - 1], states[snapshot], snapshot, {c[1] for c in told if c[2] == c[3]})
+            if "merge_adjacent" in text and differ and are_numbered_anew(lake, states[snapshot - 1], states[snapshot]):
+                assert told == set()
+                return
             assert told == differ, (text, snapshot)
             if "SET b = b WHERE" in text:
                 assert len(told) == sum(
@@ -149,6 +152,13 @@ def play(lake: Lake, chance: random.Random, steps: int) -> None:
         assert set(feed(lake, low, high)) == set().union(*expected[low - start : high - start]), (low, high)
     for snapshot in chance.sample(sorted(states), min(3, len(states))):
         assert state(lake, snapshot) == states[snapshot]
+
+
+def are_numbered_anew(lake: Lake, before: Rows, after: Rows) -> bool:
+    """DuckDB's merge forgets the row ids that updated rows have kept, when a file of such is merged with one of new
+    rows. It then sees other row ids itself; what follows can no longer be told by them."""
+    theirs = {int(row or 0): (int(a or 0), b) for row, a, b in lake.duck("SELECT rowid, a, b FROM postgres.t")}
+    return theirs == after and sorted(before.values()) == sorted(after.values())
 
 
 def test_vacuum_leaves_a_slot_what_it_needs(lake: Lake) -> None:

@@ -42,6 +42,8 @@ def sort_item(expr: tree.Expr, descending: bool, nulls_first: bool, names: Names
 
 
 def equal_key_of(expr: tree.Expr, compiler: Compiler) -> str:
+    if isinstance(expr, tree.RowExpr) and expr.args:
+        return f"struct({', '.join(equal_key_of(arg, compiler) for arg in expr.args)})"
     typoid = base_type(expr.type)
     if typoid == oids.NUMERIC:
         value = compiler.value(expr)
