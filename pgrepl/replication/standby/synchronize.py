@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,17 +72,10 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
         sync_replication_slots="on",
         **{FILES: "link" if link else "copy", STANDBY: "on"},
     )
-    with _alone(place.standby):
-        drafts.remove_drafts(catalog)
-        for attempt in range(_TRIES):
-            with drafts.drafted(primary, catalog) as draft:
-                got, needed = _prepared(draft, place, own, link=link, patient=attempt + 1 < _TRIES)
-                if got is None:
-                    continue
-                drafts.publish_new(draft, catalog)
-                step("standby.created")
-                done = _told(draft, got, sweep(draft, place.standby, needed))
-                break
+    with _alone(place.standby), _drafted(primary, catalog, place, own, link=link) as (draft, got, needed):
+        drafts.publish_new(draft, catalog)
+        step("standby.created")
+        done = _told(draft, got, sweep(draft, place.standby, needed))
     _report_position(primary, slot, done.lsn)
     return done
 
@@ -102,16 +95,10 @@ def synchronize(standby: Session) -> Synchronized:
         link = dict(settings).get(FILES) != "copy"
         with reading(primary):  # what other writers have defined in the lake is adopted there, not here
             place = Place(primary.catalog.data_path, place_here)
-        drafts.remove_drafts(catalog)
-        for attempt in range(_TRIES):
-            with drafts.drafted(primary, catalog) as draft:
-                got, needed = _prepared(draft, place, settings, link=link, patient=attempt + 1 < _TRIES)
-                if got is None:
-                    continue
-                drafts.publish(draft, catalog)
-                step("standby.published")
-                done = _told(draft, got, sweep(standby, place_here, needed | before))
-                break
+        with _drafted(primary, catalog, place, settings, link=link) as (draft, got, needed):
+            drafts.publish(draft, catalog)
+            step("standby.published")
+            done = _told(draft, got, sweep(standby, place_here, needed | before))
         _report_position(primary, dict(settings).get("primary_slot_name"), done.lsn)
     return done
 
@@ -138,21 +125,28 @@ def promote(standby: Session) -> int:
 # --- the steps --------------------------------------------------------------------------------------------------------
 
 
-def _prepared(
-    draft: Session, place: Place, settings: drafts.Settings, *, link: bool, patient: bool
-) -> tuple[Fetched | None, set[str]]:
-    """The files are there and the catalog is the standby's. None: a file is gone, the catalog's copy is out of date."""
-    wanted = wanted_files(draft, place)
-    try:
-        got = fetch(wanted, link=link)
-    except PgError as problem:
-        if problem.sqlstate != "58P01" or not patient:
-            raise
-        return None, set()
-    step("standby.complete")
-    drafts.make_standby(draft, place, settings)
-    step("standby.drafted")
-    return got, set(wanted)
+@contextmanager
+def _drafted(
+    primary: Session, catalog: Path, place: Place, settings: drafts.Settings, *, link: bool
+) -> Iterator[tuple[Session, Fetched, set[str]]]:
+    """A copy of the primary's catalog that is the standby's, with all files that it names: what was fetched of them,
+    and their names. A file that is gone means that the copy is out of date: another is made."""
+    drafts.remove_drafts(catalog)
+    with ExitStack() as made:
+        for tries_left in reversed(range(_TRIES)):
+            draft = made.enter_context(drafts.drafted(primary, catalog))
+            wanted = wanted_files(draft, place)
+            try:
+                got = fetch(wanted, link=link)
+                break
+            except PgError as problem:
+                if problem.sqlstate != "58P01" or not tries_left:
+                    raise
+                made.close()
+        step("standby.complete")
+        drafts.make_standby(draft, place, settings)
+        step("standby.drafted")
+        yield draft, got, set(wanted)
 
 
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
