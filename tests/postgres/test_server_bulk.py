@@ -166,6 +166,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     played(served, Random(7), 80)
     end = publisher.current_lsn()
     plain = one_by_one(list(publisher.transactions(served.slot, ["p"], start, end, local_only=False)))
+    publisher.leave(served.slot, "")
     taken.clear()
     played_in_bulk: list[Plain] = []
     batches = 0
@@ -194,6 +195,23 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     )
     assert lag_after == [(str(reached),)]
     assert served.pub(copies) == [("0",)]
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "AHEAD", 1)
+    served.pub("CREATE TABLE t (a int PRIMARY KEY)")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    served.pub("INSERT INTO t SELECT generate_series(1, 100)")
+    end = publisher.current_lsn()
+    for _ in range(2):  # once for columns, once for messages
+        with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
+            publisher.bulk(served.slot, ["gone"], start, end, local_only=False, least=1)
+        with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
+            list(publisher.transactions(served.slot, ["gone"], start, end, local_only=False))
+    publisher.close()
+    assert served.pub("SELECT count(*) FROM pg_replication_slots WHERE temporary") == [("0",)]
 
 
 def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> None:

@@ -103,6 +103,7 @@ class Ahead:
         self._through = Event()  # nothing comes behind what has been read
         self._decoding = ThreadPoolExecutor(1, "pgrepl-decode")
         self._lanes = [_Lane(first, slot), _Lane(None, "")]
+        self._failed: BaseException | None = None
         self._from = 0  # the lane that has the next piece
         self._lanes[0].turns.put(_Turn(slot, FIRST_MESSAGES))
         for number, lane in enumerate(self._lanes):
@@ -118,6 +119,9 @@ class Ahead:
                 self._connect(lane)
             while (turn := self._turn(lane)) is not None:
                 self._read(lane, self._lanes[1 - number], turn)
+        except PublisherError as problem:
+            named = str(problem).replace(f'"{lane.slot}"', f'"{self._wanted.slot}"') if lane.slot else str(problem)
+            self._give(lane, PublisherError(problem.sqlstate, named))
         except BaseException as problem:
             self._give(lane, problem)
         finally:
@@ -191,7 +195,10 @@ class Ahead:
     # --- for whom it is read ------------------------------------------------------------------------------------------
 
     def piece(self) -> Piece:
+        """The next; a lane that has failed says so each time that it is asked."""
         while True:
+            if self._failed is not None:
+                raise self._failed
             lane = self._lanes[self._from]
             try:
                 found = lane.ready.get(timeout=_LOOK)
@@ -204,7 +211,7 @@ class Ahead:
             elif isinstance(found, Piece):
                 return found
             else:
-                raise found
+                self._failed = found
 
     def interrupt(self) -> None:
         """From another thread."""
