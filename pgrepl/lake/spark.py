@@ -239,7 +239,10 @@ def tag_jobs(name: str | None) -> None:
 def _tag_jobs(made: SparkSession) -> None:
     name = tag()
     if name is not None and getattr(_here, "tagged", None) is not made:
-        made.addTag(name)
+        if _is_remote():
+            made.addTag(name)
+        else:  # the session's own tags can be cancelled by the thread alone that has them
+            made.sparkContext.addJobTag(name)
         _here.tagged = made
 
 
@@ -255,7 +258,14 @@ def cancel_tagged(name: str) -> None:
     start = _start
     if start is not None and start.session is not None:
         with suppress(Exception):  # the JVM or the server may be gone: then nothing runs
-            start.session.interruptTag(name)
+            if _is_remote():
+                start.session.interruptTag(name)
+            else:
+                start.session.sparkContext.cancelJobsWithTag(name)
+
+
+def _is_remote() -> bool:
+    return _start is not None and _start.driver is None
 
 
 __all__ = [

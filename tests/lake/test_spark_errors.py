@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -160,4 +161,27 @@ def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: 
     endless = spark.range(10**13).filter("sha2(string(id), 256) = 'x'")
     threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     assert told(error_of(getattr(endless, fetch))) == ("57014", "canceling statement due to user request")
+    assert spark.range(7).count() == 7
+
+
+def test_the_jobs_of_one_worker_are_cancelled_alone(spark: SparkSession) -> None:
+    """Also those that it has given to threads of its own."""
+    ended: dict[str, tuple[str, str]] = {}
+
+    def work(name: str) -> None:
+        lake_spark.tag_jobs(name)
+        endless = lake_spark.session().range(10**13).filter("sha2(string(id), 256) = 'x'")
+        with lake_spark.threads(1) as pool:
+            ended[name] = told(pool.submit(lambda: error_of(endless.count)).result())
+
+    workers = {name: threading.Thread(target=work, args=(name,)) for name in ("one", "other")}
+    for worker in workers.values():
+        worker.start()
+    for name, others in (("one", ["other"]), ("other", [])):
+        until = time.monotonic() + 30
+        while workers[name].is_alive() and time.monotonic() < until:
+            lake_spark.cancel_tagged(name)
+            workers[name].join(0.3)
+        assert ended.pop(name) == ("57014", "canceling statement due to user request")
+        assert [each for each, worker in workers.items() if worker.is_alive()] == others
     assert spark.range(7).count() == 7
