@@ -5,6 +5,7 @@ A command touches few of the system tables, so that making them all would cost e
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -100,7 +101,9 @@ class _Later:
 
     def __clause_element__(self) -> Table:
         if self._made is None:
-            self._made = self._make()
+            with _making:
+                if self._made is None:
+                    self._made = self._make()
         return self._made
 
     def __getattr__(self, attribute: str) -> Any:
@@ -111,6 +114,7 @@ class _Later:
         self._index(self.__clause_element__())
 
 
+_making = threading.Lock()  # workers are threads, and a name is given once
 every: list[_Later] = []
 
 
