@@ -8,7 +8,7 @@ to do but to say so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -106,7 +106,7 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
         return
     seen: set[int] = set()
     for name, _ in stmt.relations:
-        found = find_relation(session, name)
+        found = find_relation(session, replace(name, location=-1))  # its error shows no place
         if not _may(session, found):
             word = "vacuum" if options.is_vacuum else "analyze"
             session.notice("WARNING", f'permission denied to {word} "{found.name}", skipping it')

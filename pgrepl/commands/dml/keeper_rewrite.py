@@ -135,6 +135,7 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewValue], snaps
         kept = keeps_files((column.typoid, column.typmod), (attribute.type, attribute.typmod))
         if not kept:
             replace_column(session, rel.oid, value.attnum)
+            _forget_missing_value(session, rel, value.attnum)
         if not kept or value.generates or not _is_column_itself(value.expr, value.attnum):
             left.append(value)
     if not left or not estimate(session, was, snapshot=snapshot):
@@ -159,6 +160,12 @@ def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, exp
         attmissingval=write_text(value, attribute.type, DEFAULT_STYLE),
     )
     return True
+
+
+def _forget_missing_value(session: Session, rel: Relation, attnum: int) -> None:
+    """Every row gets a value of its own (RelationClearMissing)."""
+    where = {"attrelid": rel.oid, "attnum": attnum}
+    store.update(session, pg_attribute, where, atthasmissing=False, attmissingval=None)
 
 
 def is_volatile(expr: Expr) -> bool:

@@ -135,3 +135,17 @@ INSERT INTO made (a, k) VALUES (99, 'k');
 SELECT a, k FROM made ORDER BY a;
 ROLLBACK;
 SELECT * FROM made ORDER BY a;
+-- a default that older rows have, in another type
+create table missing (a int);
+insert into missing values (1), (2);
+alter table missing add column n numeric(5,2) default 1.5 not null, add column m int default 7, add column d date default '2024-02-03';
+insert into missing values (3, 2);
+alter table missing alter n type numeric(8,3), alter m type bigint;
+select * from missing order by a;
+alter table missing alter n type int using n::int * 2;
+alter table missing alter m type text, alter d type timestamp;
+select * from missing order by a;
+alter table missing alter n type smallint, alter m type int using m::int + 1;
+insert into missing values (4);
+select * from missing order by a;
+vacuum nosuch;
