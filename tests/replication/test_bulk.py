@@ -170,6 +170,36 @@ def test_what_comes_before_a_conflict_is_applied_by_spark(trio: Trio) -> None:
     assert trio.sub("SELECT count(*), sum(c) FROM t") == [("22", "20")]
 
 
+def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
+    """Values that pass from row to row, moved keys, NULLs, and rows of the subscriber's own that are in the way."""
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int UNIQUE)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    WAYS.clear()
+    trio.pub("INSERT INTO t SELECT g, 'x', nullif(g, 3) * 10 FROM generate_series(1, 20) g")
+    trio.pub("UPDATE t SET c = c + 1 WHERE a % 2 = 0; DELETE FROM t WHERE a = 7; INSERT INTO t VALUES (7, 'again', 71)")
+    assert trio.compare_ways("t") == []
+    assert WAYS == {"apply": 1}
+    trio.pub("UPDATE t SET b = 'y' WHERE a = 4")
+    trio.pub("BEGIN; DELETE FROM t WHERE a = 5; UPDATE t SET c = 50 WHERE a = 6; COMMIT")  # what was of another row
+    trio.pub("UPDATE t SET a = 100 WHERE a = 8")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT a, b, c FROM t WHERE a IN (4, 6, 100) ORDER BY a") == [
+        ("4", "y", "41"),
+        ("6", "x", "50"),
+        ("100", "x", "81"),
+    ]
+    assert WAYS == {"apply": 2, "apply row by row": 1}
+    trio.at_subscribers("INSERT INTO t VALUES (500, 'local', 999)")
+    trio.pub("UPDATE t SET b = 'z' WHERE a < 3")
+    trio.pub("UPDATE t SET c = 999 WHERE a = 1")
+    ((message, detail, _),) = trio.compare_ways("t")
+    assert message == 'duplicate key value violates unique constraint "t_c_key"'
+    assert detail == "Key (c)=(999) already exists."
+    assert trio.sub("SELECT b, c FROM t WHERE a = 1") == [("z", "10")]
+    assert WAYS == {"apply": 3, "apply row by row": 2}
+
+
 def test_rows_of_which_nothing_is_left_are_checked_too(trio: Trio) -> None:
     """A3: what a later change of the same batch would have repaired stops all the same."""
     ready(trio)

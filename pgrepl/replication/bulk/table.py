@@ -20,6 +20,7 @@ from pgrepl.replication.bulk.columns import MOST_BYTES, Columns, check_needed, p
 from pgrepl.replication.bulk.convert import Conversion, NotInBulk
 from pgrepl.replication.bulk.fold import Folded, NotClean
 from pgrepl.replication.bulk.keys import NOT_THERE, Keys, Places
+from pgrepl.replication.bulk.other_keys import check_other_keys
 from pgrepl.rows.checks_spark import SparkChecks
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
@@ -56,6 +57,7 @@ class TableApply:
         self.write = Write(session, self.table, self._snapshot)
         self._conversion = Conversion(session, table, changes.relation)
         self._folded: Folded | None = None
+        self._others: list[tuple[int, ...]] = []  # keys of unique indexes that rows are not found by
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -121,6 +123,14 @@ class TableApply:
         order, first = keys.in_order(code)
         self._places = keys.find(self._session, self._snapshot)
         row = self._places.number
+        if self._others:
+            if self._truncates:
+                raise NotInBulk("several unique indexes of a table that is emptied")
+            if moves.any():
+                raise NotClean(int(np.flatnonzero(moves)[0]))
+            number = np.empty(changes.count, np.int64)
+            number[message[order]] = np.cumsum(first) - 1
+            self._check_others(at_new, number[at_new])
         if not self._truncates:
             self._folded = fold.fold_sorted(message, step, order, first, row)
             return
@@ -129,6 +139,17 @@ class TableApply:
         rounds = self._rounds()[message]
         folded = fold.fold(message, number, step, self._places.exists, rounds, len(self._truncates) + 1)
         self._folded = fold.named_by(folded, row)
+
+    def _check_others(self, messages: Numbers, key: Numbers) -> None:
+        import numpy as np
+
+        assert self._places is not None
+        row = self._places.number[key]
+        row_id = np.full(len(row), NOT_THERE, np.int64)
+        row_id[row != NOT_THERE] = self._places.row_id[row[row != NOT_THERE]]
+        for attnums in self._others:
+            columns = [self._keys_of(n, messages, old=False) for n in attnums]
+            check_other_keys(self._session, self.table, self._snapshot, attnums, columns, messages, key, row_id)
 
     def _keys_of(self, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
         place = self._conversion.places[attnum - 1]
@@ -154,8 +175,12 @@ class TableApply:
             attnums = identity.attnums
         for info in infos:
             own = tuple(info.columns[: info.key_count])
-            if sorted(own) != sorted(attnums) or info.predicate is not None or 0 in own or info.nulls_not_distinct:
-                raise NotInBulk("another unique index")
+            if info.predicate is not None or 0 in own or info.nulls_not_distinct:
+                raise NotInBulk("a unique index of another kind")
+            if sorted(own) != sorted(attnums):
+                if any(self._conversion.places[n - 1] < 0 for n in own):
+                    raise NotInBulk("a key that is not sent")
+                self._others.append(own)
         if not infos:
             raise NotInBulk("a key that is checked later")
         return attnums
