@@ -9,6 +9,7 @@
 | `copy` | an initial copy |
 | `fold` | what the messages of one table come to, key by key, and whether they are clean |
 | `keys` | keys as numbers, and where the table has them |
+| `other_keys` | unique indexes besides the one that rows are found by |
 | `table` | the messages for one table: decided, staged |
 | `columns` | new rows that are as they were sent, written by columns |
 | `apply` | a batch: fold, find places, stage, one commit |
