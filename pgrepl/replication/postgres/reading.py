@@ -20,7 +20,6 @@ class Reading:
         self.wanted = wanted
         self._link = link
         self._position = start
-        self._data_path = data_path
         self._piece: Piece | None = None
         self._ahead = read_ahead(link, wanted, start, data_path if as_columns else None)
 
