@@ -195,6 +195,8 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
     pair.sub(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p")
     seen: list[list[tuple[str | None, ...]]] = []
 
+    expected = (str(os.getpid()), "sub", "t", "COPY FROM", "CALLBACK", str(9 * 4 + 11 * 5), "0", "20", "0", "0")
+
     class Looks(Observer):
         def rows(self, subscription: str, table: str, copying: Copying) -> None:
             if copying.tuples_processed != 20:
@@ -205,16 +207,16 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
                 "SELECT pid, datname, relid::regclass, command, type, bytes_processed, bytes_total, tuples_processed,"
                 " tuples_excluded, tuples_skipped FROM pg_stat_progress_copy"
             )
-            while pair.sub(progress) == [] and time.monotonic() < deadline:
+            while (found := pair.sub(progress)) != [expected] and time.monotonic() < deadline:
                 time.sleep(0.02)
-            seen.append(pair.sub(progress))
+            seen.append(found)
             seen.append(pair.sub("SELECT worker_type, relid::regclass FROM pg_stat_subscription"))
 
     copies = worker(pair, observer=Looks())
     assert copies.round().rows_copied == 25
     copies.close()
     assert seen == [
-        [(str(os.getpid()), "sub", "t", "COPY FROM", "CALLBACK", str(9 * 4 + 11 * 5), "0", "20", "0", "0")],
+        [expected],
         [("apply", None), ("table synchronization", "t")],
     ]
     assert pair.sub("SELECT count(*) FROM pg_stat_progress_copy") == [("0",)]
