@@ -49,6 +49,7 @@ def _in_bulk(folder: Path, rows: int, *, apart: bool) -> Replicas:
     """What is more than so many rows goes by whole columns, if no filter asks for Spark; ten times as much by Spark."""
     replicas = Replicas(folder, apart=apart)
     assert replicas.apply() == 0
+    replicas.pub("DELETE FROM t WHERE a < 0")  # what was not sent before would be missing when it changes
     replicas.pub("ALTER PUBLICATION p SET TABLE t, u, p")
     replicas.sub(f"ALTER SYSTEM SET pgrepl.local_rows = {rows}")
     replicas.pub(f"ALTER SYSTEM SET pgrepl.local_rows = {rows}")
