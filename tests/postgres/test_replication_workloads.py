@@ -125,6 +125,6 @@ def test_much_random_replication_ends_the_same(real: RealReplicas, seed: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(30), 316])
 def test_random_replication_by_spark_ends_the_same(real: RealReplicas, spark: object, seed: int) -> None:
     compare(real, Random(seed), by_spark=True)

@@ -25,7 +25,7 @@ from pgrepl.lake.commit import Stale
 from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
-from pgrepl.replication.applying.target import differing_types, find_target
+from pgrepl.replication.applying.target import differing_types, find_target, match_columns
 from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
@@ -71,8 +71,6 @@ class StagedBatch:
                 continue
             if target.kind != "r":
                 raise NotInBulk("a partitioned table")
-            if changes.unchanged:
-                raise NotInBulk("values that were not sent")
             if any(each.relation.oid == target.oid for each in self.tables):
                 raise NotInBulk("several relations for one table")
             if self._subscription.subbinary and differing_types(target, changes.relation):
@@ -122,7 +120,11 @@ class StagedBatch:
             raise failures[0]
 
     def _target(self, sent: SentRelation) -> Relation:
-        return find_target(self._session, sent)
+        """The table of that name; it must have the columns, whether or not anything is done to it
+        (logicalrep_rel_open)."""
+        found = find_target(self._session, sent)
+        match_columns(found, sent)
+        return found
 
     def _since(self, target: Relation) -> int | None:
         """The first sequence number that concerns the table (should_apply_changes_for_rel); None: none does."""
