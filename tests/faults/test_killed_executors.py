@@ -1,4 +1,4 @@
-"""Processes that do Spark's tasks are killed while they write: a task is done again elsewhere, and no row is there twice."""
+"""Processes that do Spark's tasks are killed while they write: a task is done again, and no row is there twice."""
 
 from __future__ import annotations
 
