@@ -106,7 +106,7 @@ def test_messages_of_the_protocol_are_read_by_the_subscribers_decoder(instance: 
         "'publication_names', 'p')",
     )
     messages = [bytes.fromhex(line) for line in got]
-    assert b"".join(message[:1] for message in messages) == b"BRIUDRTC"
+    assert b"".join(message[:1] for message in messages) == b"BRIUDRRTC"
     (transaction,) = transactions(messages, Relations())
     inserted, updated, deleted, truncated = transaction.messages
     assert isinstance(inserted, Message) and isinstance(updated, Message) and isinstance(deleted, Message)
