@@ -59,6 +59,16 @@ def changes(session: Session, oid: int, after: int, upto: int) -> list[Change]:
     return sorted(left + found, key=lambda change: change.snapshot)
 
 
+def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[Change]:
+    """The same of one snapshot. Where rows came only, they are read as they are taken."""
+    feed = Feed(session, lake_table(session, oid, snapshot), snapshot - 1, snapshot)
+    if next(feed.gone(), None) is None:
+        for event in feed.came():
+            yield Change(event.snapshot, event.row_id, None, event.row)
+    else:
+        yield from changes(session, oid, snapshot - 1, snapshot)
+
+
 class Feed:
     """What came to and went from one table."""
 
@@ -103,11 +113,11 @@ class Feed:
     # --- what came ------------------------------------------------------------------------------------------------
 
     def came(self) -> Iterator[_Event]:
-        events = [event for file in self._files for event in self._came_in(file)]
+        for file in self._files:
+            yield from self._came_in(file)
         for row in inlined.rows_begun(self._session, self._table, self._columns, self._after, self._upto):
             if row.begin_snapshot not in self._only_files:
-                events.append(_Event(row.begin_snapshot, row.row_id, self._table.own_row(self._width, row.values)))
-        return iter(events)
+                yield _Event(row.begin_snapshot, row.row_id, self._table.own_row(self._width, row.values))
 
     def _came_in(self, file: DataFile) -> Iterator[_Event]:
         begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
@@ -186,4 +196,4 @@ class Feed:
 
 _BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")
 
-__all__ = ["Change", "Snapshot", "changes", "snapshots"]
+__all__ = ["Change", "Snapshot", "changes", "changes_at", "snapshots"]

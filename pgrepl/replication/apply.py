@@ -6,12 +6,16 @@ the commit has changed nothing; who dies after it finds the origin moved.
 
 The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
 subscription's: it is logged and counted, and with disable_on_error the subscription stops.
+
+A transaction that is too large for that is played by itself, in portions, holding the write lock: each is written
+before the next is played on it. All of it is one transaction here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
@@ -24,12 +28,15 @@ from pgrepl.replication.applying.play import Player
 from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.writing import write
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
 from pgrepl.replication.sending.wire import Row as Values
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+Portions = Callable[[Iterable[Message | TruncateMessage]], Iterator[list[Message | TruncateMessage]]]
 
 
 @frozen
@@ -60,7 +67,7 @@ class Batch:
     @property
     def applied(self) -> Applied:
         done = self.transactions[: self.count]
-        changes = sum(len(transaction.messages) for transaction in done)
+        changes = sum(transaction.size for transaction in done)
         return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error)
 
     def write(self) -> Applied:
@@ -84,13 +91,23 @@ def play(session: Session, subscription: Row, transactions: Sequence[WireTransac
 
 
 def step_through(
-    session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
+    session: Session,
+    subscription: Row,
+    transactions: Sequence[WireTransaction],
+    log: ServerLog,
+    portions: Portions,
+    between: Callable[[], None],
 ) -> Applied:
-    """Apply transactions whose steps others will want to see, each as a snapshot; holding the write lock."""
-    for transaction in transactions[_skips(subscription, transactions) :]:
-        _step_by_step(session, subscription, transaction)
-    everything = Batch(session, subscription, log, transactions, len(transactions), None, None)
-    return everything.write()
+    """Apply transactions portion by portion, each as a snapshot; holding the write lock."""
+    skipped = _skips(subscription, transactions)
+    changes = sum(transaction.size for transaction in transactions[:skipped])
+    for transaction in transactions[skipped:]:
+        for portion in portions(transaction.messages):
+            between()
+            _write_portion(session, subscription, transaction, portion)
+            changes += len(portion)
+    applied = Applied(len(transactions), changes, transactions[-1].end_lsn)
+    return _advance(session, subscription, transactions, applied, log)
 
 
 def _skips(subscription: Row, transactions: Sequence[WireTransaction]) -> int:
@@ -125,24 +142,33 @@ def _played(
     return player, None
 
 
-def _step_by_step(session: Session, subscription: Row, transaction: WireTransaction) -> None:
-    """A transaction whose steps others will want to see, each as a snapshot."""
-    for run in _runs(transaction.messages):
-        player = _player(session, subscription)
-        part = replace(transaction, messages=tuple(run))
-        player.prefetch([part])
-        player.play(part)
-        write(session, player, catalog.origin_name(subscription.oid))
+def _write_portion(
+    session: Session, subscription: Row, transaction: WireTransaction, portion: Sequence[Message | TruncateMessage]
+) -> None:
+    player = _player(session, subscription)
+    part = replace(transaction, messages=tuple(portion))
+    player.prefetch([part])
+    player.play(part)
+    write(session, player, catalog.origin_name(subscription.oid))
+    step("apply.portion")
 
 
-def _runs(messages: Sequence[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
-    """Messages that may have come from one statement: one operation on one table, no row twice."""
+def pieces(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
+    """As many messages as may be held in memory."""
+    waiting = iter(messages)
+    while piece := list(islice(waiting, wire.PORTION)):
+        yield piece
+
+
+def runs(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
+    """Messages that may have come from one statement, whose steps others will want to see: one operation on one table,
+    no row twice."""
     run: list[Message | TruncateMessage] = []
     seen: set[object] = set()
     for message in messages:
         last = run[-1] if run else None
         key = _row_named(message)
-        if last is not None and (not _alike(last, message) or key in seen):
+        if last is not None and (not _alike(last, message) or key in seen or len(run) >= wire.PORTION):
             yield run
             run, seen = [], set()
         run.append(message)
@@ -194,4 +220,4 @@ def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog)
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "Batch", "play", "step_through"]
+__all__ = ["Applied", "Batch", "pieces", "play", "runs", "step_through"]

@@ -31,7 +31,7 @@ from pgrepl.replication.publisher import (
     server_text,
 )
 from pgrepl.replication.senders import Sender
-from pgrepl.replication.sending.wire import Row, WireTransaction
+from pgrepl.replication.sending.wire import Message, Row, TruncateMessage, WireTransaction
 from pgrepl.replication.standby_slots import sendable_lsn
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.lsn import lsn_text
@@ -178,19 +178,15 @@ class LakePublisher:
         local_only: bool,
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
-        from pgrepl.replication.sending.stream import ChangeError, Stream
+        from pgrepl.replication.sending.stream import Stream
 
         portion = None if limit is None else min(limit, _SNAPSHOTS)
-        with self._asked() as session:
-            try:
-                yield from Stream(session, publications, local_only=local_only).transactions(start, end, portion)
-            except ChangeError as failure:
-                context = (
-                    f'slot "{slot}", output plugin "pgoutput", in the {failure.callback} callback, '
-                    f"associated LSN {lsn_text(failure.lsn)}"
-                )
-                text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
-                raise PublisherError(failure.error.sqlstate, text) from failure.error
+        with self._asked() as session, _decoding(slot):
+            stream = Stream(session, publications, local_only=local_only)
+            for transaction in stream.transactions(start, end, portion):
+                if transaction.is_large:
+                    transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, slot))
+                yield transaction
 
     def bulk(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
@@ -300,6 +296,38 @@ class LakePublisher:
             self._session.close()
         if not self._own_instance:
             self._session.catalog.close()
+
+
+@contextmanager
+def _decoding(slot: str) -> Iterator[None]:
+    """As output_plugin_error_callback."""
+    from pgrepl.replication.sending.stream import ChangeError
+
+    try:
+        yield
+    except ChangeError as failure:
+        context = (
+            f'slot "{slot}", output plugin "pgoutput", in the {failure.callback} callback, '
+            f"associated LSN {lsn_text(failure.lsn)}"
+        )
+        text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
+        raise PublisherError(failure.error.sqlstate, text) from failure.error
+
+
+class _Sent:
+    """The messages of a large transaction; what goes wrong while they are read, the publisher says."""
+
+    def __init__(self, messages: Iterable[Message | TruncateMessage], size: int, slot: str) -> None:
+        self._messages = messages
+        self._slot = slot
+        self.size = size
+
+    def __iter__(self) -> Iterator[Message | TruncateMessage]:
+        try:
+            with _decoding(self._slot):
+                yield from self._messages
+        except PgError as error:
+            raise refused(error) from error
 
 
 def _identity(session: Session) -> tuple[int, int] | None:

@@ -1,11 +1,13 @@
 """The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
 
 A small batch is played on what the subscriber has before the write lock is taken; if somebody has written in between,
-it is played once more with the lock, from the messages that are here already.
+it is played once more with the lock, from the messages that are here already. A transaction too large for memory is
+read while it is played.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
 from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.apply import Applied, play, step_through
+from pgrepl.replication.apply import Applied, pieces, play, runs, step_through
 from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.apply import commit_batch, receive
 from pgrepl.replication.publisher import Publisher, PublisherError
@@ -56,9 +58,18 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         if bulk is not None:
             applied, reached = bulk
         else:
-            found = _Received.of(publisher, subscription, start, end, _most(receiver.session, limit))
-            step("apply.received")
-            played = guarded(lambda: _apply(receiver, subscription, position, found.transactions))
+            stream = publisher.transactions(
+                subscription.subslotname,
+                subscription.subpublications,
+                start,
+                end,
+                local_only=state.local_only(subscription),
+                limit=(most := _most(receiver.session, limit)),
+            )
+            with closing(stream):
+                found = _Received.of(stream, most)
+                step("apply.received")
+                played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions)))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
         if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
@@ -102,27 +113,22 @@ class _Received:
     refused: PgError | None  # why the stream broke off
 
     @classmethod
-    def of(cls, publisher: Publisher, subscription: Row, start: int, end: int, most: int) -> _Received:
-        """Transactions of about `most` changes, one at least if there is one."""
+    def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
+        """Transactions of about `most` changes, one at least if there is one. A large one comes by itself, and its
+        stream stays open: the others have all that they need."""
         found: list[WireTransaction] = []
         count = 0
-        stream = publisher.transactions(
-            subscription.subslotname,
-            subscription.subpublications,
-            start,
-            end,
-            local_only=state.local_only(subscription),
-            limit=most,
-        )
-        with closing(stream):
-            try:
-                for transaction in stream:
-                    if found and count + len(transaction.messages) > most:
-                        return cls(found, True, None)
-                    found.append(transaction)
-                    count += len(transaction.messages)
-            except PublisherError as error:
-                return cls(found, False, PgError("08006", f"could not receive data from WAL stream: {error}"))
+        try:
+            for transaction in stream:
+                if found and (transaction.is_large or count + transaction.size > most):
+                    stream.close()
+                    return cls(found, True, None)
+                found.append(transaction)
+                count += transaction.size
+                if transaction.is_large:
+                    return cls(found, True, None)
+        except PublisherError as error:
+            return cls(found, False, PgError("08006", f"could not receive data from WAL stream: {error}"))
         return cls(found, False, None)
 
     def reached(self, applied: Applied, start: int, end: int) -> int:
@@ -171,9 +177,10 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         return Applied(0, 0, position)
     session = receiver.session
     with receiver.as_owner(subscription):
-        if not may_fold(session):
+        if found[0].is_large or not may_fold(session):
             receiver.lock(subscription, position)
-            return step_through(session, subscription, found, receiver.log)
+            portions = pieces if may_fold(session) else runs
+            return step_through(session, subscription, found, receiver.log, portions, receiver.stay)
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
             return batch.applied

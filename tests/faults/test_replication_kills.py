@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.replication.sending import wire
+from pgrepl.replication.sending.wire import PORTION
 from tests.faults.replication import Replicas
 
 REPLICATION = Path(__file__).resolve().parents[2] / "pgrepl" / "replication"
@@ -17,12 +19,13 @@ LAKE_STEPS = ["stage.write", "commit.begin", "commit.rows", "commit.end"]
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one instance", "two instances"])
-def test_killed_at_each_step(tmp_path: Path, apart: bool) -> None:
+def test_killed_at_each_step(tmp_path: Path, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     replicas = Replicas(tmp_path, apart=apart)
     chance = random.Random(1)
     assert len(STEPS) >= 8
     for name in [*STEPS, *([] if apart else LAKE_STEPS)]:
         replicas.work(chance, 1)
+        monkeypatch.setattr(wire, "PORTION", 1 if name == "apply.portion" else PORTION)
         if name.startswith("copy."):
             replicas.add_table()
         assert replicas.apply(name) == -signal.SIGKILL, name
@@ -35,7 +38,9 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
     assert _killed_at_random(Replicas(tmp_path, apart=False), random.Random(2), 10) > 3
 
 
-def test_killed_at_random_times_with_two_instances(tmp_path: Path) -> None:
+def test_killed_at_random_times_with_two_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows in one transaction are applied in portions."""
+    monkeypatch.setattr(wire, "PORTION", 50)
     assert _killed_at_random(Replicas(tmp_path, apart=True), random.Random(3), 10) > 3
 
 

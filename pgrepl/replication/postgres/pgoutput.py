@@ -30,6 +30,7 @@ INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"
 NEW_TUPLE, KEY_TUPLE, OLD_TUPLE = b"NKO"
 NULL_VALUE, UNCHANGED_VALUE, TEXT_VALUE = b"nut"
 _CHANGES = frozenset((INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE))
+_ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE))
 CASCADE, RESTART_IDENTITY = 1, 2
 IS_KEY = 1
 
@@ -93,6 +94,20 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
             raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
     if begun is not None:
         raise ProtocolError("the last transaction is not complete")
+
+
+def changes(messages: Iterable[bytes], relations: Relations) -> Iterator[Message | TruncateMessage]:
+    """What is in one transaction."""
+    for message in messages:
+        kind = message[0]
+        if kind in _CHANGES:
+            yield read_change(message, relations)
+        elif kind == RELATION_TYPE:
+            relations.learn(message)
+        elif kind == TRUNCATE_TYPE:
+            yield read_truncate(message, relations)
+        elif kind not in _ABOUT:
+            raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
 
 
 def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda type, typmod: False) -> SentRelation:

@@ -56,7 +56,7 @@ class Piece:
         if start == self._offered:
             self._decline()
         for transaction in self.spool.one_by_one(start, end):
-            self._left -= len(transaction.messages)
+            self._left -= transaction.size
             yield transaction
 
     def _decline(self) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import passing
-from pgrepl.replication.bulk.batch import Transactions
+from pgrepl.replication.bulk.batch import BulkTransaction, Transactions
 from pgrepl.replication.postgres.columns import Bytes, Numbers, integers
 from pgrepl.replication.postgres.pgoutput import (
     BEGIN_TYPE,
@@ -28,10 +28,12 @@ from pgrepl.replication.postgres.pgoutput import (
     UPDATE_TYPE,
     ProtocolError,
     Relations,
+    changes,
 )
 from pgrepl.replication.postgres.pgoutput import transactions as read_transactions
 from pgrepl.replication.publisher import PublisherError
-from pgrepl.replication.sending.wire import WireTransaction
+from pgrepl.replication.sending import wire
+from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
 
 _HELD = 4 << 20  # bytes of messages that are kept in memory
 _IS_CHANGE = np.zeros(256, np.bool_)
@@ -80,6 +82,7 @@ class Spool:
         self.count = 0
         self.changes = 0
         self.transactions = Transactions.of([], [], [], [], [], [])
+        self._large: list[int] = []  # the places of transactions with many messages
 
     def close(self) -> None:
         self._kept = []
@@ -161,6 +164,7 @@ class Spool:
         until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
         numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
         origins = dict(zip(numbers.tolist(), [name for _, name in self._origins], strict=True))
+        self._large = np.flatnonzero(last - first - 1 > wire.PORTION).tolist()
         self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
 
     # --- what is there ------------------------------------------------------------------------------------------------
@@ -186,26 +190,53 @@ class Spool:
 
     def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
         """The transactions that finish at `start` or later and before `end`, empty ones left out."""
-        place = self.transactions.since(start)
-        if place == len(self.transactions):
-            return
-        first = self.transactions[place].first_seq
-        known = Relations()
-        for message in self.relations(first):
-            known.learn(message)
+        place, until = self.transactions.since(start), self.transactions.since(end)
+        for large in [*(n for n in self._large if place <= n < until), until]:
+            if place < large:
+                yield from self._small(place, large)
+            if large < until:
+                yield self._lazily(self.transactions[large])
+            place = large + 1
+
+    def _small(self, place: int, until: int) -> Iterator[WireTransaction]:
+        first, last = self.transactions[place].first_seq, self.transactions[until - 1].last_seq
         try:
-            for transaction in read_transactions(self._messages(first), known):
-                if transaction.finish_lsn >= end:
-                    return
-                if transaction.messages:
+            for transaction in read_transactions(self.messages(first, last + 1), self.known(first)):
+                if transaction.size:
                     yield transaction
         except ProtocolError as problem:
             raise PublisherError("08P01", str(problem)) from problem
 
-    def _messages(self, first: int) -> Iterator[bytes]:
-        for portion in self.portions(first, self.count):
+    def _lazily(self, found: BulkTransaction) -> WireTransaction:
+        messages = _Spooled(self, found)
+        return WireTransaction(found.xid, found.finish_lsn, found.end_lsn, found.committed_at, messages, found.origin)
+
+    def known(self, before: int) -> Relations:
+        """The relations as they are described before a message."""
+        known = Relations()
+        for message in self.relations(before):
+            known.learn(message)
+        return known
+
+    def messages(self, first: int, until: int) -> Iterator[bytes]:
+        for portion in self.portions(first, until):
             for at in portion.at.tolist():
                 yield self._message(portion.data, at)
+
+
+class _Spooled:
+    """The messages of one transaction, read when they are asked for."""
+
+    def __init__(self, spool: Spool, transaction: BulkTransaction) -> None:
+        self._spool = spool
+        self._first, self._last = transaction.first_seq, transaction.last_seq
+        self.size = self._last - self._first - 1
+
+    def __iter__(self) -> Iterator[Message | TruncateMessage]:
+        try:
+            yield from changes(self._spool.messages(self._first, self._last), self._spool.known(self._first))
+        except ProtocolError as problem:
+            raise PublisherError("08P01", str(problem)) from problem
 
 
 def _read(file: int, offset: int, size: int) -> bytes:

@@ -55,7 +55,7 @@ def _counted(session: Session, names: Sequence[str], start: int, end: int, local
     try:
         for transaction in Stream(session, names, local_only=local_only).transactions(start, end):
             count += 1
-            changes += len(transaction.messages)
+            changes += transaction.size
             since = transaction.committed_at if since is None else since
     except ChangeError:  # it will be the subscription's error
         return None

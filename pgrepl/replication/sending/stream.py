@@ -6,13 +6,14 @@ snapshot. The definitions change only at snapshots of their own, so tables are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
-from pgrepl.lake.changes import Change, Snapshot, changes, snapshots
+from pgrepl.lake.changes import Change, Snapshot, changes, changes_at, snapshots
+from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.plan import DELETE, UPDATE, SendPlan, check_sendable, send_plan
 from pgrepl.replication.sending.wire import Message, Sender, TruncateMessage, WireTransaction, truncated
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _MORE, _MOST = 2, 512  # times as many snapshots in the next portion, up to so many
+
+Changed = Mapping[tuple[int, int], Iterable[Change]]  # by snapshot and table
 
 
 class ChangeError(Exception):
@@ -68,24 +71,42 @@ class Stream:
             last = min(end - 1, last + (limit or 1))
 
     def _sent(self, portion: list[Snapshot]) -> Iterator[WireTransaction]:
-        wanted = [s for s in portion if not (self._local_only and s.origin)]
-        changed = self._changed(wanted)
-        group: list[Snapshot] = []
-        for snapshot in portion:
-            group.append(snapshot)
-            if not snapshot.is_last:
-                continue
-            messages = [
-                message
-                for member in group
-                if not (self._local_only and member.origin)
-                for message in self._explained(member, changed)
-            ]
-            if messages:
-                yield WireTransaction(
-                    snapshot.id, snapshot.id, snapshot.id + 1, snapshot.time, tuple(messages), snapshot.origin
-                )
-            group = []
+        """Small transactions are read together, a large one when its messages are asked for."""
+        groups = list(_groups(portion))
+        large = self._large(groups)
+        changed = self._changed([s for group in groups if group[0].id not in large for s in self._wanted(group)])
+        for group in groups:
+            messages: tuple[Message | TruncateMessage, ...] | _Large
+            if group[0].id in large:
+                messages = _Large(self, self._wanted(group), large[group[0].id])
+            else:
+                messages = tuple([m for member in self._wanted(group) for m in self._explained(member, changed)])
+            if next(iter(messages), None) is not None:
+                last = group[-1]
+                yield WireTransaction(last.id, last.id, last.id + 1, last.time, messages, last.origin)
+
+    def _wanted(self, group: Sequence[Snapshot]) -> list[Snapshot]:
+        return [s for s in group if not (self._local_only and s.origin)]
+
+    def _large(self, groups: Sequence[Sequence[Snapshot]]) -> dict[int, int]:
+        """The transactions with many changes by their first snapshots, and about how many they have."""
+        from pgrepl.replication.bulk.sending import changed_rows
+
+        if not groups or changed_rows(self._session, groups[0][0].id, groups[-1][-1].id + 1) <= wire.PORTION:
+            return {}
+        sizes = {group[0].id: changed_rows(self._session, group[0].id, group[-1].id + 1) for group in groups}
+        return {first: size for first, size in sizes.items() if size > wire.PORTION}
+
+    def one_by_one(self, group: Sequence[Snapshot]) -> Iterator[Message | TruncateMessage]:
+        """What is sent of these snapshots, each read in its turn."""
+        for snapshot in group:
+            emptied = snapshot.truncated
+            changed = {
+                (snapshot.id, table): changes_at(self._session, table, snapshot.id)
+                for table in snapshot.tables
+                if table not in emptied and self._known_sender(snapshot.stretch, table) is not None
+            }
+            yield from self._explained(snapshot, changed)
 
     def _changed(self, portion: Sequence[Snapshot]) -> dict[tuple[int, int], list[Change]]:
         """The changes by snapshot and table: every table is read once for each stretch without new definitions."""
@@ -102,17 +123,13 @@ class Stream:
                         found.setdefault((change.snapshot, table), []).append(change)
         return found
 
-    def _explained(
-        self, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]]
-    ) -> Iterator[Message | TruncateMessage]:
+    def _explained(self, snapshot: Snapshot, changed: Changed) -> Iterator[Message | TruncateMessage]:
         try:
             yield from self._messages(snapshot, changed)
         except PgError as error:
             raise ChangeError(error, snapshot.id, "truncate" if snapshot.truncated else "change") from error
 
-    def _messages(
-        self, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]]
-    ) -> Iterator[Message | TruncateMessage]:
+    def _messages(self, snapshot: Snapshot, changed: Changed) -> Iterator[Message | TruncateMessage]:
         if snapshot.truncated:
             plans = [self._plan(snapshot.stretch, table) for table in snapshot.truncated]
             message = truncated(plans, cascade=snapshot.cascade, restart_identity=snapshot.restart_identity)
@@ -121,18 +138,26 @@ class Stream:
         for table in snapshot.tables:
             sender = self._sender(snapshot.stretch, table) if (snapshot.id, table) in changed else None
             if sender is not None:
-                found = changed[snapshot.id, table]
-                self._check_sendable(snapshot.stretch, sender.plan, found)
-                yield from _of_table(sender, found)
+                yield from _of_table(
+                    sender, self._sendable_ones(snapshot.stretch, sender.plan, changed[snapshot.id, table])
+                )
 
-    def _check_sendable(self, stretch: int, plan: SendPlan, found: Sequence[Change]) -> None:
+    def _sendable_ones(self, stretch: int, plan: SendPlan, found: Iterable[Change]) -> Iterator[Change]:
         """Other writers of the lake know no replica identity: what PostgreSQL would have refused cannot be sent."""
-        made = {UPDATE if change.new is not None else DELETE for change in found if change.old is not None}
-        for operation in sorted(made & plan.operations):
-            key = (stretch, plan.table.oid, operation)
-            if key not in self._sendable:
-                check_sendable(self._session.at(stretch), plan, operation)
-                self._sendable.add(key)
+        checked: set[str] = set()
+        for change in found:
+            if change.old is not None:
+                operation = UPDATE if change.new is not None else DELETE
+                if operation not in checked:
+                    checked.add(operation)
+                    self._check_sendable(stretch, plan, operation)
+            yield change
+
+    def _check_sendable(self, stretch: int, plan: SendPlan, operation: str) -> None:
+        key = (stretch, plan.table.oid, operation)
+        if operation in plan.operations and key not in self._sendable:
+            check_sendable(self._session.at(stretch), plan, operation)
+            self._sendable.add(key)
 
     def _sender(self, stretch: int, table: int) -> Sender | None:
         found = self._known_sender(stretch, table)
@@ -157,6 +182,28 @@ class Stream:
         if row is None or row.datid != self._session.database.oid:
             return None
         return send_plan(past, self._names, table)
+
+
+class _Large:
+    """The messages of a large transaction, read snapshot by snapshot whenever they are asked for."""
+
+    def __init__(self, stream: Stream, group: Sequence[Snapshot], size: int) -> None:
+        self._stream = stream
+        self._group = group
+        self.size = size
+
+    def __iter__(self) -> Iterator[Message | TruncateMessage]:
+        return self._stream.one_by_one(self._group)
+
+
+def _groups(portion: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
+    """Transactions; what is not the whole of one is none."""
+    group: list[Snapshot] = []
+    for snapshot in portion:
+        group.append(snapshot)
+        if snapshot.is_last:
+            yield group
+            group = []
 
 
 def _stretches(portion: Sequence[Snapshot]) -> Iterator[list[Snapshot]]:

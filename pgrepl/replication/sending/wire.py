@@ -8,7 +8,7 @@ a DELETE, or into nothing; whether an operation is published at all is asked of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from pgrepl.expr.context import Context
 from pgrepl.frozen import frozen
@@ -17,6 +17,8 @@ from pgrepl.replication.sending.plan import DELETE, INSERT, TRUNCATE, UPDATE, Se
 from pgrepl.rows.routing import converter
 
 Row = tuple[Any, ...]
+
+PORTION = 100_000  # messages of a transaction that are held in memory at a time
 
 
 @frozen
@@ -69,19 +71,41 @@ class TruncateMessage:
     restart_identity: bool = False
 
 
+class Messages(Protocol):
+    """Those of a large transaction. They are read anew each time, and only as long as nothing else is asked of who has
+    given the transaction."""
+
+    @property
+    def size(self) -> int:
+        """About how many."""
+        ...
+
+    def __iter__(self) -> Iterator[Message | TruncateMessage]: ...
+
+
 @frozen
 class WireTransaction:
     """A transaction of the publisher: what a Begin and a Commit message enclose.
 
-    `finish_lsn` is where its commit stands; what comes after it begins at `end_lsn`.
+    `finish_lsn` is where its commit stands; what comes after it begins at `end_lsn`. One with more than about PORTION
+    messages `is_large`: it has them not at hand.
     """
 
     xid: int
     finish_lsn: int
     end_lsn: int
     committed_at: int  # microseconds since 2000-01-01
-    messages: tuple[Message | TruncateMessage, ...]
+    messages: tuple[Message | TruncateMessage, ...] | Messages
     origin: str | None = None  # where the publisher has it from
+
+    @property
+    def is_large(self) -> bool:
+        return not isinstance(self.messages, tuple)
+
+    @property
+    def size(self) -> int:
+        """How many messages; of a large one about how many."""
+        return len(self.messages) if isinstance(self.messages, tuple) else self.messages.size
 
 
 class Sender:

@@ -1,0 +1,168 @@
+"""Transactions too large for memory: played in portions, they come to what the others come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.replication import apply
+from pgrepl.replication.sending import wire
+from tests.replication.conftest import Pair, Rows
+
+PARTITIONED = """
+CREATE TABLE t (a int PRIMARY KEY, b text) PARTITION BY RANGE (a);
+CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (1000);
+CREATE TABLE t2 PARTITION OF t DEFAULT;
+CREATE TABLE u (a int, b text);
+ALTER TABLE u REPLICA IDENTITY FULL
+"""
+WORK = """
+INSERT INTO t SELECT g, 'new ' || g FROM generate_series(1, 900) g;
+INSERT INTO u SELECT g % 50, 'x' FROM generate_series(1, 400) g;
+UPDATE t SET b = 'changed' WHERE a % 3 = 0;
+UPDATE t SET a = a + 2000 WHERE a BETWEEN 700 AND 850;
+UPDATE u SET b = 'y' WHERE a = 7;
+DELETE FROM t WHERE a % 5 = 0;
+DELETE FROM u WHERE a < 5;
+INSERT INTO t SELECT g, 'again' FROM generate_series(5, 300, 5) g
+"""
+
+
+@pytest.fixture(params=[wire.PORTION, 100], ids=["together", "in portions"])
+def portion(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(wire, "PORTION", request.param)
+    return int(request.param)
+
+
+def ready(pair: Pair, table: str = PARTITIONED, options: str = "") -> None:
+    pair.both(table)
+    pair.pub("CREATE PUBLICATION p FOR ALL TABLES WITH (publish_via_partition_root)")
+    pair.subscribe(options=options)
+
+
+def contents(pair: Pair) -> tuple[list[Rows], list[Rows]]:
+    queries = ("SELECT tableoid::regclass, * FROM t ORDER BY a", "SELECT * FROM u ORDER BY a, b")
+    return [pair.pub(query) for query in queries], [pair.sub(query) for query in queries]
+
+
+def snapshots(pair: Pair) -> int:
+    rows = pair.sub.session.link.execute("SELECT count(*) FROM ducklake_snapshot")
+    return int(rows[0][0])
+
+
+def sent_on(pair: Pair) -> list[str]:
+    """What the subscriber would send of it, by a slot."""
+    found = pair.sub("SELECT data FROM pg_logical_slot_get_changes('onwards', NULL, NULL, 'include-xids', '0')")
+    return [str(data) for (data,) in found]
+
+
+def test_in_portions_it_is_one_transaction_all_the_same(pair: Pair, portion: int) -> None:
+    ready(pair)
+    pair.sub("SELECT pg_create_logical_replication_slot('onwards', 'test_decoding')")
+    before = snapshots(pair)
+    pair.pub(f"BEGIN; {WORK}; COMMIT")
+    pair.pub("INSERT INTO t VALUES (-1, 'behind it')")
+    played = snapshots(pair)
+    assert pair.catch_up() == []
+    there, here = contents(pair)
+    assert here == there
+    assert (snapshots(pair) - played > 8) == (portion == 100)
+    lines = sent_on(pair)
+    whole = 1 if portion == 100 else 0  # what is small is applied together
+    assert lines.count("BEGIN") == lines.count("COMMIT") == 1 + whole
+    assert before < played
+
+
+def test_a_conflict_in_the_last_portion_leaves_nothing(pair: Pair, portion: int) -> None:
+    ready(pair, options="WITH (disable_on_error)")
+    pair.sub("INSERT INTO t VALUES (5000, 'local')")
+    pair.pub("INSERT INTO t VALUES (-1, 'before')")
+    pair.pub(f"BEGIN; {WORK}; INSERT INTO t VALUES (5000, 'late'); COMMIT")
+    before = snapshots(pair)
+    ((message, detail, context),) = pair.catch_up()
+    assert (message, detail) == (
+        'duplicate key value violates unique constraint "t2_pkey"',
+        "Key (a)=(5000) already exists.",
+    )
+    assert context is not None
+    assert 'during message type "INSERT" for replication target relation "public.t" in transaction' in context
+    assert pair.sub("SELECT * FROM t ORDER BY a") == [("-1", "before"), ("5000", "local")]
+    assert pair.sub("SELECT count(*) FROM u") == [("0",)]
+    assert snapshots(pair) == before + 1
+    assert pair.sub("SELECT subenabled FROM pg_subscription") == [("f",)]
+    assert pair.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("1",)]
+    pair.sub(f"ALTER SUBSCRIPTION s SKIP (lsn = '{context.rpartition(' ')[2]}'); ALTER SUBSCRIPTION s ENABLE")
+    pair.pub("INSERT INTO t VALUES (-2, 'after')")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM t ORDER BY a") == [("-2", "after"), ("-1", "before"), ("5000", "local")]
+
+
+def test_defaults_are_taken_once_and_what_is_deferred_is_not_in_the_way(pair: Pair, portion: int) -> None:
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    pair.sub(
+        "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE DEFERRABLE INITIALLY DEFERRED, c serial, d int DEFAULT 4)"
+    )
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.pub(
+        "BEGIN; INSERT INTO t SELECT g, g FROM generate_series(1, 250) g; UPDATE t SET b = 251 - b;"
+        "INSERT INTO t SELECT g, g FROM generate_series(251, 350) g; COMMIT"
+    )
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT a, b FROM t ORDER BY a") == pair.pub("SELECT * FROM t ORDER BY a")
+    assert pair.sub("SELECT min(c), max(c), count(DISTINCT c), min(d) FROM t") == [("1", "350", "350", "4")]
+
+
+@pytest.mark.parametrize("publish", ["insert, update, delete, truncate", "insert, truncate"])
+def test_a_table_emptied_and_filled_is_sent_on_so(pair: Pair, portion: int, publish: str) -> None:
+    ready(pair, "CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE u (a int PRIMARY KEY)")
+    pair.sub(f"CREATE PUBLICATION q FOR ALL TABLES WITH (publish = '{publish}')")
+    pair.sub("SELECT pg_create_logical_replication_slot('onwards', 'test_decoding')")
+    pair.pub("INSERT INTO u SELECT g FROM generate_series(1, 50) g")
+    pair.pub(
+        "BEGIN; INSERT INTO t SELECT g, 'gone' FROM generate_series(1, 250) g; DELETE FROM u WHERE a < 10; TRUNCATE t;"
+        "INSERT INTO t SELECT g, 'kept' FROM generate_series(1, 120) g; INSERT INTO u VALUES (1); COMMIT"
+    )
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT b, count(*) FROM t GROUP BY b") == [("kept", "120")]
+    assert pair.sub("SELECT count(*) FROM u") == [("42",)]
+    lines = sent_on(pair)
+    emptied = next(n for n, line in enumerate(lines) if "TRUNCATE" in line)
+    assert sum("'kept'" in line for line in lines[emptied:]) == 120
+    if portion == 100 or "update" not in publish:
+        assert lines[emptied - 1] != "BEGIN"  # what comes before it is sent, too
+
+
+def test_an_error_of_the_publisher_midway(pair: Pair, portion: int) -> None:
+    pair.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t WHERE (100 / (a - 200) > -1000)")
+    pair.subscribe()
+    pair.pub("BEGIN; INSERT INTO t SELECT g FROM generate_series(1, 300) g; COMMIT")
+    ((message, _, _),) = pair.catch_up()
+    assert message.startswith("could not receive data from WAL stream: ERROR:  division by zero\nCONTEXT:  slot")
+    assert pair.sub("SELECT count(*) FROM t") == [("0",)]
+    pair.pub("ALTER PUBLICATION p SET TABLE t")
+
+
+def test_who_is_interrupted_between_portions_leaves_nothing(
+    pair: Pair, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(pair)
+    pair.pub(f"BEGIN; {WORK}; COMMIT")
+    before = snapshots(pair)
+    count = 0
+
+    def interrupt(name: str) -> None:
+        nonlocal count
+        count += name == "apply.portion" or name == "apply.origin"
+        if count == (4 if portion == 100 else 1):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(apply, "step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pair.catch_up()
+    assert snapshots(pair) == before
+    assert pair.sub("SELECT count(*) FROM t") == pair.sub("SELECT count(*) FROM u") == [("0",)]
+    assert pair.catch_up() == []
+    there, here = contents(pair)
+    assert here == there
