@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pgrepl.commands.run import run
+from pgrepl.replication.bulk import apply as bulk_apply
+from pgrepl.replication.bulk import size
 from pgrepl.replication.bulk.batch import DELETE, WireBatch
+from pgrepl.replication.bulk.taken import WAYS
+from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.postgres import ahead, reading, slots
 from pgrepl.replication.postgres import changes as portions
@@ -19,6 +24,7 @@ from pgrepl.replication.sending.wire import UNCHANGED, Message, SentRelation, Wi
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from tests.postgres.served import Served
+from tests.replication.conftest import Database, HeardLog
 
 STYLE = TextStyle(timezone="UTC", extra_float_digits=3)
 
@@ -247,3 +253,91 @@ def test_spark_applies_them_to_the_same_end(served: Served) -> None:
         assert served.catch_up() == []
         for table in ("t", "whole", "large"):
             served.same(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
+
+
+LARGE = (
+    "CREATE TABLE one (a int PRIMARY KEY, b text, big text, c int NOT NULL, other text);"
+    "CREATE TABLE two (a int, k text, big text, PRIMARY KEY (a, k));"
+    "CREATE TABLE whole (a int PRIMARY KEY, b text, big text NOT NULL);"
+)
+OUT_OF_LINE = (
+    "ALTER TABLE one ALTER big SET STORAGE EXTERNAL, ALTER other SET STORAGE EXTERNAL;"
+    "ALTER TABLE two ALTER k SET STORAGE EXTERNAL, ALTER big SET STORAGE EXTERNAL;"
+    "ALTER TABLE whole ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REPLICA IDENTITY FULL"
+)
+
+
+def large_change(random: Random, number: int) -> str:
+    key = random.randrange(20)
+    big, other = (f"'{n}' || repeat('{random.choice('xyz')}', 2100)" for n in (number, number + 1))
+    return random.choice(
+        [
+            f"INSERT INTO one VALUES ({key}, 'new', {big}, 0, {random.choice(['NULL', other])}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO two VALUES ({key}, repeat('k', 2100), {big}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO whole VALUES ({key}, 'new', {big}) ON CONFLICT DO NOTHING",
+            f"UPDATE one SET c = c + 1 WHERE a % 3 = {key % 3}",
+            f"UPDATE one SET other = {other} WHERE a = {key}",
+            f"UPDATE one SET big = {big}, b = b || 'o' WHERE a % 4 = {key % 4}",
+            f"UPDATE one SET a = a + 100 WHERE a = {key} AND NOT EXISTS (SELECT FROM one x WHERE x.a = {key + 100})",
+            f"UPDATE two SET big = {big} WHERE a = {key}",
+            f"UPDATE two SET a = a + 100 WHERE a = {key} AND NOT EXISTS (SELECT FROM two x WHERE x.a = {key + 100})",
+            f"UPDATE whole SET b = b || 'w' WHERE a % 5 = {key % 5}",
+            f"DELETE FROM one WHERE a = {key}",
+            f"DELETE FROM one WHERE a = {key}; INSERT INTO one VALUES ({key}, 'again', {big}, 0, {other})",
+            f"DELETE FROM whole WHERE a % 9 = {key % 9}",
+            "TRUNCATE one" if random.random() < 0.15 else "SELECT 1",
+        ]
+    )
+
+
+def by(monkeypatch: pytest.MonkeyPatch, least: int | None) -> None:
+    """From so many changes on batches are applied by columns, and by Spark; None: never."""
+    for factor in ("WARM", "COLD"):
+        monkeypatch.setattr(size, factor, 1)
+    for module in (size, bulk_apply):
+        monkeypatch.setattr(module, "least_rows", lambda session: least)
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+@pytest.mark.parametrize("seed", range(2))
+def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Those of the row's last change, or the subscriber's own: as if the changes were played one by one."""
+    for _ in run(served.sub.session, "CREATE DATABASE other"):
+        pass
+    other = Database(served.folder, "other")
+    other_log = HeardLog()
+    served.pub(LARGE + OUT_OF_LINE)
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    random = Random(seed)
+    subscribers = ((served.sub, "s"), (other, "o"))
+    for database, name in subscribers:
+        database(LARGE)
+        if seed % 2:
+            database("ALTER TABLE one ADD own text DEFAULT 'own'")
+        slot = f"{name}_{served.database}"
+        database(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {slot})")
+    by(monkeypatch, None)
+    assert served.catch_up() == []
+    one_by_one = CatchUp(other.session, other_log)
+    one_by_one.now()
+    WAYS.clear()
+    for number in range(3 if seed else 8):  # a column of the subscriber's own makes it work for Spark
+        for each in range(random.randrange(4, 16)):
+            served.pub(large_change(random, number * 100 + each))
+        key = random.randrange(20)
+        by(monkeypatch, 1)
+        errors = served.catch_up()
+        by(monkeypatch, None)
+        one_by_one._quiet.clear()
+        other_log.reports.clear()
+        one_by_one.now()
+        assert [error[:2] for error in errors] == [error[:2] for error in other_log.errors]
+        for table in ("one", "two", "whole"):
+            query = f"SELECT * FROM {table} x ORDER BY x"
+            assert served.sub(query) == other(query)
+        for database, _ in subscribers:
+            database(f"DELETE FROM one WHERE a = {key}; UPDATE one SET big = 'local' WHERE a % 7 = {key % 7}")
+            database(f"UPDATE whole SET big = 'local' WHERE a % 6 = {key % 6}")
+    assert WAYS["apply"] >= (2 if seed else 4)
+    other.session.close()
+    other.session.catalog.close()

@@ -11,6 +11,7 @@
 | `keys` | keys as numbers, and where the table has them |
 | `other_keys` | unique indexes besides the one that rows are found by |
 | `table` | the messages for one table: decided, staged |
+| `unchanged` | values that an UPDATE did not send |
 | `columns` | new rows that are as they were sent, written by columns |
 | `apply` | a batch: fold, find places, stage, one commit |
 | `size` | whether it is worth it |

@@ -89,6 +89,18 @@ class Transactions(Sequence[BulkTransaction]):
         return int(self._columns[5].searchsorted(seq))
 
 
+FIRST_STORED = -2
+
+
+@frozen
+class Kept:
+    """Where the values of one place come from."""
+
+    source: npt.NDArray[np.int64]  # for each message the message that has it; FIRST_STORED - n: the n-th stored one
+    stored: pa.Array  # values that rows of the table have
+    size: int  # bytes that the values which were not sent take
+
+
 class RelationChanges(Protocol):
     """All messages of one relation in a batch, in order."""
 
@@ -115,8 +127,13 @@ class RelationChanges(Protocol):
         ...
 
     @property
-    def unchanged(self) -> bool:
-        """Whether anywhere a value was not sent because it did not change (see wire.UNCHANGED)."""
+    def unchanged(self) -> Mapping[int, npt.NDArray[np.bool_]]:
+        """By place of which messages the value was not sent because it did not change (see wire.UNCHANGED), if there
+        are any: they are UPDATEs, and have NULL there."""
+        ...
+
+    def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
+        """The same with values at those places."""
         ...
 
     def pick(self, places: Sequence[int], messages: npt.NDArray[np.int64], *, old: bool = False) -> list[pa.Array]:

@@ -21,6 +21,7 @@ from pgrepl.replication.bulk.convert import Conversion, NotInBulk
 from pgrepl.replication.bulk.fold import Folded, NotClean
 from pgrepl.replication.bulk.keys import NOT_THERE, Keys, Places
 from pgrepl.replication.bulk.other_keys import check_other_keys
+from pgrepl.replication.bulk.unchanged import steps_of, with_kept
 from pgrepl.rows.checks_spark import SparkChecks
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
@@ -121,8 +122,8 @@ class TableApply:
             code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
             message = message[order]
         order, first = keys.in_order(code)
-        self._places = keys.find(self._session, self._snapshot)
-        row = self._places.number
+        places = self._places = keys.find(self._session, self._snapshot)
+        row = places.number
         if self._others:
             if self._truncates:
                 raise NotInBulk("several unique indexes of a table that is emptied")
@@ -131,14 +132,20 @@ class TableApply:
             number = np.empty(changes.count, np.int64)
             number[message[order]] = np.cumsum(first) - 1
             self._check_others(at_new, number[at_new])
+        rounds = None
         if not self._truncates:
             self._folded = fold.fold_sorted(message, step, order, first, row)
-            return
-        number = np.empty(len(order), np.int64)
-        number[order] = np.cumsum(first) - 1
-        rounds = self._rounds()[message]
-        folded = fold.fold(message, number, step, self._places.exists, rounds, len(self._truncates) + 1)
-        self._folded = fold.named_by(folded, row)
+        else:
+            number = np.empty(len(order), np.int64)
+            number[order] = np.cumsum(first) - 1
+            rounds = self._rounds()[message]
+            folded = fold.fold(message, number, step, places.exists, rounds, len(self._truncates) + 1)
+            self._folded = fold.named_by(folded, row)
+        if changes.unchanged:
+            steps = steps_of(message, step, order, first, row, rounds)
+            self._changes = with_kept(
+                self._session, self.table, self._snapshot, changes, self._conversion, steps, places, self._folded
+            )
 
     def _check_others(self, messages: Numbers, key: Numbers) -> None:
         import numpy as np
@@ -154,9 +161,25 @@ class TableApply:
     def _keys_of(self, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
         place = self._conversion.places[attnum - 1]
         (values,) = self._changes.pick([place], at, old=old)
+        unchanged = None if old else self._changes.unchanged.get(place)
+        if unchanged is not None:
+            values = self._with_old(values, place, at, unchanged[at])
         if self._conversion.same_type(attnum):
             return values
         return _read_as(values, self._changes.relation.columns[place].type, self.table.column(attnum).typoid)
+
+    def _with_old(self, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
+        """A part of the key that was not sent with the new row came with the old one."""
+        import numpy as np
+        import pyarrow as pa
+
+        which = np.flatnonzero(unchanged)
+        if not self._changes.has_old[at[which]].all():
+            raise NotInBulk("a key that was not sent")
+        (olds,) = self._changes.pick([place], at[which], old=True)
+        numbers = np.arange(len(values))
+        numbers[which] = len(values) + np.arange(len(which))
+        return pa.concat_arrays([values, olds]).take(pa.array(numbers))
 
     def _identity(self, needed: bool) -> tuple[int, ...]:
         """The columns of the one key that rows are found by, and the only one that can be taken."""
@@ -180,6 +203,8 @@ class TableApply:
             if sorted(own) != sorted(attnums):
                 if any(self._conversion.places[n - 1] < 0 for n in own):
                     raise NotInBulk("a key that is not sent")
+                if any(self._conversion.places[n - 1] in self._changes.unchanged for n in own):
+                    raise NotInBulk("a key that was not sent")
                 self._others.append(own)
         if not infos:
             raise NotInBulk("a key that is checked later")

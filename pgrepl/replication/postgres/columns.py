@@ -7,7 +7,7 @@ into the buffer, and copied out of it once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
 
 
 def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Array]:
-    """The columns op, has_old, o…, n… and unchanged of messages that begin at these positions (see message_files)."""
+    """The columns op, has_old, o…, n… and u… of messages that begin at these positions (see message_files)."""
     import pyarrow as pa
 
     width = len(relation.columns)
@@ -81,9 +81,7 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Ar
     for place, column in enumerate(new):
         made[f"n{place}"] = _texts(data, column, has_new)
     if (operation == UPDATE_TYPE).any():
-        unchanged = _unchanged(new, has_new)
-        if unchanged is not None:
-            made["unchanged"] = unchanged
+        made |= _unchanged(new, operation == UPDATE_TYPE, has_new)
     return made
 
 
@@ -134,23 +132,18 @@ def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> 
     return pa.Array.from_buffers(pa.string_view(), count, buffers).cast(pa.string())
 
 
-def _unchanged(columns: list[Column], rows: Flags) -> pa.Array | None:
-    """For each message the places whose value was not sent, as bits; NULL: none. None: there are no such places."""
+def _unchanged(columns: list[Column], updates: Flags, rows: Flags) -> dict[str, pa.Array]:
+    """u{place} for the places where an UPDATE did not send its value: of which messages that is so. An INSERT has NULL
+    there (slot_store_data)."""
     import pyarrow as pa
 
-    marked = [(place, column.kind == UNCHANGED_VALUE) for place, column in enumerate(columns)]
-    marked = [(place, flags) for place, flags in marked if flags.any()]
-    if not marked:
-        return None
-    size = (len(columns) + 7) // 8
-    masks = np.zeros((int(rows.sum()), size), np.uint8)
-    for place, flags in marked:
-        masks[flags, place // 8] |= np.uint8(1 << place % 8)
-    whole = np.zeros((len(rows), size), np.uint8)
-    whole[rows] = masks
-    some = cast(Any, whole.any(axis=1))
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    offsets[1:] = np.cumsum(np.where(some, size, 0))
-    data = np.ascontiguousarray(whole[some])
-    validity = pa.py_buffer(np.packbits(some, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(), len(rows), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+    made: dict[str, pa.Array] = {}
+    for place, column in enumerate(columns):
+        flags = column.kind == UNCHANGED_VALUE
+        if flags.any():
+            whole = np.zeros(len(rows), np.bool_)
+            whole[rows] = flags
+            whole &= updates
+            if whole.any():
+                made[f"u{place}"] = pa.array(whole)
+    return made

@@ -7,13 +7,13 @@ costs memory for its numbers only, however large its rows are. What Spark is to 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.replication.bulk.batch import AT, DELETE, RelationChanges
+from pgrepl.replication.bulk.batch import AT, DELETE, FIRST_STORED, Kept, RelationChanges
 from pgrepl.replication.sending.wire import SentColumn, SentRelation
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
@@ -55,7 +55,8 @@ class MessageWriter:
         self.relation = relation
         self.path = path
         self._numbers: list[tuple[Numbers, Numbers, Numbers]] = []
-        self._unchanged = False
+        self._unchanged: dict[int, list[tuple[int, Numbers]]] = {}  # by place, where portions with such values begin
+        self._count = 0
         fields = []
         for place, column in enumerate(relation.columns):
             kind = form(column.type, column.typmod).arrow()
@@ -75,7 +76,11 @@ class MessageWriter:
             column = self.relation.columns[int(field.name[1:])]
             texts = made.get(field.name)
             arrays.append(pa.nulls(len(seq), field.type) if texts is None else typed_array(column, texts))
-        self._unchanged = self._unchanged or "unchanged" in made
+        for place in range(len(self.relation.columns)):
+            if f"u{place}" in made:
+                flags = made[f"u{place}"].to_numpy(zero_copy_only=False)
+                self._unchanged.setdefault(place, []).append((self._count, flags))
+        self._count += len(seq)
         op = made["op"].to_numpy().astype(np.uint8)
         self._numbers.append((seq, op, made["has_old"].to_numpy(zero_copy_only=False)))
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
@@ -84,7 +89,12 @@ class MessageWriter:
         self._writer.close()
         self._sink.close()
         seq, op, has_old = (np.concatenate(parts) for parts in zip(*self._numbers, strict=True))
-        return MessageFile(self.relation, self.path, seq, op, has_old, self._unchanged, new_path)
+        unchanged = {}
+        for place, parts in self._unchanged.items():
+            unchanged[place] = np.zeros(len(seq), np.bool_)
+            for start, flags in parts:
+                unchanged[place][start : start + len(flags)] = flags
+        return MessageFile(self.relation, self.path, seq, op, has_old, unchanged, new_path)
 
     def abandon(self) -> None:
         if not self._sink.closed:
@@ -102,8 +112,9 @@ class MessageFile:
         seq: Numbers,
         op: Numbers,
         has_old: Numbers,
-        unchanged: bool,
+        unchanged: Mapping[int, Numbers],
         new_path: Callable[[], str],
+        kept: Mapping[int, Kept] | None = None,
     ) -> None:
         """`new_path` names a file that Spark can read."""
         self.relation = relation
@@ -111,6 +122,7 @@ class MessageFile:
         self.unchanged = unchanged
         self._path = path
         self._new_path = new_path
+        self._kept = kept or {}
 
     @property
     def count(self) -> int:
@@ -119,9 +131,34 @@ class MessageFile:
     def until(self, seq: int) -> RelationChanges:
         end = int(np.searchsorted(self.seq, seq))
         part = self.seq[:end], self.op[:end], self.has_old[:end]
-        return MessageFile(self.relation, self._path, *part, self.unchanged, self._new_path)
+        unchanged = {place: flags[:end] for place, flags in self.unchanged.items() if flags[:end].any()}
+        return MessageFile(self.relation, self._path, *part, unchanged, self._new_path)
+
+    def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
+        part = self.seq, self.op, self.has_old
+        return MessageFile(self.relation, self._path, *part, {}, self._new_path, kept)
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
+        if old or not self._kept:
+            return self._sent(places, messages, old=old)
+        as_sent = iter(self._sent([place for place in places if place not in self._kept], messages, old=False))
+        return [self._with(place, messages) if place in self._kept else next(as_sent) for place in places]
+
+    def _with(self, place: int, messages: Numbers) -> pa.Array:
+        """Values of a place, some of which come from elsewhere."""
+        import pyarrow as pa
+
+        kept = self._kept[place]
+        source = kept.source[messages]
+        stored = np.flatnonzero(source < 0)
+        (found,) = self._sent([place], np.where(source < 0, messages, source), old=False)
+        if not len(stored):
+            return found
+        at = np.arange(len(messages))
+        at[stored] = len(messages) + FIRST_STORED - source[stored]
+        return pa.concat_arrays([found, kept.stored]).take(pa.array(at))
+
+    def _sent(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
         import pyarrow as pa
 
         if not len(messages):
@@ -145,7 +182,7 @@ class MessageFile:
     def fits(self, places: Sequence[int], most: int) -> bool:
         table = self._table()
         size: int = sum(table.column(f"n{place}").nbytes for place in places)
-        return size <= most
+        return size + sum(self._kept[place].size for place in places if place in self._kept) <= most
 
     def _type(self, place: int) -> pa.DataType:
         column = self.relation.columns[place]
@@ -182,12 +219,16 @@ class MessageFile:
         from pgrepl.lake import storage
         from pgrepl.types.lake_arrays import plain_array
 
-        table = self._table().select([f"n{place}" for place in places])
+        table = self._table()
         each = min(_ROWS_IN_FILE, max(1, -(-len(at) // (os.cpu_count() or 1))))
         paths = []
         for start in range(0, max(1, len(at)), each):
             part = at[start : start + each]
-            columns = [plain_array(column.combine_chunks()) for column in table.take(pa.array(part)).columns]
+            sent = table.select([f"n{place}" for place in places if place not in self._kept]).take(pa.array(part))
+            columns = [
+                self._with(place, part) if place in self._kept else plain_array(sent.column(f"n{place}"))
+                for place in places
+            ]
             names = [AT, *(f"s{place}" for place in places)]
             rows = pa.Table.from_arrays([pa.array(part), *columns], names=names)
             paths.append(self._new_path())
