@@ -341,3 +341,33 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
     assert WAYS["apply"] >= (2 if seed else 4)
     other.session.close()
     other.session.catalog.close()
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.0 and 1.00, 0 and -0, a number that is none; the subscriber's rows have the other form."""
+    served.both(
+        "CREATE TABLE n (a numeric PRIMARY KEY, b text); CREATE TABLE f (a float8 PRIMARY KEY, b text);"
+        "CREATE TABLE c (a char(3), n numeric(6,2), r real, b text, PRIMARY KEY (a, n, r))"
+    )
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    served.pub(
+        "INSERT INTO n VALUES (0), (1.0), (2.50), ('NaN'), ('-Infinity'), (1000), (-1.5);"
+        "INSERT INTO f VALUES (0), (1.5), ('NaN'), ('-Infinity'), (1e300);"
+        "INSERT INTO c VALUES ('a', 1, 0), ('a', 2, 'NaN'), ('b', 1.5, -1)"
+    )
+    by(monkeypatch, None)
+    served.subscribe()
+    by(monkeypatch, 1)
+    WAYS.clear()
+    served.sub("UPDATE n SET a = a + 0.000; UPDATE f SET a = -a WHERE a = 0; UPDATE c SET r = -r WHERE r = 0")
+    served.pub(
+        "UPDATE n SET b = 'first'; UPDATE n SET a = a * 1.00 WHERE a = 1; DELETE FROM n WHERE a IN (2.5, 'NaN');"
+        "UPDATE f SET b = 'first' WHERE a <> 1.5; DELETE FROM f WHERE a = 'NaN'; UPDATE f SET a = 2 WHERE a = 1.5;"
+        "UPDATE c SET b = 'first'; DELETE FROM c WHERE a = 'b'; INSERT INTO c VALUES ('b  ', 1.50, -1, 'again')"
+    )
+    served.pub("INSERT INTO n VALUES (2.500, 'again'), (7, 'new'); UPDATE n SET b = 'second' WHERE a IN (0, 2.5)")
+    assert served.catch_up() == []
+    assert WAYS == {"apply": 1}
+    for table in ("n", "f", "c"):
+        served.same(f"SELECT * FROM {table} ORDER BY 1, 2")

@@ -200,6 +200,21 @@ def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
     assert WAYS == {"apply": 3, "apply row by row": 2}
 
 
+def test_keys_of_decimals_and_padded_text(trio: Trio) -> None:
+    trio.everywhere("CREATE TABLE t (a numeric(8,2), k char(4), b text, PRIMARY KEY (a, k))")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t SELECT g * 0.25, 'k' || g % 3, 'x' FROM generate_series(1, 12) g")
+    trio.subscribe()
+    WAYS.clear()
+    trio.pub("UPDATE t SET b = 'y' WHERE k = 'k1'; DELETE FROM t WHERE a = 0.5; UPDATE t SET a = -a WHERE a = 1.25")
+    trio.pub("INSERT INTO t VALUES (0.5, 'k2', 'again'), (0.50, 'k', 'new'); UPDATE t SET b = 'z' WHERE k = 'k   '")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT a, k, b FROM t WHERE a < 0.7 ORDER BY a, k") == trio.pub(
+        "SELECT a, k, b FROM t WHERE a < 0.7 ORDER BY a, k"
+    )
+    assert WAYS == {"apply": 1}
+
+
 def test_rows_of_which_nothing_is_left_are_checked_too(trio: Trio) -> None:
     """A3: what a later change of the same batch would have repaired stops all the same."""
     ready(trio)

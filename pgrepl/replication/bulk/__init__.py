@@ -9,6 +9,7 @@
 | `copy` | an initial copy |
 | `fold` | what the messages of one table come to, key by key, and whether they are clean |
 | `keys` | keys as numbers, and where the table has them |
+| `key_values` | which values of a key are equal |
 | `other_keys` | unique indexes besides the one that rows are found by |
 | `table` | the messages for one table: decided, staged |
 | `unchanged` | values that an UPDATE did not send |

@@ -17,6 +17,7 @@ from pgrepl.lake.dead import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
 from pgrepl.replication.bulk.convert import NotInBulk
+from pgrepl.replication.bulk.key_values import KEY_TYPES, comparable
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 NOT_THERE = -1  # a row's key that no message has
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-# what is equal as it is kept exactly when the type says so
-EQUAL_AS_KEPT = (*_WHOLE, oids.TEXT, oids.VARCHAR, oids.UUID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.BOOL,
-                  oids.BYTEA)  # fmt: skip
 _THREADS = 2
 _SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
 _FEW_ROWS = 1 << 22  # whose keys are remembered
@@ -56,8 +54,11 @@ class Keys:
         self.table = table
         self.columns = [table.column(attnum) for attnum in attnums]
         for column in self.columns:
-            if column.typoid not in EQUAL_AS_KEPT or column.form.element is not None:
+            if column.typoid not in KEY_TYPES or column.form.element is not None:
                 raise NotInBulk("the type of a key")
+        columns = [
+            [comparable(column, part) for part in parts] for column, parts in zip(self.columns, columns, strict=True)
+        ]
         self.whole = len(attnums) == 1 and self.columns[0].typoid in _WHOLE
         self._distinct: list[Any] = []
         self.codes: list[Codes] = []  # of each part
@@ -183,7 +184,7 @@ class Keys:
         import numpy as np
 
         if not self.whole:
-            return self._of(arrays)
+            return self._of([comparable(column, array) for column, array in zip(self.columns, arrays, strict=True)])
         array = arrays[0]
         if array.null_count:
             known = array.is_valid().to_numpy(zero_copy_only=False)

@@ -20,12 +20,14 @@ from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.history import Snapshot, snapshots
 from pgrepl.replication.bulk.batch import AT, DELETE, INSERT, UPDATE, BulkTransaction, Kept, WireBatch
-from pgrepl.replication.bulk.keys import EQUAL_AS_KEPT, NOT_THERE
+from pgrepl.replication.bulk.key_values import is_equal_as_kept
+from pgrepl.replication.bulk.keys import NOT_THERE
 from pgrepl.replication.bulk.size import is_for_spark
 from pgrepl.replication.sending import plan as operations
 from pgrepl.replication.sending.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.sending.wire import TruncateMessage, describe, truncated
 from pgrepl.rows.routing_spark import column_names
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -189,7 +191,8 @@ class LakeChanges:
         self.relation: SentRelation = describe(plan)
         self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
         # None of it is told if something cannot be decided here, or is too little to ask Spark about
-        self.is_sure = all(plan.table.attributes[n - 1].type in EQUAL_AS_KEPT for n in plan.identity)
+        identity = [plan.table.attributes[n - 1] for n in plan.identity]
+        self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self._session = session
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self._found = ChangesFrame(session, plan.table.oid, first - 1, last)
