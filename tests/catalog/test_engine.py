@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.engine import Catalog, open_catalog
+from pgrepl.catalog.engine import FORMAT_VERSION, Catalog, open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 
@@ -122,7 +122,7 @@ def _newer(path: Path) -> str:
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA user_version = 7")
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return f'catalog "{path}" was made by a newer pgrepl: it has format 7, this one knows format 3'
+    return f'catalog "{path}" was made by a newer pgrepl: it has format 7, this one knows format {FORMAT_VERSION}'
 
 
 def _made(path: Path) -> None:
