@@ -1,7 +1,11 @@
-"""Lists of identifiers in the values of settings and options: `"$user", public` (SplitIdentifierString)."""
+"""Lists of identifiers in the values of settings and options: `"$user", public` (SplitIdentifierString).
+
+What may be the name of a slot stands here, too: a setting lists slots.
+"""
 
 from __future__ import annotations
 
+from pgrepl.errors import PgError
 from pgrepl.sql.names import fold, truncate
 
 _SPACE = " \t\n\r\f\v"
@@ -53,3 +57,21 @@ def _quoted(text: str, position: int) -> tuple[str | None, int]:
             position += 1
             continue
         return out, position
+
+
+_SLOT_NAME_LENGTH = 64
+_OF_SLOT_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+def check_slot_name(name: str) -> None:
+    """As ReplicationSlotValidateName."""
+    if not name:
+        raise PgError("42602", f'replication slot name "{name}" is too short')
+    if len(name.encode()) >= _SLOT_NAME_LENGTH:
+        raise PgError("42622", f'replication slot name "{name}" is too long')
+    if not _OF_SLOT_NAMES.issuperset(name):
+        raise PgError(
+            "42602",
+            f'replication slot name "{name}" contains invalid character',
+            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
+        )

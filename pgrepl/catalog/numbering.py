@@ -178,6 +178,8 @@ class Numbering:
         link = self._session.link
         mark = link.mark
         here = self._here
+        if self._session.origin is not None:
+            here.extra.setdefault("origin", self._session.origin.name)
         if made != self._first or self._transaction.block is not Block.NONE:
             self._grouped = True
             here.extra["transaction"] = self._first

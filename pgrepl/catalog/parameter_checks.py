@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.identifiers import split_identifiers
+from pgrepl.catalog.identifiers import check_slot_name, split_identifiers
 from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
@@ -354,6 +354,21 @@ def foretold(key: str, text: str, problem: PgError) -> str | None:
     return f'{what} "{text}" does not exist'
 
 
+def check_standby_slots(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+    """Names that slots may have (check_synchronized_standby_slots)."""
+    text = str(value)
+    words = split_identifiers(text)
+    if words is None:
+        raise invalid_value(name, text, detail="List syntax is invalid.")
+    for word in words:
+        try:
+            check_slot_name(word)
+        except PgError as wrong:
+            says = wrong.report
+            raise invalid_value(name, text, detail=says.message, hint=says.hint, sqlstate=wrong.sqlstate) from None
+    return value, None
+
+
 CHECKS: dict[str, Check] = {
     "application_name": check_name,
     "client_encoding": check_client_encoding,
@@ -372,6 +387,7 @@ CHECKS: dict[str, Check] = {
     "role": check_role,
     "search_path": check_search_path,
     "session_authorization": check_session_authorization,
+    "synchronized_standby_slots": check_standby_slots,
     "temp_tablespaces": check_temp_tablespaces,
     "timezone": check_timezone,
     "wal_consistency_checking": _words_check(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.settings import Settings
@@ -44,8 +44,20 @@ class DatabaseName(NamedTuple):
     name: str
 
 
+class SessionOrigin(Protocol):
+    """Where what a session writes comes from, if not from here (replication/origins.py)."""
+
+    name: str
+    remote_lsn: int  # of the transaction at its source; 0: not known
+
+    def advance(self, session: Session) -> None:
+        """Before a commit: its position moves with what is written."""
+
+
 class Session:
     """What PostgreSQL calls a backend."""
+
+    origin: SessionOrigin | None = None
 
     def __init__(
         self,

@@ -279,6 +279,8 @@ class Transaction:
         try:
             for action in self.before_commit:
                 action()
+            if self._session.origin is not None and self.sql is Sql.WRITE:
+                self._session.origin.advance(self._session)
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
             raise

@@ -1,13 +1,13 @@
 """The SQL functions about slots, origins and the statistics of subscriptions: slotfuncs.c, origin.c, pgstatfuncs.c.
 
-Slots and the positions of origins are no part of the transaction that changes them. The replication origin of a
-session, which PostgreSQL gives to replication programs, cannot be set up here; what asks about it finds none.
+Slots and the positions of origins are no part of the transaction that changes them, except that a session whose
+replication origin is set up moves its position with each of its commits.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
@@ -18,7 +18,7 @@ from pgrepl.expr.functions import implements
 from pgrepl.replication import origins, slots, standby_slots
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session import Session, SessionOrigin
     from pgrepl.expr.context import Call
 
 VOID = ""
@@ -130,6 +130,7 @@ def origin_oid(call: Call, name: str) -> int | None:
 @implements("pg_replication_origin_advance", context=True)
 def advance_origin(call: Call, name: str, lsn: int) -> str:
     _require_primary(call.session)
+    origins.check_origin_not_in_use(call.session, name)
     with slots.at_once(call.session) as session:
         origins.advance_origin(session, name, lsn)
     return VOID
@@ -141,43 +142,62 @@ def origin_progress(call: Call, name: str, flush: bool) -> int | None:
 
 
 @implements("pg_replication_origin_session_setup", context=True)
-def set_up_session_origin(call: Call, name: str) -> NoReturn:
-    origins.origin_by_name(call.session, name)
-    raise unsupported("the replication origin of a session")
-
-
-@implements("pg_replication_origin_session_is_setup")
-def session_origin_is_set_up() -> bool:
-    return False
-
-
-@implements("pg_replication_origin_session_reset")
-def reset_session_origin() -> NoReturn:
-    raise _no_session_origin()
-
-
-@implements("pg_replication_origin_session_progress")
-def session_origin_progress(flush: bool) -> NoReturn:
-    raise _no_session_origin()
-
-
-@implements("pg_replication_origin_xact_setup")
-def set_up_transaction_origin(lsn: int, moment: int) -> NoReturn:
-    raise _no_session_origin()
-
-
-@implements("pg_replication_origin_xact_reset")
-def reset_transaction_origin() -> str:
+def set_up_session_origin(call: Call, name: str) -> str:
+    """What this session writes from now on comes from there."""
+    session = call.session
+    _require_primary(session)
+    origins.origin_by_name(session, name)
+    if session.origin is not None:
+        raise PgError("55000", "cannot setup replication origin when one is already setup")
+    with slots.at_once(session) as there:
+        session.origin = origins.session_origin(there, name)
     return VOID
+
+
+@implements("pg_replication_origin_session_is_setup", context=True)
+def session_origin_is_set_up(call: Call) -> bool:
+    return call.session.origin is not None
+
+
+@implements("pg_replication_origin_session_reset", context=True)
+def reset_session_origin(call: Call) -> str:
+    _require_primary(call.session)
+    _session_origin(call.session)
+    call.session.origin = None
+    return VOID
+
+
+@implements("pg_replication_origin_session_progress", context=True)
+def session_origin_progress(call: Call, flush: bool) -> int | None:
+    _require_primary(call.session)
+    return origins.origin_progress(call.session, _session_origin(call.session).name)
+
+
+@implements("pg_replication_origin_xact_setup", context=True)
+def set_up_transaction_origin(call: Call, lsn: int, moment: int) -> str:
+    """Where the transaction ended at its source; it stays for the next ones, until it is set anew."""
+    _require_primary(call.session)
+    _session_origin(call.session).remote_lsn = lsn
+    return VOID
+
+
+@implements("pg_replication_origin_xact_reset", context=True)
+def reset_transaction_origin(call: Call) -> str:
+    _require_primary(call.session)
+    if call.session.origin is not None:
+        call.session.origin.remote_lsn = 0
+    return VOID
+
+
+def _session_origin(session: Session) -> SessionOrigin:
+    if session.origin is None:
+        raise PgError("55000", "no replication origin is configured")
+    return session.origin
 
 
 def _require_primary(session: Session) -> None:
     if in_recovery(session):
         raise PgError("25006", "cannot manipulate replication origins during recovery")
-
-
-def _no_session_origin() -> PgError:
-    return PgError("55000", "no replication origin is configured")
 
 
 # --- subscriptions ---

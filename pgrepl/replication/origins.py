@@ -14,7 +14,7 @@ from pgrepl.catalog.store import Row, delete, insert, one, rows, update
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session import Session, SessionOrigin
 
 _LAST_NUMBER = 0xFFFF - 1
 
@@ -62,12 +62,27 @@ def create_origin(session: Session, name: str) -> int:
 def drop_origin(session: Session, name: str, *, missing_ok: bool = False) -> None:
     row = origin_or_none(session, name) if missing_ok else origin_by_name(session, name)
     if row is not None:
+        if session.origin is not None and session.origin.name == name:
+            raise PgError(
+                "55006", f"could not drop replication origin with ID {row.roident}, in use by PID {session.pid}"
+            )
         delete(session, tables.pg_replication_origin, roident=row.roident)
 
 
-def advance_origin(session: Session, name: str, lsn: int) -> None:
-    """Set the position, backwards too (pg_replication_origin_advance)."""
+def advance_origin(session: Session, name: str, lsn: int, local_lsn: int = 0) -> None:
+    """Set the position, backwards too (pg_replication_origin_advance). `local_lsn`: of the commit that does so."""
     row = origin_by_name(session, name)
+    _check_room(session, row)
+    update(
+        session,
+        tables.pg_replication_origin,
+        {"roident": row.roident},
+        remote_lsn=lsn,
+        local_lsn=max(row.local_lsn or 0, local_lsn),
+    )
+
+
+def _check_room(session: Session, row: Row) -> None:
     if row.remote_lsn is None:
         tracked = sum(r.remote_lsn is not None for r in rows(session, tables.pg_replication_origin))
         if tracked >= int(session.settings.get("max_replication_slots")):
@@ -76,13 +91,44 @@ def advance_origin(session: Session, name: str, lsn: int) -> None:
                 f"could not find free replication state slot for replication origin with ID {row.roident}",
                 hint='Increase "max_replication_slots" and try again.',
             )
-    update(
-        session,
-        tables.pg_replication_origin,
-        {"roident": row.roident},
-        remote_lsn=lsn,
-        local_lsn=row.local_lsn or 0,
-    )
+
+
+def check_origin_not_in_use(session: Session, name: str) -> None:
+    """A position that this session moves is not set beside that (replorigin_advance)."""
+    origin = session.origin
+    if origin is not None and origin.name == name:
+        number = origin_by_name(session, name).roident
+        raise PgError("55006", f"replication origin with ID {number} is already active for PID {session.pid}")
+
+
+class _OfSession:
+    """The origin that a session has set up (replorigin_session_setup): its commits move the position forward."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._number = number
+        self.name = name
+        self.remote_lsn = 0
+
+    def advance(self, session: Session) -> None:
+        """As replorigin_session_advance, in the transaction that commits."""
+        row = one(session, tables.pg_replication_origin, roident=self._number)
+        if row is None:  # another session has dropped it
+            return
+        update(
+            session,
+            tables.pg_replication_origin,
+            {"roident": self._number},
+            remote_lsn=max(row.remote_lsn or 0, self.remote_lsn),
+            local_lsn=max(row.local_lsn or 0, session.transaction.numbering.last_snapshot() + 1),
+        )
+
+
+def session_origin(session: Session, name: str) -> SessionOrigin:
+    """For a session to set up; it has a position from then on."""
+    row = origin_by_name(session, name)
+    if row.remote_lsn is None:
+        advance_origin(session, name, 0)
+    return _OfSession(row.roident, name)
 
 
 def origin_progress(session: Session, name: str) -> int | None:

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.identifiers import check_slot_name
 from pgrepl.catalog.processes import is_alive
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_attribute
@@ -29,22 +30,6 @@ if TYPE_CHECKING:
 
 PLUGIN = "pgoutput"
 TEXT_PLUGIN = "test_decoding"
-NAME_LENGTH = 64
-_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
-
-
-def check_slot_name(name: str) -> None:
-    """As ReplicationSlotValidateName."""
-    if not name:
-        raise PgError("42602", f'replication slot name "{name}" is too short')
-    if len(name.encode()) >= NAME_LENGTH:
-        raise PgError("42622", f'replication slot name "{name}" is too long')
-    if not _ALLOWED.issuperset(name):
-        raise PgError(
-            "42602",
-            f'replication slot name "{name}" contains invalid character',
-            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
-        )
 
 
 def check_slot_permissions(session: Session) -> None:

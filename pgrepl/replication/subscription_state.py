@@ -32,7 +32,7 @@ def position(session: Session, subid: int) -> int:
 
 
 def move(session: Session, subid: int, lsn: int) -> None:
-    advance_origin(session, catalog.origin_name(subid), lsn)
+    advance_origin(session, catalog.origin_name(subid), lsn, session.transaction.numbering.last_snapshot() + 1)
 
 
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:

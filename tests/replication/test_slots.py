@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +136,83 @@ def test_origins_with_a_position_are_as_many_as_slots_may_be(instance: Instance)
     assert instance.play("pub", "SELECT pg_replication_origin_advance('o10', '0/1')") == [
         "ERROR:  could not find free replication state slot for replication origin with ID 11",
         'HINT:  Increase "max_replication_slots" and try again.',
+    ]
+
+
+def test_what_a_session_writes_has_the_origin_that_it_set_up_and_moves_its_position(instance: Instance) -> None:
+    options = "NULL, NULL, 'skip-empty-xacts', '1', 'include-xids', '0'"
+    local = f"SELECT data FROM pg_logical_slot_peek_changes('look', {options}, 'only-local', '1') WHERE data ~ 'table'"
+    everything = f"SELECT count(*) FROM pg_logical_slot_peek_changes('look', {options}) WHERE data ~ 'table'"
+    status = "SELECT external_id, remote_lsn, local_lsn > '0/0' FROM pg_replication_origin_status"
+    progress = "SELECT pg_replication_origin_session_progress(true)"
+    instance.play("pub", "CREATE TABLE t (a int)", CREATE.format("look").replace("pgoutput", "test_decoding"))
+    assert instance.play(
+        "pub",
+        "SELECT pg_replication_origin_create('o')",
+        "SELECT pg_replication_origin_session_is_setup()",
+        "SELECT pg_replication_origin_session_setup('o')",
+        "SELECT pg_replication_origin_session_setup('o')",
+        "SELECT pg_replication_origin_session_is_setup()",
+        progress,
+        status,
+        "INSERT INTO t VALUES (1)",
+        status,
+        "BEGIN",
+        "SELECT pg_replication_origin_xact_setup('0/AA', '2024-01-01')",
+        "INSERT INTO t VALUES (2)",
+        "ROLLBACK",
+        progress,
+        "BEGIN",
+        "SELECT pg_replication_origin_xact_setup('0/BB', '2024-01-01')",
+        "INSERT INTO t VALUES (3)",
+        "UPDATE t SET a = 4 WHERE a = 3",
+        "COMMIT",
+        progress,
+        "SELECT pg_replication_origin_xact_setup('0/5', now()), pg_replication_origin_advance('o', '0/1')",
+        "SELECT pg_replication_origin_drop('o')",
+        "SELECT pg_replication_origin_xact_reset(), pg_replication_origin_session_reset()",
+        "SELECT pg_replication_origin_session_reset()",
+        "INSERT INTO t VALUES (5)",
+        status,
+        local,
+        everything,
+    ) == [
+        "1",
+        "f",
+        "",
+        "ERROR:  cannot setup replication origin when one is already setup",
+        "t",
+        "",
+        "o|0/0|f",
+        "INSERT 0 1",
+        "o|0/0|t",
+        "BEGIN",
+        "",
+        "INSERT 0 1",
+        "ROLLBACK",
+        "",
+        "BEGIN",
+        "",
+        "INSERT 0 1",
+        "UPDATE 1",
+        "COMMIT",
+        "0/BB",
+        f"ERROR:  replication origin with ID 1 is already active for PID {os.getpid()}",
+        f"ERROR:  could not drop replication origin with ID 1, in use by PID {os.getpid()}",
+        "|",
+        "ERROR:  no replication origin is configured",
+        "INSERT 0 1",
+        "o|0/BB|t",
+        "table public.t: INSERT: a[integer]:5",
+        "4",
+    ]
+
+
+def test_standbys_that_are_waited_for_have_names_of_slots(instance: Instance) -> None:
+    assert instance.play("pub", "ALTER SYSTEM SET synchronized_standby_slots = 'one, Bad-Name'") == [
+        'ERROR:  invalid value for parameter "synchronized_standby_slots": "one, Bad-Name"',
+        'DETAIL:  replication slot name "bad-name" contains invalid character',
+        "HINT:  Replication slot names may only contain lower case letters, numbers, and the underscore character.",
     ]
 
 

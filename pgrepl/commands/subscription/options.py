@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.identifiers import check_slot_name
 from pgrepl.commands.options import conflicting, get_boolean, get_string
 from pgrepl.errors import PgError
-from pgrepl.replication.slots import check_slot_name
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types.lsn import parse_lsn
 
