@@ -279,6 +279,47 @@ def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
     assert WAYS["copy"] == 1
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_changes_of_partitioned_targets_are_divided_among_the_leaves(trio: Trio, seed: int) -> None:
+    trio.pub("CREATE TABLE t (a int, r text, b text, PRIMARY KEY (a, r))")
+    trio.at_subscribers(
+        "CREATE TABLE t (b text, r text, a int, PRIMARY KEY (a, r)) PARTITION BY RANGE (a);"
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (20) PARTITION BY LIST (r);"
+        "CREATE TABLE x (r text NOT NULL, a int NOT NULL, b text);"
+        "ALTER TABLE low ATTACH PARTITION x FOR VALUES IN ('x');"
+        "CREATE TABLE rest PARTITION OF low DEFAULT;"
+        "CREATE TABLE high PARTITION OF t FOR VALUES FROM (20) TO (1000) PARTITION BY HASH (a);"
+        "CREATE TABLE h0 PARTITION OF high FOR VALUES WITH (modulus 2, remainder 0);"
+        "CREATE TABLE h1 PARTITION OF high FOR VALUES WITH (modulus 2, remainder 1)"
+    )
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    WAYS.clear()
+    chance = random.Random(seed)
+    for number in range(8):
+        for each in range(chance.randrange(2, 8)):
+            a, r = chance.randrange(40), chance.choice("xyz")
+            kind = chance.choice(["insert", "insert", "update", "delete", "again", "key", "truncate"])
+            trio.pub(
+                {
+                    "insert": f"INSERT INTO t SELECT g, '{r}', 'v{number}' FROM generate_series({a}, {a + 5}) g "
+                    "ON CONFLICT DO NOTHING",
+                    "update": f"UPDATE t SET b = b || '{each}' WHERE a % 4 = {a % 4}",
+                    "delete": f"DELETE FROM t WHERE a = {a}",
+                    "again": f"DELETE FROM t WHERE a = {a}; INSERT INTO t VALUES ({a}, '{r}', 'again')",
+                    "key": f"UPDATE t SET a = a + 100 WHERE a = {a} AND r = '{r}' AND NOT EXISTS "
+                    f"(SELECT FROM t x WHERE x.a = {a + 100} AND x.r = '{r}')",
+                    "truncate": "TRUNCATE t" if chance.random() < 0.3 else "SELECT 1",
+                }[kind]
+            )
+        assert trio.compare_ways("t", "x", "rest", "h0", "h1") == []
+        trio.at_subscribers(f"DELETE FROM t WHERE a = {chance.randrange(40)}")
+    assert WAYS["apply"] >= 5
+    trio.pub("INSERT INTO t VALUES (5, 'last', 'good'); INSERT INTO t VALUES (-5, 'x', 'no partition')")
+    ((message, _, _),) = trio.compare_ways("t")
+    assert message == 'no partition of relation "t" found for row'
+
+
 def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
     """origin = none, in the middle of a batch and at its beginning."""
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")

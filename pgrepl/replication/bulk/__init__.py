@@ -13,6 +13,7 @@
 | `other_keys` | unique indexes besides the one that rows are found by |
 | `table` | the messages for one table: decided, staged |
 | `unchanged` | values that an UPDATE did not send |
+| `partitions` | the messages for a partitioned table by its leaves |
 | `columns` | new rows that are as they were sent, written by columns |
 | `apply` | a batch: fold, find places, stage, one commit |
 | `size` | whether it is worth it |

@@ -30,6 +30,7 @@ from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
 from pgrepl.replication.bulk.fold import NotClean
+from pgrepl.replication.bulk.partitions import by_leaf
 from pgrepl.replication.bulk.size import is_for_spark, is_large, least_rows
 from pgrepl.replication.bulk.table import TableApply
 from pgrepl.replication.bulk.taken import WAYS
@@ -69,16 +70,18 @@ class StagedBatch:
             since = self._since(target)
             if since is None:
                 continue
-            if target.kind != "r":
-                raise NotInBulk("a partitioned table")
-            if any(each.relation.oid == target.oid for each in self.tables):
-                raise NotInBulk("several relations for one table")
             if self._subscription.subbinary and differing_types(target, changes.relation):
                 raise NotInBulk("values in binary form for columns of other types")
-            with acting_for(session, self._subscription, target):
-                table = TableApply(session, target, changes, since, self._emptied.pop(target.oid, []))
-                self.tables.append(table)
-                table.decide()
+            routed = target.kind == "p"
+            parts = by_leaf(session, target, changes, since) if routed else [(target, changes)]
+            for leaf, part in parts:
+                if any(each.relation.oid == leaf.oid for each in self.tables):
+                    raise NotInBulk("several relations for one table")
+                with acting_for(session, self._subscription, target):
+                    emptied = self._emptied.pop(leaf.oid, [])
+                    table = TableApply(session, leaf, part, since, emptied, routed=routed)
+                    self.tables.append(table)
+                    table.decide()
         for table in self.tables:
             table.leave()
         self._write_files()

@@ -45,14 +45,23 @@ class TableApply:
     """One table that holds rows, and what a batch does to it. `truncates` are sequence numbers."""
 
     def __init__(
-        self, session: Session, table: Relation, changes: RelationChanges, since: int, truncates: Sequence[int]
+        self,
+        session: Session,
+        table: Relation,
+        changes: RelationChanges,
+        since: int,
+        truncates: Sequence[int],
+        *,
+        routed: bool = False,
     ) -> None:
-        """Changes with sequence numbers below `since` do not concern the table."""
+        """Changes with sequence numbers below `since` do not concern the table. `routed`: its rows belong into this
+        partition."""
         self.relation = table
         self._session = session
         self._changes = changes
         self._since = since
         self._truncates = sorted(truncates)
+        self._routed = routed
         self.table: LakeTable = lake_table(session, table.oid)
         self._snapshot = session.transaction.numbering.last_snapshot()
         self.write = Write(session, self.table, self._snapshot)
@@ -269,7 +278,8 @@ class TableApply:
     def _is_plain(self) -> bool:
         """Are rows kept as they were sent, and does no rule look at them?"""
         rules = table_rules(self._session, self.relation)
-        plain = not (self._conversion.unsent or rules.checks or rules.generated or rules.bound)
+        bound = rules.bound and not self._routed
+        plain = not (self._conversion.unsent or rules.checks or rules.generated or bound)
         return plain and all(self._conversion.same_type(a.num) for a in self.relation.columns)
 
     @property
