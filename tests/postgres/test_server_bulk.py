@@ -16,7 +16,7 @@ from pgrepl.replication.bulk.batch import DELETE, WireBatch
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.postgres import ahead, reading, slots
+from pgrepl.replication.postgres import ahead, message_files, reading, slots
 from pgrepl.replication.postgres import changes as portions
 from pgrepl.replication.postgres.connecting import to_server
 from pgrepl.replication.postgres.link import Link
@@ -310,6 +310,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
         pass
     other = Database(served.folder, "other")
     other_log = HeardLog()
+    monkeypatch.setattr(message_files, "_BYTES_IN_FILE", 20_000)
     served.pub(LARGE + OUT_OF_LINE)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     random = Random(seed)

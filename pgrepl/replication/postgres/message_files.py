@@ -29,6 +29,7 @@ _CAST = frozenset(
     (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 )
 _ROWS_IN_FILE = 250_000
+_BYTES_IN_FILE = 1 << 29  # about: Arrow holds texts of 2 GiB together
 
 
 def is_typed(typoid: int, typmod: int) -> bool:
@@ -220,7 +221,9 @@ class MessageFile:
         from pgrepl.types.lake_arrays import plain_array
 
         table = self._table()
-        each = min(_ROWS_IN_FILE, max(1, -(-len(at) // (os.cpu_count() or 1))))
+        size = sum(table.column(f"n{place}").nbytes for place in places) + sum(k.size for k in self._kept.values())
+        each = min(_ROWS_IN_FILE, -(-len(at) // (os.cpu_count() or 1)), _BYTES_IN_FILE * self.count // max(1, size))
+        each = max(1, each)
         paths = []
         for start in range(0, max(1, len(at)), each):
             part = at[start : start + each]
