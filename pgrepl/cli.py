@@ -57,6 +57,7 @@ _OPTIONS: dict[str, tuple[str | None, str | None]] = {
     "version": ("V", None),
 }
 _OTHER_NAMES = {"set": "--variable"}
+_NO_CONNECTION = 2
 _HELP = {"-?": "options", "--help": "options"}
 
 # word: the module and the function of (arguments) → exit code that it starts
@@ -132,13 +133,19 @@ def run(arguments: Sequence[str]) -> int:
     topic = _help_topic(arguments)
     if topic is not None:
         return startup.run([("help", topic)], [])
+    later = next((word for word in arguments if word in _SUBCOMMANDS), None)
     try:
         options, words = _read(list(arguments))
     except _Ambiguous as problem:
         return startup.usage_error(str(problem))
     except (click.BadOptionUsage, click.NoSuchOption) as problem:
-        return startup.usage_error(_complaint(problem))
-    return startup.run(options, words)
+        return startup.usage_error(_complaint(problem), later)
+    code = startup.run(options, words)
+    if (
+        code == _NO_CONNECTION and later is not None and later in words
+    ):  # it was taken for a database's name, or a role's
+        startup.hint_at_command(later)
+    return code
 
 
 def _help_topic(arguments: Sequence[str]) -> str | None:

@@ -24,6 +24,19 @@ class ServerLog:
     def __init__(self, path: Path | None) -> None:
         self.path = path
 
+    def check(self) -> None:
+        """Can it be written? What a worker has to say must not be lost for the name of a file."""
+        if self.path is None:
+            return
+        try:
+            os.close(self._open())
+        except OSError as problem:
+            raise PgError("58030", f'could not open log file "{self.path}": {problem.strerror}') from problem
+
+    def _open(self) -> int:
+        assert self.path is not None
+        return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
     def log(self, message: str, *, detail: str | None = None) -> None:
         self.report(Report("LOG", "00000", message, detail))
 
@@ -39,7 +52,7 @@ class ServerLog:
         if self.path is None:
             _write(sys.stderr, text)
             return
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = self._open()
         try:
             os.write(descriptor, text.encode())
         finally:

@@ -136,6 +136,8 @@ def apply_command(
     """
     from pgrepl.shell.applying_plan import show_plans
 
+    if dry_run and follow:
+        raise click.UsageError("--dry-run and --follow exclude each other")
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
     with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
@@ -244,7 +246,9 @@ def _launcher(
 def _log(path: Path | None) -> ServerLog:
     from pgrepl.replication.log import ServerLog
 
-    return ServerLog(path)
+    log = ServerLog(path)
+    log.check()
+    return log
 
 
 @contextmanager

@@ -383,7 +383,16 @@ def _start_spark(shell: Shell) -> None:
         spark.start_in_background()
 
 
-def usage_error(message: str) -> int:
-    """The command line cannot be read."""
-    sys.stderr.write(f'{PROGRAM}: {message}\n{PROGRAM}: hint: Try "{PROGRAM} --help" for more information.\n')
+def usage_error(message: str, command: str | None = None) -> int:
+    """The command line cannot be read. `command`: a word of it that would be one if it stood first."""
+    sys.stderr.write(f"{PROGRAM}: {message}\n")
+    if command is not None:
+        hint_at_command(command)
+    else:
+        sys.stderr.write(f'{PROGRAM}: hint: Try "{PROGRAM} --help" for more information.\n')
     return FAILURE
+
+
+def hint_at_command(command: str) -> None:
+    """Whoever knows other programs writes options before the command."""
+    sys.stderr.write(f'{PROGRAM}: hint: A command stands before its options: "{PROGRAM} {command} ...".\n')

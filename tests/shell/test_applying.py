@@ -170,10 +170,19 @@ def test_a_log_file_takes_what_workers_say(instance: Instance, tmp_path: Path) -
         (("sync", "s", "--tables", "x"), 'ERROR:  subscription "s" has no table "x"\n'),
         (("status", "nobody"), 'ERROR:  subscription "nobody" does not exist\n'),
         (("apply", "--upto", "x"), 'ERROR:  invalid input syntax for type pg_lsn: "x"\n'),
+        (
+            ("apply", "--log-file", "no/where.log"),
+            'ERROR:  could not open log file "no/where.log": No such file or directory\n',
+        ),
     ],
 )
 def test_mistakes(instance: Instance, arguments: tuple[str, ...], message: str) -> None:
     assert instance(*arguments) == ("", message, 1)
+
+
+def test_a_dry_run_is_not_followed(instance: Instance) -> None:
+    _, err, code = instance("apply", "--dry-run", "--follow")
+    assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 1)
 
 
 def test_a_disabled_subscription(instance: Instance) -> None:

@@ -16,6 +16,7 @@ from tests.shell.conftest import Run, environment
 ONE = " ?column? \n----------\n        1\n(1 row)\n\n"
 SYNTAX = 'syntax error at or near "selec"\nLINE 1: selec\n        ^\n'
 CONNECT = 'pgrepl: error: connection to catalog "catalog.db" failed: FATAL: '
+FIRST = 'pgrepl: hint: A command stands before its options: "pgrepl {} ...".\n'
 HINT = 'pgrepl: hint: Try "pgrepl --help" for more information.\n'
 
 
@@ -150,6 +151,8 @@ def test_quiet_leaves_only_results(pgrepl: Run) -> None:
         (["-v", "a-b=1"], 'pgrepl: error: invalid variable name: "a-b"\n', 1),
         (["-d", "nodb"], f'{CONNECT} database "nodb" does not exist\n', 2),
         (["-U", "nobody"], f'{CONNECT} role "nobody" does not exist\n', 2),
+        (["-q", "status"], f'{CONNECT} database "status" does not exist\n{FIRST.format("status")}', 2),
+        (["-q", "apply", "--follow"], f"pgrepl: unrecognized option '--follow'\n{FIRST.format('apply')}", 1),
         (["-p", "99999"], 'pgrepl: error: invalid port number: "99999"\n', 2),
         (["-d", "dbname=postgres nosuch=1"], 'pgrepl: error: invalid connection option "nosuch"\n', 2),
     ],
