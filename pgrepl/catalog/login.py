@@ -80,10 +80,16 @@ def apply_stored_settings(session: Session, role: int, database: int) -> None:
 
 
 def apply_system_settings(session: Session) -> None:
-    """What ALTER SYSTEM left in the instance."""
+    """What ALTER SYSTEM left in the instance. A value that was one when it was set, and is none now, must not keep
+    everybody out: then nobody could set another."""
     for row in rows(session, tables.pgrepl_setting):
-        if row.name != STANDBY:
+        if row.name == STANDBY:
+            continue
+        try:
             session.settings.set_by_system(row.name, row.value)
+        except PgError as wrong:
+            says = wrong.report
+            session.notice("WARNING", says.message, sqlstate=says.sqlstate, detail=says.detail, hint=says.hint)
 
 
 def _fatal(sqlstate: str, message: str, detail: str | None = None) -> PgError:

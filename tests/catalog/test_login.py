@@ -87,3 +87,14 @@ def test_a_bad_setting_of_the_client_ends_the_connection(connect: Connect) -> No
         connect(work_mem="much")
     assert caught.value.report.severity == "FATAL"
     assert caught.value.message == 'invalid value for parameter "work_mem": "much"'
+
+
+def test_a_setting_that_is_no_longer_one_keeps_nobody_out(connect: Connect) -> None:
+    first = connect()
+    play(first, "ALTER SYSTEM SET max_replication_slots = 5", "ALTER SYSTEM SET work_mem = '8MB'")
+    first.transaction.begin_statement(writes=True)
+    first.link.execute("UPDATE pgrepl_setting SET value = 'many' WHERE name = 'max_replication_slots'")
+    first.transaction.end_statement()
+    session = connect()
+    assert (session.settings.get("max_replication_slots"), session.settings.get("work_mem")) == ("10", "8MB")
+    assert play(session, "ALTER SYSTEM RESET max_replication_slots") == ["ALTER SYSTEM"]
