@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.worker import Round, Worker
     from pgrepl.shell.connection import Connection
 
+_NOBODY = "no subscription is enabled"
 _INTERRUPTED, _TERMINATED = 130, 143
 _PATIENCE = 0.2  # seconds until it is tried again to stop what Spark was busy with
 
@@ -142,7 +143,10 @@ def apply_command(
     copies = upto is None and max_changes is None
     with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
         if dry_run:
-            return show_plans(opened.session, _subscriptions(opened, subscription, dbname), bound, copies)
+            subscriptions = _subscriptions(opened, subscription, dbname)
+            if not subscriptions:
+                click.echo(_NOBODY)
+            return show_plans(opened.session, subscriptions, bound, copies)
 
         def work(found: Subscription, worker: Worker) -> Round:
             return worker.round(upto=bound, max_changes=max_changes, copy=copies)
@@ -179,7 +183,10 @@ def _once(
 
     failed = False
     with watcher() as observer, _launcher(opened, names, dbname, log_file, observer=observer) as launcher:
-        for subscription in launcher.subscriptions():
+        subscriptions = launcher.subscriptions()
+        if not subscriptions:
+            click.echo(_NOBODY)
+        for subscription in subscriptions:
             done = work(subscription, launcher.worker(subscription))
             observer.summary(subscription.name, done)
             if done.error is not None:

@@ -187,7 +187,8 @@ def test_a_dry_run_is_not_followed(instance: Instance) -> None:
 
 def test_a_disabled_subscription(instance: Instance) -> None:
     instance.play("sub", "ALTER SUBSCRIPTION s DISABLE")
-    assert instance("apply") == ("", "", 0)
+    for command in (["apply"], ["apply", "--dry-run"], ["sync"]):
+        assert instance(*command) == ("no subscription is enabled\n", "", 0)
     assert instance("apply", "s") == (
         "",
         'ERROR:  subscription "s" is disabled\nHINT:  Enable it with ALTER SUBSCRIPTION s ENABLE.\n',
