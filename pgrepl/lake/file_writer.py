@@ -233,9 +233,9 @@ def write_deletes(
     path = table.location + name
     storage.make_folder(table.location)
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
-    arrays = [same.cast(pa.string()), pa.array(positions)]
+    arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
     fields = [
-        pa.field("file_path", pa.string(), metadata=_field_id(footers.FILE_PATH)),
+        pa.field("file_path", same.type, metadata=_field_id(footers.FILE_PATH)),
         pa.field("pos", pa.int64(), metadata=_field_id(footers.POSITION)),
     ]
     if snapshots is not None:
