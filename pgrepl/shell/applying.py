@@ -15,7 +15,7 @@ import click
 
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, require_catalog, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.launcher import Launcher, Subscription
@@ -77,6 +77,7 @@ def sync_command(
     def work(found: Subscription, worker: Worker) -> Round:
         return worker.synchronize(None if tables is None else _table_ids(opened, found, tables.split(",")))
 
+    require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)
 
@@ -141,6 +142,7 @@ def apply_command(
         raise click.UsageError("--dry-run and --follow exclude each other")
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
+    require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
         if dry_run:
             subscriptions = _subscriptions(opened, subscription, dbname)

@@ -14,7 +14,7 @@ import click
 
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import CATALOG_FILE
-from pgrepl.shell.subcommand import OK, connecting, connection, run
+from pgrepl.shell.subcommand import OK, connecting, connection, require_catalog, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def create_command(
     """
     from pgrepl.replication.standby.synchronize import create
 
-    _require_catalog(catalog)
+    require_catalog(catalog)
     with connection(catalog, dbname, username) as primary:
         done = create(primary.session, folder, slot=slot, link=not copy)
     _tell("created", str(folder), done, as_json)
@@ -130,14 +130,8 @@ def promote_command(folder: Path | None, as_json: bool, catalog: str, dbname: st
 
 def _catalog_of(folder: Path | None, catalog: str) -> str:
     file = catalog if folder is None else str(folder / CATALOG_FILE)
-    _require_catalog(file)
+    require_catalog(file)
     return file
-
-
-def _require_catalog(file: str) -> None:
-    """Nothing here makes an empty catalog, as opening one would."""
-    if "://" not in file and not os.path.exists(file):
-        raise PgError("58P01", f'could not open catalog "{file}": No such file or directory', severity="FATAL")
 
 
 def _tell(action: str, folder: str, done: Synchronized, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import click
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from pgrepl.shell.show_table import rich_table, write_table
-from pgrepl.shell.subcommand import OK, connection, run
+from pgrepl.shell.subcommand import OK, connection, require_catalog, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def status_command(
     pgrepl status s1 --json
     pgrepl status --watch
     """
+    require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
         _check_allowed(opened)
         if not watch:

@@ -39,6 +39,12 @@ def connection(catalog: str, database: str, user: str) -> Iterator[Connection]:
         opened.close()
 
 
+def require_catalog(file: str) -> None:
+    """For a command that must not make an empty catalog, as opening one would."""
+    if "://" not in file and not os.path.exists(file):
+        raise PgError("58P01", f'could not open catalog "{file}": No such file or directory', severity="FATAL")
+
+
 def say(report: Report) -> None:
     sys.stdout.flush()
     sys.stderr.write(message_text(report, None, "default", "errors"))

@@ -51,6 +51,9 @@ def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
 )
 def test_nothing_heavy_is_imported_for_help_and_status(arguments: list[str], tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)}
+    if arguments == ["status"]:
+        made = [sys.executable, "-m", "pgrepl", "-X", "-q", "-c", "SELECT 1"]
+        subprocess.run(made, cwd=tmp_path, env=environment, check=True, capture_output=True)
     probe = [sys.executable, "-c", PROBE, *arguments]
     subprocess.run(probe, cwd=tmp_path, env=environment, check=True, capture_output=True)
     imported = set(json.loads((tmp_path / "modules.json").read_text()))

@@ -180,6 +180,14 @@ def test_mistakes(instance: Instance, arguments: tuple[str, ...], message: str) 
     assert instance(*arguments) == ("", message, 1)
 
 
+@pytest.mark.parametrize("command", ["apply", "sync", "status"])
+def test_no_catalog_is_made_by_mistake(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "catalog.db"
+    assert command_line([command, "--catalog", str(file)]) == 1
+    assert capsys.readouterr().err == f'FATAL:  could not open catalog "{file}": No such file or directory\n'
+    assert not file.exists()
+
+
 def test_a_dry_run_is_not_followed(instance: Instance) -> None:
     _, err, code = instance("apply", "--dry-run", "--follow")
     assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 1)
