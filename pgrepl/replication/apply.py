@@ -47,6 +47,7 @@ class Applied:
     changes: int
     end_lsn: int
     error: PgError | None = None  # of the transaction that comes next
+    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
 
     def failed(self, error: PgError) -> Applied:
         return replace(self, error=error)
@@ -68,7 +69,9 @@ class Batch:
     def applied(self) -> Applied:
         done = self.transactions[: self.count]
         changes = sum(transaction.size for transaction in done)
-        return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error)
+        skipped = sum(transaction.size for transaction in done[: _skips(self.subscription, done)])
+        passed = skipped + (self.player.passed if self.player else 0)
+        return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error, passed)
 
     def write(self) -> Applied:
         """Write what can be written, and move the origin; holding the write lock."""
@@ -100,13 +103,13 @@ def step_through(
 ) -> Applied:
     """Apply transactions portion by portion, each as a snapshot; holding the write lock."""
     skipped = _skips(subscription, transactions)
-    changes = sum(transaction.size for transaction in transactions[:skipped])
+    changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:
         for portion in portions(transaction.messages):
             between()
-            _write_portion(session, subscription, transaction, portion)
+            passed += _write_portion(session, subscription, transaction, portion)
             changes += len(portion)
-    applied = Applied(len(transactions), changes, transactions[-1].end_lsn)
+    applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
     return _advance(session, subscription, transactions, applied, log)
 
 
@@ -144,13 +147,15 @@ def _played(
 
 def _write_portion(
     session: Session, subscription: Row, transaction: WireTransaction, portion: Sequence[Message | TruncateMessage]
-) -> None:
+) -> int:
+    """How many of the messages were passed over."""
     player = _player(session, subscription)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
     player.play(part)
     write(session, player, catalog.origin_name(subscription.oid))
     step("apply.portion")
+    return player.passed
 
 
 def pieces(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:

@@ -162,11 +162,12 @@ def _bulk(
             done = commit_batch(session, subscription, batch, lambda: receiver.lock(subscription, position))
         if done is None:
             return None
-        last = done.transactions[-1].end_lsn
+        last = done.batch.transactions[-1].end_lsn
         state.move(session, subscription.oid, last)
         step("apply.origin")
-        whole = len(done.transactions) == len(batch.transactions)
-        return Applied(len(done.transactions), done.count, last), reached if whole else last
+        count = len(done.batch.transactions)
+        applied = Applied(count, done.batch.count, last, passed=done.passed)
+        return applied, reached if count == len(batch.transactions) else last
     finally:
         batch.discard()
 

@@ -42,6 +42,7 @@ class Round:
 
     transactions: int = 0
     changes: int = 0
+    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
     rows_copied: int = 0
     tables_copied: list[str] = field(default_factory=list)
     error: PgError | None = None
@@ -199,6 +200,7 @@ class Worker:
             applied = streamed.applied
             done.transactions += applied.transactions
             done.changes += applied.changes
+            done.passed += applied.passed
             done.lsn, upto = streamed.reached, streamed.upto
             self._observer.applied(self._receiver.name, start, streamed)
             if applied.error is not None:

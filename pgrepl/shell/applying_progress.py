@@ -30,7 +30,8 @@ class Lines(Observer):
         if done.error is not None and not done.transactions:
             return
         if done.transactions:
-            what = f"{_counted(done.transactions, 'transaction')} with {_counted(done.changes, 'change')} applied"
+            changes = _counted(done.changes - done.passed, "change")
+            what = f"{_counted(done.transactions, 'transaction')} with {changes} applied"
             self._say(f'subscription "{subscription}": {what}, up to {lsn_text(done.lsn)}')
         elif not done.tables_copied:
             self._say(f'subscription "{subscription}": nothing to do')

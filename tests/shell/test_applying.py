@@ -17,6 +17,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.cli import run as command_line
 from pgrepl.commands.run import run
+from pgrepl.replication.bulk.taken import WAYS
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text);
@@ -76,6 +77,32 @@ def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
     assert (err, code) == ("", 0)
     assert instance("apply", "s", "-d", "sub") == ('subscription "s": nothing to do\n', "", 0)
     assert instance.play("sub", "SELECT min(a), max(a), count(*) FROM t") == [("13", "40", "19")]
+
+
+@pytest.mark.parametrize("least", [None, 1], ids=["message by message", "by columns"])
+def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch, least: int | None
+) -> None:
+    monkeypatch.setattr("pgrepl.replication.bulk.apply.least_rows", lambda session: least)
+    monkeypatch.setattr("pgrepl.replication.bulk.apply.is_large", lambda session, count: True)
+    instance("apply")
+    for database in ("pub", "sub"):
+        instance.play(database, "CREATE TABLE v (a int PRIMARY KEY)")
+    instance.play("pub", "ALTER PUBLICATION p ADD TABLE v")
+    instance.play("sub", "ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    instance.play("pub", "INSERT INTO v VALUES (2), (3)")
+    instance.play("pub", "INSERT INTO u VALUES (4)")
+    taken = dict(WAYS)
+    out = instance("apply")[0]
+    assert "v copied, 2 rows" in out
+    assert "2 transactions with 1 change applied" in out
+    assert (WAYS["apply"] - taken.get("apply", 0) > 0) == (least == 1)
+    instance.play("pub", "INSERT INTO u VALUES (5), (6)")
+    lsn = instance.play("pub", "SELECT pg_current_wal_lsn() - 1")[0][0]
+    instance.play("pub", "INSERT INTO u VALUES (7)")
+    instance.play("sub", f"ALTER SUBSCRIPTION s SKIP (lsn = '{lsn}')")
+    assert "2 transactions with 1 change applied" in instance("apply")[0]
+    assert instance.play("sub", "SELECT string_agg(a::text, ' ' ORDER BY a) FROM u") == [("1 4 7",)]
 
 
 def test_apply_goes_no_further_than_told(instance: Instance) -> None:

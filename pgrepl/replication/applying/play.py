@@ -50,6 +50,7 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarted: list[int] = []  # tables whose sequences a TRUNCATE restarted
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
+        self.passed = 0  # messages that concern no table here: its copy has them already, or is still to come
 
     # --- a batch ------------------------------------------------------------------------------------------------------
 
@@ -103,6 +104,7 @@ class Player:
     def _change(self, message: Message, finish_lsn: int) -> None:
         table = self._open(message.relation)
         if not self._applies(table.target.relation.oid, finish_lsn):
+            self.passed += 1
             return
         if message.operation != INSERT:
             self._progress.relation = message.relation
@@ -128,6 +130,7 @@ class Player:
                 if all(one.oid != other.oid for other in emptied):
                     check_target_privilege(self._session, one, "TRUNCATE")
                     emptied.append(one)
+        self.passed += not emptied
         refuse_referenced(self._session, [one.oid for one in emptied])
         if message.restart_identity:
             check_sequences_owner(self._session, [one.oid for one in emptied])

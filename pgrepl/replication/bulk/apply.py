@@ -58,6 +58,7 @@ class StagedBatch:
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
+        self.passed = 0  # changes that concern no table here: its copy has them already, or is still to come
 
     def stage(self) -> None:
         session = self._session
@@ -69,7 +70,9 @@ class StagedBatch:
             target = self._target(changes.relation)
             since = self._since(target)
             if since is None:
+                self.passed += changes.count
                 continue
+            self.passed += int(changes.seq.searchsorted(since))
             if self._subscription.subbinary and differing_types(target, changes.relation):
                 raise NotInBulk("values in binary form for columns of other types")
             routed = target.kind == "p"
@@ -149,6 +152,7 @@ class StagedBatch:
                 continue
             emptied += inheritors(session, table.oid) if table.kind == "p" else [table.oid]
         emptied = list(dict.fromkeys(emptied))
+        self.passed += not emptied
         for oid in emptied:
             check_target_privilege(session, relation(session, oid), "TRUNCATE")
         refuse_referenced(session, emptied)
@@ -222,7 +226,7 @@ def stage_batch(session: Session, subscription: Row, batch: WireBatch) -> Staged
     return None
 
 
-def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Callable[[], None]) -> WireBatch | None:
+def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Callable[[], None]) -> StagedBatch | None:
     """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
     for _ in range(_ATTEMPTS):
         staged = stage_batch(session, subscription, batch)
@@ -240,7 +244,7 @@ def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Ca
             staged.discard()
             raise
         WAYS["apply"] += 1
-        return staged.batch
+        return staged
     WAYS["apply row by row"] += 1
     return None
 
