@@ -60,8 +60,22 @@ def sendable_lsn(session: Session, row: Row) -> int:
         if standby is None or is_logical:
             _cannot_wait_for(session, name, exists=is_logical)
             return 0
-        end = min(end, standby.restart_lsn or 0)
+        kept = standby.restart_lsn or 0
+        if kept < end and not standby.active_pid:
+            _waits_for(session, name)
+        end = min(end, kept)
     return end
+
+
+def _waits_for(session: Session, name: str) -> None:
+    setting = '"synchronized_standby_slots"'
+    session.notice(
+        "WARNING",
+        f'replication slot "{name}" specified in parameter {setting} does not have active_pid',
+        sqlstate="55000",
+        detail=f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        hint=f'Start the standby associated with the replication slot "{name}", or amend parameter {setting}.',
+    )
 
 
 def _cannot_wait_for(session: Session, name: str, *, exists: bool) -> None:

@@ -129,9 +129,12 @@ def test_subscribers_wait_for_the_standbys_that_are_named(nodes: Nodes) -> None:
     nodes.primary("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "INSERT INTO t VALUES (1000)")
     assert nodes.subscriber.catch_up() == []
     assert 1000 not in nodes.subscriber.rows()
+    waits = 'replication slot "standby" specified in parameter "synchronized_standby_slots" does not have active_pid'
+    assert waits in [report.message for report in nodes.subscriber.log.reports]
     synchronize(standby.session)
     assert nodes.subscriber.catch_up() == []
     assert 1000 in nodes.subscriber.rows()
+    assert waits not in [report.message for report in nodes.subscriber.log.reports]
     assert nodes.primary(
         "SELECT slot_type, restart_lsn = pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = 'standby'"
     ) == [("physical", "t")]
