@@ -78,6 +78,7 @@ class Client(JavaClient):  # type: ignore[misc]
 
         while True:
             call = self._requests.get()
+            begun = set(self._under_way)  # threads that begin later have work that nobody has interrupted
             while True:
                 context = SparkContext._active_spark_context
                 with suppress(Exception):  # the JVM has died: then no job runs
@@ -86,7 +87,7 @@ class Client(JavaClient):  # type: ignore[misc]
                 time.sleep(_PAUSE)
                 waiting = dict(self._under_way)
                 mine = waiting.pop(self._main, None)
-                if not waiting and (mine is None or mine != call):
+                if begun.isdisjoint(waiting) and (mine is None or mine != call):
                     break
 
 

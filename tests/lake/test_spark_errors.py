@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from pgrepl.errors import PgError, marked, unmarked
-from pgrepl.lake import scan
+from pgrepl.lake import scan, start_gateway
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
 from tests.lake.conftest import Lake
@@ -162,6 +162,17 @@ def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: 
     threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     assert told(error_of(getattr(endless, fetch))) == ("57014", "canceling statement due to user request")
     assert spark.range(7).count() == 7
+
+
+def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
+    spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_gateway, "_PAUSE", 0.7)  # the next job is under way when the canceller looks again
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    assert told(error_of(spark.range(10**13).filter("sha2(string(id), 256) = 'x'").count))[0] == "57014"
+    with lake_spark.threads(1) as pool:
+        later = pool.submit(spark.range(6 * 10**6).filter("sha2(string(id), 256) = 'x'").count)
+        assert later.result() == 0
 
 
 def test_the_jobs_of_one_worker_are_cancelled_alone(spark: SparkSession) -> None:
