@@ -136,6 +136,12 @@ class Watch:
         self._link.close()
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that COPY starts may leave files where they are started."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
     opened = open_catalog(tmp_path / "catalog.db")
