@@ -32,7 +32,7 @@ log_destination = 'jsonlog'
 log_filename = 'server.log'
 log_rotation_age = 0
 """
-PATIENCE = 20.0  # seconds until a sync that does not end is a failure
+PATIENCE = 90.0  # seconds until a sync that does not end is a failure
 
 Answer = tuple[Any, ...]
 Rows = list[tuple[Any, ...]]
