@@ -222,13 +222,16 @@ def check_locale(session: Session, name: str, value: Value) -> tuple[Value, Any]
     return value, None
 
 
+def _words(name: str, text: str) -> list[str]:
+    words = split_identifiers(text)
+    if words is None:
+        raise invalid_value(name, text, detail="List syntax is invalid.")
+    return words
+
+
 def _words_check(*allowed: str) -> Check:
     def check(session: Session, name: str, value: Value) -> tuple[Value, Any]:
-        text = str(value)
-        words = split_identifiers(text)
-        if words is None:
-            raise invalid_value(name, text, detail="List syntax is invalid.")
-        for word in words:
+        for word in _words(name, text := str(value)):
             if word.lower() not in allowed:
                 raise invalid_value(name, text, detail=f'Unrecognized key word: "{word}".')
         return value, None
@@ -356,11 +359,7 @@ def foretold(key: str, text: str, problem: PgError) -> str | None:
 
 def check_standby_slots(session: Session, name: str, value: Value) -> tuple[Value, Any]:
     """Names that slots may have (check_synchronized_standby_slots)."""
-    text = str(value)
-    words = split_identifiers(text)
-    if words is None:
-        raise invalid_value(name, text, detail="List syntax is invalid.")
-    for word in words:
+    for word in _words(name, text := str(value)):
         try:
             check_slot_name(word)
         except PgError as wrong:

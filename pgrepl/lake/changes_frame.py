@@ -2,8 +2,7 @@
 
     found = ChangesFrame(session, oid, after, upto)
     found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
-    found.values(attnum, new=True)                           # Arrow, an entry for every change
-    found.pick([attnum], numbers, new=True)                  # the same of some changes, quicker
+    found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
     found.rows(attnums, numbers)                             # Spark: the new rows
 
 Which rows came and went is worked out on positions, with numpy; columns are read where somebody asks for them. Rows
@@ -177,15 +176,6 @@ class ChangesFrame(Feed):
         return whole[positions]
 
     # --- columns ------------------------------------------------------------------------------------------------------
-
-    def values(self, attnum: int, *, new: bool) -> pa.Array:
-        """A column of new or of old rows, an entry for every change; NULL where there is no such row."""
-        import numpy as np
-        import pyarrow as pa
-
-        there = self.has_new if new else self.has_old
-        (values,) = self.pick([attnum], np.flatnonzero(there), new=new)
-        return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
     def pick(self, attnums: Sequence[int], changes: Numbers, *, new: bool) -> list[pa.Array]:
         """Columns of the new or of the old rows of some changes, all of which have one."""

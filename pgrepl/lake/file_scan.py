@@ -56,7 +56,6 @@ def portions(
     row_ids: bool,
 ) -> Iterator[Portion]:
     """`deletes` are the file's inlined deletes: position and snapshot."""
-
     footer = footers.footer(file.path)
     found = locate(file, footer)
     limited = limits(table, bounds)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import random
+from typing import Any
+
+import numpy as np
 
 from pgrepl.lake.changes import changes
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
+
+
+def images(found: ChangesFrame, columns: list[int], *, new: bool) -> dict[int, tuple[Any, ...]]:
+    """The new or the old rows by the numbers of their changes."""
+    at = np.flatnonzero(found.has_new if new else found.has_old)
+    values = [
+        found.table.column(attnum).form.from_array(array)
+        for attnum, array in zip(columns, found.pick(columns, at, new=new), strict=True)
+    ]
+    return dict(zip(at.tolist(), zip(*values, strict=True), strict=True))
 
 
 def agree(lake: Lake, name: str, after: int, upto: int, *, by_spark: bool) -> int:
@@ -18,21 +31,14 @@ def agree(lake: Lake, name: str, after: int, upto: int, *, by_spark: bool) -> in
         found = ChangesFrame(lake.session, oid, after, upto)
         columns = sorted(column.attnum for column in found.table.columns)
         forms = [found.table.column(n).form for n in columns]
-        new = list(
-            zip(*[f.from_array(found.values(n, new=True)) for n, f in zip(columns, forms, strict=True)], strict=False)
-        )
-        old = list(
-            zip(*[f.from_array(found.values(n, new=False)) for n, f in zip(columns, forms, strict=True)], strict=False)
-        )
+        new, old = (images(found, columns, new=side) for side in (True, False))
         told = [
-            (s, r, old[n] if found.has_old[n] else None, new[n] if found.has_new[n] else None)
+            (s, r, old.get(n), new.get(n))
             for n, (s, r) in enumerate(zip(found.snapshot.tolist(), found.row_id.tolist(), strict=True))
         ]
         assert told == expected
         if by_spark:
             numbers = [n if n % 5 else LEFT_OUT for n in range(found.count)]
-            import numpy as np
-
             rows = found.rows(columns, np.array(numbers, np.int64)).toArrow()
             values = [f.from_array(rows[f"c{n}"]) for n, f in zip(columns, forms, strict=True)]
             spark_rows = sorted(zip(rows["at"].to_pylist(), *values, strict=True), key=lambda row: row[0])

@@ -256,14 +256,23 @@ def test_errors_before_the_stream_are_not_counted_and_disable_nothing(ready: Pai
 # --- what is out of order ---------------------------------------------------------------------------------------------
 
 
+def in_two_folders(folder: Path) -> tuple[Database, Database]:
+    """A publisher and where its subscriber is to be, each in a catalog of its own."""
+    there, here = (_in_a_new_folder(folder / name) for name in ("there", "here"))
+    there("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (0, 'first')")
+    return there, here
+
+
+def _in_a_new_folder(folder: Path) -> Database:
+    folder.mkdir()
+    made = Database(folder, "postgres")
+    made(T)
+    return made
+
+
 def test_a_publisher_that_is_gone_for_a_while(tmp_path: Path) -> None:
     """Its folder, its catalog's lock, one of its files: a clear error each time, nothing lost."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "here").mkdir()
-    there, here = Database(tmp_path / "there", "postgres"), Database(tmp_path / "here", "postgres")
-    for database in (there, here):
-        database(T)
-    there("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (0, 'first')")
+    there, here = in_two_folders(tmp_path)
     here(f"CREATE SUBSCRIPTION s CONNECTION 'host={tmp_path / 'there'} dbname=postgres' PUBLICATION p")
     log = HeardLog()
     kept = Worker(here.session, int(str(here("SELECT oid FROM pg_subscription")[0][0])), log)
@@ -310,12 +319,7 @@ def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, mo
 
 
 def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "here").mkdir()
-    there, here = Database(tmp_path / "there", "postgres"), Database(tmp_path / "here", "postgres")
-    for database in (there, here):
-        database(T)
-    there("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (0, 'first')")
+    there, here = in_two_folders(tmp_path)
     there("ALTER SYSTEM SET lock_timeout = '2s'")
     here(f"CREATE SUBSCRIPTION s CONNECTION 'host={tmp_path / 'there'} dbname=postgres' PUBLICATION p")
     alone = Worker(here.session, int(str(here("SELECT oid FROM pg_subscription")[0][0])), HeardLog())
