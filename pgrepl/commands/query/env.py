@@ -35,12 +35,32 @@ Scan = Callable[[int], Callable[["Env"], Iterable[tuple[Any, ...]]]]  # by numbe
 class Env:
     """One combination of rows inside its surroundings."""
 
-    __slots__ = ("computed", "outer", "rows")
+    __slots__ = ("_kept", "computed", "outer", "rows")
 
     def __init__(self, rows: Combination, outer: Env | None, computed: Sequence[Any] = ()) -> None:
         self.rows = rows
         self.outer = outer
         self.computed = computed
+        self._kept: dict[object, Any] | None = None
+
+    def above(self, level: int) -> Env:
+        env = self
+        for _ in range(level):
+            assert env.outer is not None
+            env = env.outer
+        return env
+
+    def memory(self, level: int | None) -> dict[object, Any]:
+        """Where to keep what only depends on the environment `level` above, or (None) on none."""
+        env = self
+        if level is None:
+            while env.outer is not None:
+                env = env.outer
+        else:
+            env = self.above(level)
+        if env._kept is None:
+            env._kept = {}
+        return env._kept
 
 
 @frozen
@@ -57,6 +77,7 @@ class Evaluator:
     context: Context
     query: Query
     subquery: Callable[[Query], Callable[[Env], Iterable[tuple[Any, ...]]]]  # makes a nested query runnable
+    depends: Callable[[Query], int | None]  # the nearest level that a nested query depends on (`dependence`)
     around: Evaluator | None = None  # that of the query this one is inside of
     grouping: Grouping | None = None
 

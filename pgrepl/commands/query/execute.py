@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.query.env import Env, Evaluator, Slot, sees_outside
+from pgrepl.commands.query.dependence import kept, nearest
+from pgrepl.commands.query.env import Env, Evaluator, Slot
 from pgrepl.commands.query.grouping import Grouping, uses_groups
-from pgrepl.commands.query.growing import Growing
 from pgrepl.commands.query.joins import plan_from
 from pgrepl.commands.query.scans import scan
 from pgrepl.commands.query.sorting import Key, same_keys, sort
@@ -37,55 +37,55 @@ Run = Callable[[Env], Iterable[Row]]  # rows are computed as they are asked for,
 
 @dataclass
 class Ctes:
-    """The WITH queries a query can see: by name, each played once; those of outer queries behind it."""
+    """The WITH queries a query can see, by name, and the level that each depends on; those of outer queries behind
+    it."""
 
     outer: Ctes | None = None
     runs: dict[str, Callable[[Env], Iterable[Row]]] = field(default_factory=dict)
+    needs: dict[str, int | None] = field(default_factory=dict)
+
+    def above(self, levelsup: int) -> Ctes:
+        scope = self
+        for _ in range(levelsup):
+            assert scope.outer is not None
+            scope = scope.outer
+        return scope
 
     def find(self, name: str, levelsup: int) -> Callable[[Env], Iterable[Row]]:
-        scope: Ctes | None = self
-        for _ in range(levelsup):
-            assert scope is not None
-            scope = scope.outer
-        assert scope is not None
-        return scope.runs[name]
+        return self.above(levelsup).runs[name]
 
 
 def compile_query(query: Query, context: Context, outer: Ctes | None = None, around: Evaluator | None = None) -> Run:
     """`around` is the evaluator of the query that has this one inside."""
     ctes = Ctes(outer)
+    evaluator = evaluator_of(query, context, ctes, around)
+    compile_ctes(query, ctes, evaluator)
+    if query.set_operation is not None:
+        return _set_operation(query, evaluator, ctes)
+    return _select(query, evaluator, ctes)
 
+
+def evaluator_of(query: Query, context: Context, ctes: Ctes, around: Evaluator | None) -> Evaluator:
     def subquery(nested: Query) -> Run:
         return compile_query(nested, context, ctes, evaluator)
 
-    evaluator = Evaluator(context, query, subquery, around)
+    evaluator = Evaluator(context, query, subquery, lambda nested: nearest(nested, ctes), around)
+    return evaluator
+
+
+def compile_ctes(query: Query, ctes: Ctes, evaluator: Evaluator) -> None:
+    """The WITH list: each of its queries is played once for the row around the query that has the list."""
     for cte in query.ctes:
         if cte.modify is not None:
             raise unsupported("a data-modifying statement in WITH here")
         if cte.recursive and query.recursive:
             from pgrepl.commands.query.recursion import compile_recursive
 
-            ctes.runs[cte.name] = compile_recursive(cte, context, ctes, evaluator)
+            run = compile_recursive(cte, ctes, evaluator)
         else:
-            run = compile_query(cte.query, context, ctes, evaluator)
-            ctes.runs[cte.name] = run if sees_outside(cte.query) else _once(run)
-    if query.set_operation is not None:
-        body = _set_operation(query, evaluator, ctes)
-    else:
-        body = _select(query, evaluator, ctes)
-    return body
-
-
-def _once(run: Run) -> Run:
-    """A WITH query is played once for one run of its statement; it sees nothing outside that changes."""
-    known: list[Growing[Row]] = []
-
-    def remembered(env: Env) -> Iterable[Row]:
-        if not known:
-            known.append(Growing(run(env)))
-        return known[0]
-
-    return remembered
+            run = compile_query(cte.query, evaluator.context, ctes, evaluator)
+            ctes.needs[cte.name] = nearest(cte.query, ctes)
+        ctes.runs[cte.name] = kept(run, ctes.needs[cte.name])
 
 
 def _select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:

@@ -191,7 +191,7 @@ def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
     if operator is None or operator.name != "=" or not operator.canhash:
         return None
     for own, other in (test.args, test.args[::-1]):
-        if relations_of(own) == relations and not relations_of(other):
+        if relations_of(own) == relations and not relations_of(other) and not _varies(own):
             return own, other
     return None
 

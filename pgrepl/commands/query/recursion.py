@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.query.env import Env, Evaluator, sees_outside
-from pgrepl.commands.query.growing import Growing
+from pgrepl.commands.query.dependence import nearest
+from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
@@ -24,19 +24,26 @@ if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes, Row
 
 
-def compile_recursive(cte: Cte, context: Any, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
-    from pgrepl.commands.query.execute import compile_query, compile_set_operation
+def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
+    """What the second term sees of the last round is kept with an environment of the round's own: so what depends on
+    it is computed anew in each round."""
+    from pgrepl.commands.query.execute import Ctes, compile_ctes, compile_query, compile_set_operation, evaluator_of
 
     operation = cte.query.set_operation
     if not isinstance(operation, SetOperation):
-        return compile_query(cte.query, context, ctes, parent)
+        ctes.needs[cte.name] = nearest(cte.query, ctes)
+        return compile_query(cte.query, parent.context, ctes, parent)
     query, extra = cte.query, _Extra(cte)
     if extra.width:
         query = _with_origin(cte, operation, extra.width)
-    working: list[Iterable[Row]] = [[]]
-    ctes.runs[cte.name] = lambda env: working[-1]
-    inner = type(ctes)(ctes)  # the recursive query is itself a query: its terms see the WITH list one level up
-    evaluator = Evaluator(context, query, lambda nested: compile_query(nested, context, inner, evaluator), parent)
+    working = object()
+    ctes.runs[cte.name] = lambda env: env.memory(0)[working]
+    ctes.needs[cte.name] = None
+    level = nearest(query, ctes)  # of the recursion as a whole
+    ctes.needs[cte.name] = 0
+    inner = Ctes(ctes)  # the recursive query is itself a query: its terms see the WITH list one level up
+    evaluator = evaluator_of(query, parent.context, inner, parent)
+    compile_ctes(query, inner, evaluator)
     first = compile_set_operation(query, operation.left, evaluator, inner)
     again = compile_set_operation(query, operation.right, evaluator, inner)
     begin, go_on, open_end = extra.columns(evaluator)
@@ -56,19 +63,12 @@ def compile_recursive(cte: Cte, context: Any, ctes: Ctes, parent: Evaluator) -> 
         found = list(fresh(begin(row, env) for row in first(env)))
         while found:
             yield from found
-            working[-1] = [row for row in found if open_end(row, env)]
-            found = list(fresh(go_on(row, env) for row in again(env)))
+            here = Env(env.rows, env.outer, env.computed)
+            here.memory(0)[working] = [row for row in found if open_end(row, env)]
+            found = list(fresh(go_on(row, here) for row in again(here)))
 
-    if sees_outside(cte.query):
-        return rows
-    known: list[Growing[Row]] = []
-
-    def run(env: Env) -> Iterable[Row]:
-        if not known:
-            known.append(Growing(rows(env)))
-        return known[0]
-
-    return run
+    ctes.needs[cte.name] = level
+    return rows
 
 
 def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:

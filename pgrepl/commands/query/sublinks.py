@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from pgrepl.commands.query.bounds import conjuncts
-from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot, sees_outside
-from pgrepl.commands.query.growing import Growing
+from pgrepl.commands.query.dependence import kept
+from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr
@@ -21,8 +21,10 @@ from pgrepl.types.values import hash_form
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     assert link.query is not None
-    run = evaluator.subquery(link.query)
-    rows = _remembered(run) if not sees_outside(link.query) else run
+    level = evaluator.depends(link.query)
+    rows = evaluator.subquery(link.query)
+    if level != 0:
+        rows = kept(rows, level)
     if link.kind is SubLinkType.EXISTS:
         return lambda env: any(True for _ in rows(env))
     if link.kind is SubLinkType.EXPR:
@@ -35,10 +37,10 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     is_comparison = link.kind is SubLinkType.ROWCOMPARE
     test = evaluator.compile(_with_slots(link.test))
     any_row = link.kind is SubLinkType.ANY
-    if any_row and not sees_outside(link.query):
+    if any_row and level != 0:
         pairs = _equalities(link.test)
         if pairs is not None:
-            return _hashed(rows, pairs, test, evaluator)
+            return _hashed(rows, level, pairs, test, evaluator)
 
     def compare(env: Env) -> Any:
         if is_comparison:
@@ -74,18 +76,20 @@ def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
 
 def _hashed(
     rows: Callable[[Env], Iterable[tuple[Any, ...]]],
+    level: int | None,
     pairs: list[tuple[Expr, tree.Param]],
     test: Compiled,
     evaluator: Evaluator,
 ) -> Compiled:
-    """IN of a query that sees nothing outside: its rows in a hash table. Where NULL plays a part they are compared one
-    by one."""
+    """IN of a query that gives the same rows for many of this one's: they are put in a hash table. Where NULL plays a
+    part they are compared one by one."""
     own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
     columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
-    known: list[tuple[set[Any], list[tuple[Any, ...]]]] = []
+    place_of_table = object()
 
-    def contained(env: Env) -> bool | None:
-        if not known:
+    def table(env: Env) -> tuple[set[Any], list[tuple[Any, ...]]]:
+        memory = env.memory(level)
+        if place_of_table not in memory:
             found, with_null = set(), []
             for row in rows(env):
                 key = tuple([form(row[place]) for place, form in columns])
@@ -93,8 +97,12 @@ def _hashed(
                     with_null.append(row)
                 else:
                     found.add(key)
-            known.append((found, with_null))
-        found, with_null = known[0]
+            memory[place_of_table] = found, with_null
+        known: tuple[set[Any], list[tuple[Any, ...]]] = memory[place_of_table]
+        return known
+
+    def contained(env: Env) -> bool | None:
+        found, with_null = table(env)
         wanted = tuple([form(value(env)) for value, form in own])
         compared: Iterable[tuple[Any, ...]] = with_null
         if None in wanted:
@@ -125,15 +133,3 @@ def _single(found: Iterable[tuple[Any, ...]], *, whole: bool = False) -> Any:
     if not rows:
         return None
     return rows[0] if whole else rows[0][0]
-
-
-def _remembered(run: Any) -> Any:
-    """A subquery that sees nothing outside is played once."""
-    known: list[Growing[Any]] = []
-
-    def once(env: Env) -> Any:
-        if not known:
-            known.append(Growing(run(env)))
-        return known[0]
-
-    return once

@@ -15,6 +15,7 @@ from typing import Any
 from pgrepl.commands.query.engine import is_for_spark
 from pgrepl.commands.query.env import sees_outside
 from pgrepl.commands.query.grouping import at_home, uses_groups
+from pgrepl.commands.query.initplans import names_outer_with
 from pgrepl.commands.query.spark.job import Job, Text, Unplayable
 from pgrepl.commands.query.spark.level import Level, is_place
 from pgrepl.commands.query.spark.sources import Sources, WithQuery
@@ -395,13 +396,16 @@ def _constant(level: Level, expr: tree.Expr | None) -> int | None:
     """LIMIT and OFFSET depend on no column."""
     if expr is None:
         return None
-    from pgrepl.commands.query.env import Env, Evaluator
-    from pgrepl.commands.query.execute import compile_query as compile_here
+    from pgrepl.commands.query.env import Env
+    from pgrepl.commands.query.execute import Ctes, evaluator_of
 
     for node, up in walk_deep(expr):
         if isinstance(node, tree.Var) and node.levelsup > up:
             raise Unplayable("a LIMIT that depends on the row")
-    context = level.job.context
-    evaluator = Evaluator(context, level.query, lambda nested: compile_here(nested, context, None, evaluator))
+    if any(
+        isinstance(node, tree.SubLink) and node.query and names_outer_with(node.query) for node, _ in walk_deep(expr)
+    ):
+        raise Unplayable("a LIMIT that asks a WITH query")
+    evaluator = evaluator_of(level.query, level.job.context, Ctes(), None)
     value: int | None = evaluator.compile(expr)(Env([], None))
     return value

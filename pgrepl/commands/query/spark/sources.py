@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.commands.query.columns import fetched, used_columns
 from pgrepl.commands.query.engine import is_for_spark
-from pgrepl.commands.query.env import Env, Evaluator, sees_outside
+from pgrepl.commands.query.env import Env, sees_outside
 from pgrepl.commands.query.initplans import names_outer_with
 from pgrepl.commands.query.outside import OutsideRows
 from pgrepl.commands.query.spark.job import Text, Unplayable
@@ -206,7 +206,7 @@ class Sources:
 
     def _played(self, varno: int, entry: Rte, alias: str) -> str:
         """Rows that this process finds."""
-        from pgrepl.commands.query.execute import Ctes, compile_query
+        from pgrepl.commands.query.execute import Ctes, evaluator_of
         from pgrepl.commands.query.scans import scan
 
         if entry.kind is RteKind.VALUES and any(_refers(value) for row in entry.values for value in row):
@@ -220,9 +220,7 @@ class Sources:
         if isinstance(outside, OutsideRows):
             self._shipped_columns(varno, entry.columns, numbers, alias)
             return self.job.frame(lambda: outside.frame(numbers))
-        context = self.job.context
-        evaluator = Evaluator(context, self.query, lambda nested: compile_query(nested, context, None, evaluator))
-        rows = scan(varno, evaluator, Ctes())(Env([], None))
+        rows = scan(varno, evaluator_of(self.query, self.job.context, Ctes(), None), Ctes())(Env([], None))
         self._shipped_columns(varno, entry.columns, numbers, alias)
         return self.job.frame(ship(entry.columns, numbers, rows))
 
