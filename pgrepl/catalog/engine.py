@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from pgrepl.errors import PgError
+from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Dialect, Engine
@@ -144,6 +145,7 @@ class CatalogConnection:
     def _wait_for(self, sql: str, parameters: Any, timeout: float) -> list[tuple[Any, ...]]:
         began = time.monotonic()
         while True:
+            check_for_interrupts()
             try:
                 self._cursor.execute(sql, parameters)
                 return self._cursor.fetchall() if self._cursor.description is not None else []

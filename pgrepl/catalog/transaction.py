@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import lake, recovery
 from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError
+from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -212,10 +213,11 @@ class Transaction:
     def fail_statement(self) -> None:
         """The statement failed: everything of the transaction is undone, an explicit block is left aborted."""
         self.in_statement = False
-        if self.block in (Block.EXPLICIT, Block.ABORTED):
-            self._abort()
-        else:
-            self._rollback()
+        with hold_interrupts():
+            if self.block in (Block.EXPLICIT, Block.ABORTED):
+                self._abort()
+            else:
+                self._rollback()
 
     def end(self) -> None:
         """The session ends: what is open is rolled back."""
@@ -284,12 +286,14 @@ class Transaction:
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
             raise
-        self.numbering.store_snapshot()
-        self._commit_sql()
-        callbacks = self.callbacks
-        self._leave(committed=True, chain=chain)
-        for callback in callbacks:
-            callback()
+        check_for_interrupts()
+        with hold_interrupts():
+            self.numbering.store_snapshot()
+            self._commit_sql()
+            callbacks = self.callbacks
+            self._leave(committed=True, chain=chain)
+            for callback in callbacks:
+                callback()
 
     def _rollback(self, *, chain: bool = False) -> None:
         self._rollback_sql()

@@ -6,11 +6,14 @@ its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error end
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pgrepl import interrupts
 from pgrepl.catalog.transaction import Block, aborted, require_writable
 from pgrepl.commands import lake as _lake  # noqa: F401 the catalog asks it
+from pgrepl.commands import timeouts
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
 from pgrepl.sql.parser import parse
@@ -20,7 +23,7 @@ from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.sql.nodes import Statement
+    from pgrepl.sql.nodes import RawStmt, Statement
 
 # Statements are known here by the names of their classes: what runs one loads no other.
 
@@ -48,38 +51,55 @@ _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
 
 def run(session: Session, text: str) -> Iterator[Result]:
-    """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted."""
+    """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted.
+
+    Timeouts count for each statement anew; the first one's time includes reading the string."""
     use_the_stack()
-    transaction = session.transaction
     session.query = text
-    invalid = invalid_utf8(text)
-    if invalid is not None:
-        _fail(session)
-        raise invalid
-    try:
-        statements = parse(text, session.report)
-    except PgError:
-        _fail(session)
-        raise
-    if not statements:
-        return
-    several = len(statements) > 1
-    last = len(statements) - 1
-    for number, raw in enumerate(statements):
-        try:
-            result = _run_one(session, raw.stmt, implicit=several)
-            if number == last and several:
-                transaction.end_implicit()
-        except RecursionError:
-            _fail(session)
-            raise stack_depth_exceeded() from None
-        except BaseException:
-            _fail(session)
-            raise
+    with _timed(session):
+        statements = _parsed(session, text)
+        several = len(statements) > 1
+        result = _run_one(session, statements[0].stmt, implicit=several, last=not several) if statements else None
+    if result is not None:
+        yield result
+    for raw in statements[1:]:
+        with _timed(session):
+            result = _run_one(session, raw.stmt, implicit=True, last=raw is statements[-1])
         yield result
 
 
-def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
+@contextmanager
+def _timed(session: Session) -> Iterator[None]:
+    """A statement, or the part of one that fails; what fails is undone."""
+    timeouts.start(session)
+    try:
+        yield
+    except BaseException as problem:
+        with interrupts.hold_interrupts():
+            _fail(session)
+        if isinstance(problem, RecursionError):
+            raise stack_depth_exceeded() from None
+        interrupted = interrupts.interrupted()
+        if interrupted is not None and _of_a_cancelled_job(problem):
+            raise interrupted from problem
+        raise
+    finally:
+        timeouts.stop()
+
+
+def _of_a_cancelled_job(problem: BaseException) -> bool:
+    """A job of Spark does not know why it was cancelled."""
+    return problem.sqlstate == "57014" if isinstance(problem, PgError) else isinstance(problem, Exception)
+
+
+def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
+    invalid = invalid_utf8(text)
+    if invalid is not None:
+        raise invalid
+    return parse(text, session.report)
+
+
+def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -> Result:
     transaction, name = session.transaction, type(stmt).__name__
     if transaction.block is Block.ABORTED and not _is_exit(stmt):
         raise aborted()
@@ -94,6 +114,8 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool) -> Result:
         transaction.snapshot_taken = True
     result = execute(stmt, session)
     transaction.end_statement()
+    if implicit and last:
+        transaction.end_implicit()
     return result
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
+from pgrepl import interrupts
+from pgrepl.commands import timeouts
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ class StreamedRows(Sequence[TextRow]):
 
     def __init__(self, session: Session, batches: Iterable[Sequence[TextRow]]) -> None:
         self._session = session
+        self._deadline = interrupts.deadline()  # of the statement
         self._rows = (row for batch in batches for row in batch)
         self._kept: list[TextRow] = []
         self.given = 0  # rows that portions have given away
@@ -40,15 +43,16 @@ class StreamedRows(Sequence[TextRow]):
 
     def _take(self, size: int) -> Iterator[TextRow]:
         try:
-            for _, row in zip(range(size), self._rows, strict=False):
-                yield row
+            with timeouts.going_on(self._deadline):
+                yield from [row for _, row in zip(range(size), self._rows, strict=False)]
         except PgError:
             self._session.transaction.fail_statement()
             raise
 
     def _all(self) -> list[TextRow]:
         try:
-            self._kept.extend(self._rows)
+            with timeouts.going_on(self._deadline):
+                self._kept.extend(self._rows)
         except PgError:
             self._session.transaction.fail_statement()
             raise

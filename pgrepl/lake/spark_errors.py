@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from pgrepl import interrupts
 from pgrepl.errors import PgError, unmarked
 
 _FOREIGN = ("pyspark.", "py4j.", "grpc.")
@@ -113,7 +114,7 @@ def _known(text: str) -> PgError | None:
     if "[SCALAR_SUBQUERY_TOO_MANY_ROWS]" in text:
         return PgError("21000", "more than one row returned by a subquery used as an expression")
     if _CANCELLED.search(text):
-        return PgError("57014", "canceling statement due to user request")
+        return interrupts.interrupted() or interrupts.user_request()
     if _DISK_FULL.search(text):
         return PgError("53100", "could not write to the lake: No space left on device", hint="Check free disk space.")
     missing = _MISSING_FILE.search(text)

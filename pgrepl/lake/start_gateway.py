@@ -17,7 +17,7 @@ from typing import Any
 from py4j.clientserver import ClientServer, JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import java_import
 
-from pgrepl.errors import PgError
+from pgrepl import interrupts
 
 _PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
 
@@ -63,7 +63,7 @@ class Client(JavaClient):  # type: ignore[misc]
             del self._under_way[me]
             if self._interrupted and me == self._main:
                 self._interrupted = False
-                raise PgError("57014", "canceling statement due to user request")
+                raise interrupts.interrupted() or interrupts.user_request()
 
     def cancel(self) -> bool:
         """Have all jobs cancelled; called by a signal handler, in the main thread. Whether it is in a call."""

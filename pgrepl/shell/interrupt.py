@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from types import FrameType
 from typing import Literal
 
-from pgrepl.errors import PgError
+from pgrepl.commands import timeouts
+from pgrepl.interrupts import user_request
 from pgrepl.shell.shell import Shell
 
 _doing: Literal["query", "input", "other"] = "other"
@@ -16,17 +16,14 @@ _doing: Literal["query", "input", "other"] = "other"
 def watch_for_interrupts(shell: Shell) -> None:
     """From now on SIGINT does what it does in psql."""
 
-    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+    def interrupted(_signal: int, frame: FrameType | None) -> None:
         if _doing == "input":
             raise KeyboardInterrupt
         shell.cancelled = True
         if _doing == "query":
             shell.end_busy()
             shell.stderr.write("Cancel request sent\n")
-            spark = sys.modules.get("pgrepl.lake.spark")
-            if spark is not None and spark.cancel():
-                return  # the statement fails when Spark's answer has come
-            raise PgError("57014", "canceling statement due to user request")
+            timeouts.interrupt(user_request(), frame)
 
     signal.signal(signal.SIGINT, interrupted)
 
@@ -53,4 +50,6 @@ class _While:
 
     def __exit__(self, *_: object) -> None:
         global _doing
+        if self._doing == "query" and self._before != "query":
+            timeouts.stop()  # what has interrupted it is no matter of what follows
         _doing = self._before

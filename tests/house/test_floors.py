@@ -21,9 +21,10 @@ FLOORS = {
     "catalog": 2,
     "sql": 1,
     "types": 0,
-    "errors": -1,
-    "frozen": -2,
-    "__init__": -2,
+    "interrupts": -1,
+    "errors": -2,
+    "frozen": -3,
+    "__init__": -3,
 }
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

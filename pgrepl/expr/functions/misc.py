@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Any
 from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
+from pgrepl.interrupts import pause
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.interval import Interval
@@ -125,7 +125,7 @@ def pg_input_error_info(call: Call, text: str, name: str) -> tuple[str | None, .
 
 @implements("pg_sleep")
 def pg_sleep(seconds: float) -> str:
-    time.sleep(max(seconds, 0.0))
+    pause(max(seconds, 0.0))
     return ""
 
 

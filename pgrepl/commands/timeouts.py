@@ -1,0 +1,167 @@
+"""statement_timeout and transaction_timeout of a running statement, and the timeouts of a session that is idle.
+
+In the main thread an alarm interrupts the statement as Ctrl-C does, jobs of Spark with it. Elsewhere the statement has
+a deadline that its checks see (interrupts.py).
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pgrepl import interrupts
+from pgrepl.catalog.transaction import Block
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+Due = tuple[float, PgError]  # in seconds from now, and what happens then
+
+_SHORTEST = 1e-6  # an interval of 0 would turn the alarm off
+_IMPORTING = 0.01  # seconds until the alarm rings again if it has come in the middle of an import
+_AGAIN = 1.0  # seconds until it rings again in case something has swallowed the error, as Python does in a __del__
+_alarm: Callable[[FrameType | None], None] | None = None  # what it does; None: it is off
+_handler: Any = None  # of SIGALRM, before it was ours
+
+
+def start(session: Session) -> None:
+    """A statement begins: from now on it is timed."""
+    interrupts.begin()
+    due = _due(session)
+    if due is not None:
+        _run_until(time.monotonic() + due[0], due[1])
+
+
+def stop() -> None:
+    """The statement has ended."""
+    _turn_off()
+    interrupts.begin()
+
+
+@contextmanager
+def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
+    """A statement that has given a result is asked for more of its rows."""
+    if deadline is None:
+        yield
+        return
+    _run_until(*deadline)
+    try:
+        yield
+    finally:
+        stop()
+
+
+@contextmanager
+def idle(session: Session, terminate: Callable[[PgError], None]) -> Iterator[None]:
+    """While the session waits for its client; one that does so for too long is terminated, wherever its client is."""
+    due = _idle_due(session)
+    if due is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seconds, error = due
+    _turn_on(seconds, lambda _: terminate(error))
+    try:
+        yield
+    finally:
+        _turn_off()
+
+
+def _due(session: Session) -> Due | None:
+    statement = _milliseconds(session, "statement_timeout")
+    transaction = _milliseconds(session, "transaction_timeout")
+    found: list[Due] = []
+    if statement and (statement < transaction or not transaction):
+        found.append((statement / 1000, interrupts.statement_timeout()))
+    if transaction:
+        found.append(_transaction_due(session, transaction))
+    return min(found, key=lambda due: due[0], default=None)
+
+
+def _transaction_due(session: Session, timeout: int) -> Due:
+    began = session.transaction.started_at
+    passed = 0.0
+    if session.in_block and began is not None:
+        passed = (datetime.now(timezone.utc) - began).total_seconds()
+    return timeout / 1000 - passed, _terminating("25P04", "transaction timeout")
+
+
+def _idle_due(session: Session) -> Due | None:
+    found: list[Due] = []
+    if session.transaction.block in (Block.EXPLICIT, Block.ABORTED):
+        transaction = _milliseconds(session, "transaction_timeout")
+        waiting = _milliseconds(session, "idle_in_transaction_session_timeout")
+        if waiting and (waiting < transaction or not transaction):
+            found.append((waiting / 1000, _terminating("25P03", "idle-in-transaction timeout")))
+        if transaction:
+            found.append(_transaction_due(session, transaction))
+    else:
+        waiting = _milliseconds(session, "idle_session_timeout")
+        if waiting:
+            found.append((waiting / 1000, _terminating("57P05", "idle-session timeout")))
+    return min(found, key=lambda due: due[0], default=None)
+
+
+def _milliseconds(session: Session, name: str) -> int:
+    return int(session.settings.value(name))
+
+
+def _terminating(sqlstate: str, why: str) -> PgError:
+    return PgError(sqlstate, f"terminating connection due to {why}", severity="FATAL")
+
+
+# --- the alarm --------------------------------------------------------------------------------------------------------
+
+
+def _run_until(moment: float, error: PgError) -> None:
+    interrupts.set_deadline(moment, error)
+    if threading.current_thread() is threading.main_thread():
+        _turn_on(moment - time.monotonic(), lambda frame: interrupt(error, frame))
+
+
+def interrupt(error: PgError, frame: FrameType | None) -> None:
+    """For a signal's handler: end the running statement with an error, its jobs of Spark, too."""
+    interrupts.note(error)
+    spark = sys.modules.get("pgrepl.lake.spark")
+    if spark is not None and spark.cancel():
+        return  # the statement fails when Spark's answer has come
+    importing = _is_importing(frame)
+    _turn_on(_IMPORTING if importing else _AGAIN, lambda frame: interrupt(error, frame))
+    if not importing:
+        interrupts.interrupt(error)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _turn_on(seconds: float, action: Callable[[FrameType | None], None]) -> None:
+    global _alarm, _handler
+    if _alarm is None:
+        _handler = signal.signal(signal.SIGALRM, _rings)
+    _alarm = action
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, _SHORTEST))
+
+
+def _turn_off() -> None:
+    global _alarm
+    if _alarm is not None and threading.current_thread() is threading.main_thread():
+        _alarm = None
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, _handler)
+
+
+def _rings(_signal: int, frame: FrameType | None) -> None:
+    if _alarm is not None:
+        _alarm(frame)

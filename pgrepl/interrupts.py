@@ -1,0 +1,136 @@
+"""What ends a statement before its end: Ctrl-C and the timeouts (ProcessInterrupts in postgres.c).
+
+A signal reaches the main thread only, and raises its error there at once, in the middle of whatever Python runs. So
+most code needs nothing of this module. There are three exceptions:
+
+* code that must not be broken off, as a commit, stands in `with hold_interrupts():`;
+* code that waits calls `pause(seconds)`, which ends at the statement's deadline in other threads, too;
+* a long loop that could run in another thread, or that catches errors, calls `check_for_interrupts()`.
+
+An interrupt stays until its statement has ended, so code that swallows the error is stopped at its next check.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Literal, TypeAlias
+
+from pgrepl.errors import PgError
+
+Deadline: TypeAlias = "tuple[float, PgError]"  # in seconds of time.monotonic(), and what happens then
+
+_SLICE = 0.1  # seconds between two checks of a thread that waits
+
+
+class _State(threading.local):
+    """Of one thread."""
+
+    held = 0  # blocks of hold_interrupts() that it is in
+    interrupt: PgError | None = None  # what ends its statement
+    deadline: Deadline | None = None  # of its statement
+
+
+_state = _State()
+
+
+def user_request() -> PgError:
+    return PgError("57014", "canceling statement due to user request")
+
+
+def statement_timeout() -> PgError:
+    return PgError("57014", "canceling statement due to statement timeout")
+
+
+def begin() -> None:
+    """A statement begins, or has ended: what came before does not concern what follows."""
+    state = _state
+    state.interrupt = state.deadline = None
+
+
+def set_deadline(moment: float, error: PgError) -> None:
+    """The thread's statement ends with `error` then, unless it has ended before."""
+    _state.deadline = moment, error
+
+
+def deadline() -> Deadline | None:
+    return _state.deadline
+
+
+def note(error: PgError) -> None:
+    """The thread's statement is to end with this error, at its next check; the first such error counts."""
+    if _state.interrupt is None:
+        _state.interrupt = error
+
+
+def interrupt(error: PgError) -> None:
+    """For a signal's handler: raise the error now, or at the next check if interrupts are held."""
+    note(error)
+    if not _state.held:
+        assert _state.interrupt is not None
+        raise _copy(_state.interrupt)
+
+
+def interrupted() -> PgError | None:
+    """The error that the thread's statement is to end with, if it is to end."""
+    state = _state
+    if state.interrupt is None and state.deadline is not None and time.monotonic() >= state.deadline[0]:
+        state.interrupt = state.deadline[1]
+    return None if state.interrupt is None else _copy(state.interrupt)
+
+
+def check_for_interrupts() -> None:
+    """Raise what ends the thread's statement, as CHECK_FOR_INTERRUPTS() does."""
+    state = _state
+    if (state.interrupt is not None or state.deadline is not None) and not state.held:
+        error = interrupted()
+        if error is not None:
+            raise error
+
+
+def pause(seconds: float) -> None:
+    """Wait so long, unless the statement is interrupted."""
+    end = time.monotonic() + seconds
+    while True:
+        check_for_interrupts()
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        if _state.deadline is not None:
+            left = min(left, max(_state.deadline[0] - time.monotonic(), 0.001))
+        time.sleep(min(left, _SLICE))
+
+
+class hold_interrupts:
+    """Nothing in here is interrupted; what comes meanwhile is raised by a check behind it, if the statement goes on."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _state.held += 1
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        _state.held -= 1
+        return False
+
+
+def _copy(error: PgError) -> PgError:
+    """Each raise has its own: places and contexts are added to errors on their way."""
+    report = error.report
+    return PgError(report.sqlstate, report.message, detail=report.detail, hint=report.hint, severity=report.severity)
+
+
+__all__ = [
+    "Deadline",
+    "begin",
+    "check_for_interrupts",
+    "deadline",
+    "hold_interrupts",
+    "interrupt",
+    "interrupted",
+    "note",
+    "pause",
+    "set_deadline",
+    "statement_timeout",
+    "user_request",
+]
