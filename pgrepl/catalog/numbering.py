@@ -9,11 +9,13 @@ reader knows; `commit_extra_info` is JSON of ours, absent when there is nothing 
 
 * `"transaction": n`: the snapshot is one of several of a transaction, whose first snapshot is n;
 * `"last": true`: and the last of them. A snapshot without a transaction is one by itself;
+* `"messages": [[transactional, prefix, content in base64, database], …]`: logical messages;
 * what else `note` was told about the statement (which tables were truncated, which origin it came from).
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -122,6 +124,12 @@ class Numbering:
         if isinstance(value, list) and key in extra:
             value = extra[key] + [v for v in value if v not in extra[key]]
         extra[key] = value
+
+    def note_message(self, *, transactional: bool, prefix: str, content: bytes, database: int) -> None:
+        """A logical message, for `commit_extra_info`."""
+        self.snapshot()
+        text = b64encode(content).decode("ascii")
+        self._here.extra.setdefault("messages", []).append([transactional, prefix, text, database])
 
     def note_definition(self, table: int | None = None) -> None:
         """What readers know of definitions is out of date: of this DuckLake table, too."""

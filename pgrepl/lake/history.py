@@ -1,13 +1,14 @@
 """The snapshots of an instance one by one: which tables each changed, and what else is known of it.
 
 DuckLake's `changes_made` names the tables whose rows changed; `commit_extra_info` has what only pgrepl writes: which
-tables a TRUNCATE emptied, where replicated changes came from, which snapshots are one transaction. A snapshot of
-another writer is a transaction by itself.
+tables a TRUNCATE emptied, where replicated changes came from, which snapshots are one transaction, which logical
+messages were emitted. A snapshot of another writer is a transaction by itself.
 """
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
 
 _DATA = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
 _COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
+_MESSAGES = "messages"
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+@frozen
+class LogicalMessage:
+    """What pg_logical_emit_message() wrote. One that is not transactional stands for itself, whatever becomes of the
+    transaction it was written in."""
+
+    transactional: bool
+    prefix: str
+    content: bytes
+    database: int
 
 
 @frozen
@@ -33,6 +46,7 @@ class Snapshot:
     cascade: bool = False
     restart_identity: bool = False
     origin: str | None = None  # of changes that were replicated
+    emitted: tuple[LogicalMessage, ...] = ()
 
 
 def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
@@ -52,7 +66,8 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
     stretch, defined = 0, True
     for number, when, words, extra in parsed:
         data = list(dict.fromkeys([oids[table] for word, table in words if word in _DATA and table in oids]))
-        defines = any(word not in _DATA and word not in _COMPACTION for word, _ in words) or not words
+        defines = any(word not in _DATA and word not in _COMPACTION for word, _ in words)
+        defines = defines or (not words and _MESSAGES not in extra)
         if defines or defined:
             stretch = number
         defined = defines
@@ -73,6 +88,7 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
         bool(truncate.get("cascade")),
         bool(truncate.get("restart_identity")),
         extra.get("origin"),
+        tuple([LogicalMessage(t, prefix, b64decode(content), d) for t, prefix, content, d in extra.get(_MESSAGES, ())]),
     )
 
 

@@ -116,3 +116,16 @@ def test_messages_of_the_protocol_are_read_by_the_subscribers_decoder(instance: 
     assert (deleted.operation, deleted.old) == ("delete", ("3", None))
     assert isinstance(truncated, TruncateMessage) and truncated.restart_identity and not truncated.cascade
     assert [relation.name for relation in truncated.relations] == ["t", "u"]
+
+
+def test_logical_messages_print_what_postgresql_17_printed(tmp_path: Path) -> None:
+    printed = play_pgrepl((HERE / "messages.sql").read_text("utf-8"), tmp_path)
+    assert printed.splitlines() == (HERE / "messages.out").read_text("utf-8").splitlines()
+
+
+def test_messages_of_other_databases_are_not_seen(instance: Instance) -> None:
+    instance.play("pub", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+    for transactional in ("true", "false"):
+        instance.play("sub", f"SELECT pg_logical_emit_message({transactional}, 'a', 'b')")
+    peek = f"SELECT data FROM pg_logical_slot_peek_changes('s', NULL, NULL, {OPTIONS})"
+    assert instance.play("pub", peek, peek.replace(", 'skip-empty-xacts', '1'", "")) == []

@@ -15,6 +15,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
 from pgrepl.lake.changes import Change, Snapshot, changes, snapshots
+from pgrepl.lake.history import LogicalMessage
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -49,7 +50,7 @@ class DecodedTable:
 
 @frozen
 class DecodedChange:
-    """One change, or with `truncated` the emptying of tables."""
+    """One change, or with `truncated` the emptying of tables, or a logical message."""
 
     lsn: int
     table: DecodedTable | None = None
@@ -57,6 +58,7 @@ class DecodedChange:
     truncated: tuple[Relation, ...] = ()
     cascade: bool = False
     restart_identity: bool = False
+    emitted: LogicalMessage | None = None
 
 
 @frozen
@@ -80,7 +82,7 @@ def decoded(session: Session, start: int, end: int, *, local_only: bool) -> Iter
         group.append(snapshot)
         if snapshot.is_last:
             if not (local_only and snapshot.origin) and known.any_here(group):
-                parts = [part for member in group for part in _of_snapshot(member, changed, known)]
+                parts = [part for member in group for part in _of_snapshot(session, member, changed, known)]
                 yield DecodedTransaction(snapshot.id, group[0].id, snapshot.id + 1, snapshot.time, tuple(parts))
             group = []
 
@@ -105,7 +107,12 @@ class _Tables:
     def any_here(self, group: Iterable[Snapshot]) -> bool:
         """A transaction that changed rows elsewhere only is none of this database."""
         touched = [(s.stretch, table) for s in group for table in (*s.tables, *s.truncated)]
-        return not touched or any(self.at(stretch, table) is not None for stretch, table in touched)
+        here = self._session.database.oid
+        if any(message.database == here for s in group for message in s.emitted):
+            return True
+        if not touched:
+            return not any(s.emitted for s in group)
+        return any(self.at(stretch, table) is not None for stretch, table in touched)
 
 
 def _changed(session: Session, found: Iterable[Snapshot], known: _Tables) -> dict[tuple[int, int], list[Change]]:
@@ -126,8 +133,11 @@ def _changed(session: Session, found: Iterable[Snapshot], known: _Tables) -> dic
 
 
 def _of_snapshot(
-    snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]], known: _Tables
+    session: Session, snapshot: Snapshot, changed: dict[tuple[int, int], list[Change]], known: _Tables
 ) -> Iterator[DecodedChange]:
+    for message in snapshot.emitted:
+        if message.database == session.database.oid:
+            yield DecodedChange(snapshot.id, emitted=message)
     emptied = [known.at(snapshot.stretch, table) for table in snapshot.truncated]
     relations = tuple([table.relation for table in emptied if table is not None])
     if relations:

@@ -147,7 +147,7 @@ def _messages(
     if function is not None:
         raise _binary_output(row, function)
     encoder = Encoder(apart.text_style)
-    stream = Stream(apart, options.publications, local_only=options.local_only)
+    stream = Stream(apart, options.publications, local_only=options.local_only, with_emitted=options.messages)
     try:
         for transaction in stream.transactions(start, end):
             yield transaction.end_lsn, list(encoder.lines(transaction))

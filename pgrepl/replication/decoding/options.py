@@ -48,6 +48,7 @@ class ProtocolOptions:
 
     publications: tuple[str, ...]
     local_only: bool
+    messages: bool
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
@@ -78,7 +79,8 @@ def protocol_options(given: Given) -> ProtocolOptions:
     for name in ("binary", "streaming", "two_phase"):
         if seen.get(name) == "parallel" or parse_bool(seen.get(name, "false")):
             raise unsupported(f'option "{name}" of pgoutput')
-    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none")
+    messages = bool(parse_bool(seen.get("messages", "false")))
+    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none", messages)
 
 
 def _check_number(value: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.replication.sending.wire import (
     UNCHANGED,
+    Emitted,
     Message,
     Row,
     SentRelation,
@@ -34,11 +35,19 @@ class Encoder:
     def lines(self, transaction: WireTransaction) -> Iterator[Line]:
         xid, commit, end = transaction.xid, transaction.finish_lsn, transaction.end_lsn
         when = transaction.committed_at
+        emitted = [each for each in transaction.emitted if each.message.transactional]
+        for each in transaction.emitted:
+            if not each.message.transactional:
+                yield each.lsn + 1, 0, _logical(each)
+        if not emitted and not transaction.size:
+            return
         yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
         if transaction.origin:
             yield commit, xid, struct.pack("!cq", b"O", commit) + _string(transaction.origin)
         truncated: set[int] = set()
-        for message in transaction.messages:
+        for number, message in enumerate(transaction.messages):
+            while emitted and emitted[0].after == number:
+                yield emitted[0].lsn, xid, _logical(emitted.pop(0))
             relations: tuple[SentRelation, ...]
             if isinstance(message, TruncateMessage):
                 relations = message.relations
@@ -50,6 +59,8 @@ class Encoder:
                     self._described[relation.relid] = relation
                     yield commit, xid, _relation(relation)
             yield commit, xid, self._truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
+        for each in emitted:
+            yield each.lsn, xid, _logical(each)
         self._forget(truncated)
         yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
 
@@ -102,6 +113,12 @@ def _relation(relation: SentRelation) -> bytes:
         parts.append(struct.pack("!B", column.is_key) + _string(column.name))
         parts.append(struct.pack("!Ii", column.type, column.typmod))
     return b"".join(parts)
+
+
+def _logical(emitted: Emitted) -> bytes:
+    message = emitted.message
+    head = struct.pack("!cBq", b"M", message.transactional, emitted.lsn)
+    return head + _string(message.prefix) + struct.pack("!I", len(message.content)) + message.content
 
 
 def _string(text: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.lake.history import LogicalMessage
 from pgrepl.replication.decoding.everything import DecodedChange, DecodedTransaction, Row
 from pgrepl.replication.decoding.options import TextOptions
 from pgrepl.sql.quote import quote_identifier, quote_qualified
@@ -23,17 +24,32 @@ Line = tuple[int, int, str]  # lsn, xid, data
 def lines(transaction: DecodedTransaction, options: TextOptions, style: TextStyle) -> Iterator[Line]:
     """A transaction's lines; none for an empty one that is to be skipped."""
     xid = transaction.xid
-    if options.skip_empty_xacts and not transaction.changes:
+    changes = []
+    for change in transaction.changes:
+        if change.emitted is not None and not change.emitted.transactional:
+            yield change.lsn + 1, 0, _emitted(change.emitted)
+        else:
+            changes.append(change)
+    if not changes and (options.skip_empty_xacts or transaction.changes):
         return
     number = f" {xid}" if options.include_xids else ""
     yield transaction.first_lsn, xid, f"BEGIN{number}"
-    for change in transaction.changes:
+    for change in changes:
         yield change.lsn, xid, _change(change, style)
     at = f" (at {write_text(transaction.committed_at, oids.TIMESTAMPTZ, style)})" if options.include_timestamp else ""
     yield transaction.end_lsn, xid, f"COMMIT{number}{at}"
 
 
+def _emitted(message: LogicalMessage) -> str:
+    """As pg_decode_message. The content ends where text in C does."""
+    content = message.content.partition(b"\0")[0].decode("utf-8", "replace")
+    about = f"transactional: {message.transactional:d} prefix: {message.prefix}, sz: {len(message.content)}"
+    return f"message: {about} content:{content}"
+
+
 def _change(part: DecodedChange, style: TextStyle) -> str:
+    if part.emitted is not None:
+        return _emitted(part.emitted)
     if part.truncated:
         return _truncate(part)
     assert part.table is not None and part.change is not None

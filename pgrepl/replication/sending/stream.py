@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake.changes import Change, Snapshot, changes, changes_at, snapshots
 from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.plan import DELETE, UPDATE, SendPlan, check_sendable, send_plan
-from pgrepl.replication.sending.wire import Message, Sender, TruncateMessage, WireTransaction, truncated
+from pgrepl.replication.sending.wire import Emitted, Message, Sender, TruncateMessage, WireTransaction, truncated
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -39,11 +39,13 @@ class ChangeError(Exception):
 class Stream:
     """The transactions of one publishing database for the publications of one subscription."""
 
-    def __init__(self, session: Session, names: Sequence[str], *, local_only: bool) -> None:
-        """`local_only`: origin = none, what the publisher itself has from elsewhere is left out."""
+    def __init__(self, session: Session, names: Sequence[str], *, local_only: bool, with_emitted: bool = False) -> None:
+        """`local_only`: origin = none, what the publisher itself has from elsewhere is left out. `with_emitted`:
+        logical messages are wanted, too."""
         self._session = session
         self._names = tuple(names)
         self._local_only = local_only
+        self._with_emitted = with_emitted
         self._senders: dict[tuple[int, int], Sender | PgError | None] = {}  # by stretch and table
         self._sendable: set[tuple[int, int, str]] = set()  # stretches, tables and operations that were checked
 
@@ -77,22 +79,35 @@ class Stream:
         changed = self._changed([s for group in groups if group[0].id not in large for s in self._wanted(group)])
         for group in groups:
             messages: tuple[Message | TruncateMessage, ...] | _Large
+            emitted: list[Emitted] = []
             if group[0].id in large:
                 messages = _Large(self, self._wanted(group), large[group[0].id])
             else:
-                messages = tuple([m for member in self._wanted(group) for m in self._explained(member, changed)])
-            if next(iter(messages), None) is not None:
+                collected: list[Message | TruncateMessage] = []
+                for member in self._wanted(group):
+                    emitted += self._emitted(member, len(collected))
+                    collected += self._explained(member, changed)
+                messages = tuple(collected)
+            if emitted or next(iter(messages), None) is not None:
                 last = group[-1]
-                yield WireTransaction(last.id, last.id, last.id + 1, last.time, messages, last.origin)
+                yield WireTransaction(last.id, last.id, last.id + 1, last.time, messages, last.origin, tuple(emitted))
+
+    def _emitted(self, snapshot: Snapshot, after: int) -> Iterator[Emitted]:
+        for message in snapshot.emitted if self._with_emitted else ():
+            if message.database == self._session.database.oid:
+                yield Emitted(snapshot.id, message, after)
 
     def _wanted(self, group: Sequence[Snapshot]) -> list[Snapshot]:
         return [s for s in group if not (self._local_only and s.origin)]
 
     def _large(self, groups: Sequence[Sequence[Snapshot]]) -> dict[int, int]:
-        """The transactions with many changes by their first snapshots, and about how many they have."""
+        """The transactions with many changes by their first snapshots, and about how many they have. Logical messages
+        have their places among all of the changes: then all are read."""
         from pgrepl.replication.bulk.sending import changed_rows
 
-        if not groups or changed_rows(self._session, groups[0][0].id, groups[-1][-1].id + 1) <= wire.PORTION:
+        if not groups or self._with_emitted:
+            return {}
+        if changed_rows(self._session, groups[0][0].id, groups[-1][-1].id + 1) <= wire.PORTION:
             return {}
         sizes = {group[0].id: changed_rows(self._session, group[0].id, group[-1].id + 1) for group in groups}
         return {first: size for first, size in sizes.items() if size > wire.PORTION}

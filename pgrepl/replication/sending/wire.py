@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pgrepl.expr.context import Context
 from pgrepl.frozen import frozen
+from pgrepl.lake.history import LogicalMessage
 from pgrepl.replication.sending.filters import any_true
 from pgrepl.replication.sending.plan import DELETE, INSERT, TRUNCATE, UPDATE, SendPlan
 from pgrepl.rows.routing import converter
@@ -84,6 +85,15 @@ class Messages(Protocol):
 
 
 @frozen
+class Emitted:
+    """A logical message, and how many messages about rows come before it in its transaction."""
+
+    lsn: int
+    message: LogicalMessage
+    after: int
+
+
+@frozen
 class WireTransaction:
     """A transaction of the publisher: what a Begin and a Commit message enclose.
 
@@ -97,6 +107,7 @@ class WireTransaction:
     committed_at: int  # microseconds since 2000-01-01
     messages: tuple[Message | TruncateMessage, ...] | Messages
     origin: str | None = None  # where the publisher has it from
+    emitted: tuple[Emitted, ...] = ()  # to who asks for logical messages
 
     @property
     def is_large(self) -> bool:

@@ -10,5 +10,6 @@ FAMILIES = ("definitions", "names", "privileges", "sequences", "state", "structu
 for _name in FAMILIES:
     add_family(f"{__name__}.{_name}")
 add_family("pgrepl.replication.functions")
+add_family("pgrepl.replication.messages")
 add_family("pgrepl.replication.decoding.functions")
 add_family("pgrepl.replication.standby.functions")
