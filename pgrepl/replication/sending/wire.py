@@ -8,14 +8,16 @@ a DELETE, or into nothing; whether an operation is published at all is asked of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.expr.context import Context
 from pgrepl.frozen import frozen
-from pgrepl.lake.history import LogicalMessage
 from pgrepl.replication.sending.filters import any_true
 from pgrepl.replication.sending.plan import DELETE, INSERT, TRUNCATE, UPDATE, SendPlan
 from pgrepl.rows.routing import converter
+
+if TYPE_CHECKING:
+    from pgrepl.lake.history import LogicalMessage
 
 Row = tuple[Any, ...]
 
