@@ -6,6 +6,10 @@ it is.
 
 Writers queue: a transaction that changes something takes the one write lock at its start (`BEGIN IMMEDIATE`, an
 advisory lock on PostgreSQL) and waits for it, by default up to 30 seconds. Readers never wait (WAL, MVCC).
+
+A commit is on the disk before others see it (`PRAGMA synchronous = FULL`: SQLite syncs its log). One that was begun
+with `synchronous_commit = off` is not waited for; `flush` syncs what such commits have left. A catalog in PostgreSQL
+is told the setting, and waits as that server does.
 """
 
 from __future__ import annotations
@@ -21,13 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from pgrepl.catalog import disk
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Dialect, Engine
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
@@ -53,6 +58,8 @@ class CatalogConnection:
         self.file = _identity(catalog.path)
         self._gives_up = False
         self._waits = False  # for the lock, in PostgreSQL
+        self._syncs = True  # SQLite syncs its log with each commit
+        self._is_writing = False
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -78,11 +85,14 @@ class CatalogConnection:
     def changed_rows(self) -> int:
         return int(self._cursor.rowcount)
 
-    def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT) -> None:
+    def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
+        """`synchronous_commit` as the commit is most likely to have it."""
+        self._is_writing = write
         if self.is_sqlite:
             if not write:
                 self.execute("BEGIN")
                 return
+            self._sync_commits(synchronous_commit != "off")
             try:
                 self._cursor.execute("BEGIN IMMEDIATE")
             except self.catalog.driver_error as problem:
@@ -112,8 +122,39 @@ class CatalogConnection:
             with suppress(self.catalog.driver_error):
                 self._driver.cancel_safe(timeout=_GIVING_UP)
 
-    def commit(self) -> None:
+    def commit(self, synchronous_commit: str | None = None) -> None:
+        """`synchronous_commit` as PostgreSQL has it, `off`: the commit does not wait for the disk. None: nobody has set
+        it; SQLite waits, a server does as it always does."""
+        if not self.is_sqlite and synchronous_commit is not None:
+            self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
         self.execute("COMMIT")
+        if self.is_sqlite and self._is_writing and synchronous_commit != "off":
+            if self._syncs:
+                self.catalog.sync_folder()
+            else:
+                self.flush()
+
+    def _sync_commits(self, wanted: bool) -> None:
+        """From now on; SQLite allows it between transactions only."""
+        if wanted != self._syncs:
+            self._cursor.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
+            self._syncs = wanted
+
+    def flush(self) -> None:
+        """Whatever anybody has committed so far is on the disk (XLogFlush)."""
+        if self.is_sqlite:
+            self.catalog.sync_log()
+        elif self.in_transaction:
+            other = CatalogConnection(self.catalog)
+            try:
+                other.flush()
+            finally:
+                other.close()
+        else:
+            self.execute("BEGIN")
+            self.execute("SET LOCAL synchronous_commit = 'local'")
+            self.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'pgrepl', '')")  # for a commit record
+            self.execute("COMMIT")
 
     def rollback(self) -> None:
         if self.in_transaction:
@@ -169,6 +210,7 @@ class Catalog:
         self.statements: dict[Any, Any] = {}  # compiled once, by store.py
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
         self._spare: CatalogConnection | None = None
+        self._folder_synced = False
 
     @property
     def dialect(self) -> Dialect:
@@ -187,6 +229,21 @@ class Catalog:
                 failure = self.failure(getattr(problem, "orig", None) or problem)
                 raise _fatal(failure.sqlstate, failure.message) from problem
             raise _fatal("08006", f'could not open catalog "{self.name}": {_first_line(problem)}') from problem
+
+    def sync_log(self) -> None:
+        """What was committed to the SQLite file is on the disk."""
+        assert self.path is not None
+        try:
+            disk.sync_log(self.path)
+        except OSError as problem:
+            raise PgError("58030", f'catalog "{self.name}" cannot be synced: {problem.strerror}') from problem
+        self.sync_folder()
+
+    def sync_folder(self) -> None:
+        """It knows the log by its name. SQLite sees to that only in the connection that has made the log."""
+        if self.path is not None and not self._folder_synced:
+            disk.sync_folder(os.path.dirname(os.path.abspath(self.path)))
+            self._folder_synced = True
 
     def close(self) -> None:
         if self._spare is not None:
@@ -334,7 +391,7 @@ def sqlite_catalog(path: Path, name: str) -> Catalog:
     )
 
     def prepare(driver_connection: Any, _record: Any) -> None:
-        driver_connection.execute("PRAGMA synchronous = NORMAL")
+        driver_connection.execute("PRAGMA synchronous = FULL")
         driver_connection.execute("PRAGMA cache_size = -32000")
 
     event.listen(engine, "connect", prepare)
@@ -354,6 +411,7 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
         catalog = sqlite_catalog(draft, name)
         link = catalog.connect()
         try:
+            link.execute("PRAGMA synchronous = OFF")  # it is synced when it is whole
             bootstrap.create(link, data_path)
             link.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -361,7 +419,9 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
         finally:
             link.close()
             catalog.close()
+        disk.sync(draft)
         place_file(draft, path)
+        disk.sync_folder(path.absolute().parent)
     finally:
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
             leftover.unlink(missing_ok=True)

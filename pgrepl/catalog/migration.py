@@ -22,10 +22,19 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
         every_table().create_all(link.sqlalchemy)  # formats 3 and 4: who is at work, and copies
+        _remember_publishers(link)
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     link.commit()
+
+
+def _remember_publishers(link: CatalogConnection) -> None:
+    """Format 5 knows the publisher of each subscription; which of the older ones' it is, a worker finds out."""
+    link.execute(
+        "INSERT INTO pgrepl_publisher (subid, system_identifier) SELECT oid, '' FROM pg_subscription"
+        " WHERE oid NOT IN (SELECT subid FROM pgrepl_publisher)"
+    )
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:

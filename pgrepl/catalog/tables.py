@@ -208,7 +208,7 @@ pgrepl_subscription_error = _table(  # what stopped a worker last, until one get
     ("subid", Oid), ("relid", Oid), ("happened", String), ("sqlstate", String), ("message", Text), ("detail", Text),
     ("context", Text),
 )  # fmt: skip
-pgrepl_publisher = _table(  # the server that a subscription has subscribed to
+pgrepl_publisher = _table(  # the server or instance that a subscription has subscribed to
     "pgrepl_publisher", ("subid",),
     ("subid", Oid), ("system_identifier", String),
 )  # fmt: skip

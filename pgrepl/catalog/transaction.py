@@ -74,6 +74,7 @@ class Transaction:
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
         self.numbering = Numbering(self, session)
         self.in_recovery = False  # the instance is a standby
+        self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class Transaction:
                 seen = self._version
             session.link.commit()
             self.sql = Sql.NONE
-        session.link.begin(write=True, lock_timeout=session.lock_timeout)
+        session.link.begin(write=True, lock_timeout=session.lock_timeout, synchronous_commit=self._synchronous_commit)
         self.sql = Sql.WRITE
         self._look_around()
         if seen is not None and self._version != seen:
@@ -161,6 +162,15 @@ class Transaction:
         self._session.forget_all()
         self._version = None if self.numbering.is_behind() else link.version()
 
+    @property
+    def _synchronous_commit(self) -> str | None:
+        """What the commit waits for; None: nobody has said so."""
+        settings = self._session.settings
+        chosen = settings.get("synchronous_commit") if settings.source("synchronous_commit") != "default" else None
+        if self.waits_for_disk is None:
+            return chosen
+        return "off" if not self.waits_for_disk else "local" if chosen == "off" else chosen
+
     def _commit_sql(self) -> None:
         if self.sql is Sql.NONE:
             return
@@ -170,7 +180,7 @@ class Transaction:
             self.numbering.store_oids()
             if not link.is_sqlite:
                 self._version = link.version()
-        link.commit()
+        link.commit(self._synchronous_commit if self.sql is Sql.WRITE else None)
         self.sql = Sql.NONE
         self.numbering.committed()
 
@@ -308,6 +318,7 @@ class Transaction:
         if not committed:
             self._undo_from(0)
         self.undo = []
+        self.waits_for_disk = None
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
         self.block = Block.NONE

@@ -147,6 +147,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
     keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
     gone = expire(session, keep)
     transaction.end_statement()
+    session.link.flush()  # before files go that nothing refers to any more, whoever wrote that
     transaction.begin_statement(writes=True)
     removed = remove_files(session, timedelta(seconds=int(session.settings.value("pgrepl.file_grace"))))
     if options.verbose:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, NoReturn
 
+from pgrepl.catalog.disk import sync
 from pgrepl.errors import PgError
 
 _LOCAL = "file"
@@ -156,15 +157,6 @@ def make_durable(path: str) -> None:
     if local is not None:
         sync(local)
         sync(os.path.dirname(local))
-
-
-def sync(path: str | os.PathLike[str]) -> None:
-    """A file or folder of this machine is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove(path: str) -> None:

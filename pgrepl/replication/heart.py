@@ -47,6 +47,7 @@ class Heart:
             return
         try:
             session.settings.set_default("lock_timeout", f"{int(_PATIENCE * 1000)}ms", complain=False)
+            session.transaction.waits_for_disk = False
             session.transaction.begin_statement(writes=True)
             lease.beat(session, self._token, list(self.copying.values()))
             session.transaction.end_statement()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -16,6 +17,7 @@ from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import find_relation, relation, relation_or_none
 from pgrepl.catalog.store import rows
+from pgrepl.catalog.subscription import system_identifier
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication import senders, slots
@@ -29,6 +31,7 @@ from pgrepl.replication.publisher import (
     TableCopy,
     refused,
     server_text,
+    slot_is_ahead,
 )
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Message, Row, TruncateMessage, WireTransaction
@@ -73,9 +76,10 @@ class LakePublisher:
         except PgError as error:
             raise refused(error) from error
 
-    @property
-    def system_identifier(self) -> str | None:
-        return None
+    @cached_property
+    def system_identifier(self) -> str:
+        with self._asked() as session:
+            return str(system_identifier(session))
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         with self._asked() as session:
@@ -117,30 +121,49 @@ class LakePublisher:
         return found
 
     def create_slot(self, name: str, *, two_phase: bool, failover: bool) -> int:
-        with self._asked() as session:
+        with self._changing_slots() as session:
             slots.check_decoding_requirements(session)
             made = slots.create_slot(session, name, two_phase=two_phase, failover=failover)
             return int(made.confirmed_flush_lsn)
 
     def alter_slot(self, name: str, *, failover: bool) -> None:
-        with self._asked() as session:
+        with self._changing_slots() as session:
             slots.alter_slot(session, name, failover=failover)
 
     def drop_slot(self, name: str) -> None:
-        with self._asked() as session:
+        with self._changing_slots() as session:
             slots.drop_slot(session, name)
 
     def current_lsn(self) -> int:
         with self._asked() as session:
             row = slots.slot_or_none(session, self._slot) if self._slot else None
-            return slots.current_lsn(session) if row is None else sendable_lsn(session, row)
+            lsn = slots.current_lsn(session) if row is None else sendable_lsn(session, row)
+        self._flush()
+        return lsn
+
+    def _flush(self) -> None:
+        """What another instance is told must be on the disk here, though it was committed with `synchronous_commit =
+        off`: it would keep what a crash takes away here. In one log what comes later is not kept without it."""
+        if not self._own_instance:
+            try:
+                self._session.link.flush()
+            except PgError as error:
+                raise refused(error) from error
 
     @property
     def shares_catalog(self) -> bool:
         return self._own_instance
 
     @contextmanager
+    def _changing_slots(self) -> Iterator[Session]:
+        """A slot is on the disk before anybody is told of it, as the files of PostgreSQL's slots are."""
+        with self._asked() as session:
+            session.transaction.waits_for_disk = True
+            yield session
+
+    @contextmanager
     def _writing(self, within: Session | None) -> Iterator[Session]:
+        """For what a crash may take back: a slot that has moved on, and who reads from it."""
         if within is not None:
             try:
                 yield within
@@ -148,6 +171,8 @@ class LakePublisher:
                 raise refused(error) from error
         else:
             with self._asked() as session:
+                if self._apart:
+                    session.transaction.waits_for_disk = False
                 yield session
 
     def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
@@ -164,7 +189,10 @@ class LakePublisher:
             row = slots.acquire(session, slot, self._token)
             slots.check_decodable(session, row)
             slots.check_start(session, lsn)
-            start = max(int(row.confirmed_flush_lsn), lsn)
+            confirmed = int(row.confirmed_flush_lsn)
+            if lsn and confirmed > lsn:
+                raise slot_is_ahead(slot, confirmed, lsn)
+            start = max(confirmed, lsn)
             slots.check_retained(session, row, start)
             return start
 
@@ -246,6 +274,7 @@ class LakePublisher:
         try:
             with ExitStack() as stack:
                 found = published_copy(stack.enter_context(self._asked()), schema, name, publications)
+                self._flush()
                 self._copying = stack.pop_all()
         except Uncopyable as wrong:
             raise wrong.error from None

@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.bulk.batch import BulkRows, WireBatch
 from pgrepl.replication.senders import Sender
 from pgrepl.replication.sending.wire import Row, SentRelation, WireTransaction
+from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
@@ -43,6 +44,19 @@ def server_text(error: PgError) -> str:
     if report.hint:
         lines.append(f"HINT:  {report.hint}")
     return "\n".join(lines)
+
+
+def slot_is_ahead(slot: str, confirmed: int, origin: int) -> PgError:
+    """A slot keeps nothing before its position. PostgreSQL would go on from there without a word."""
+    return PgError(
+        "55000",
+        f'replication slot "{slot}" stands at {lsn_text(confirmed)}, but changes are applied here only up to '
+        f"{lsn_text(origin)}",
+        detail="Somebody else has read from the slot or advanced it, or what was applied here has been undone, as by "
+        "going back to an older copy; the changes in between are lost.",
+        hint="Drop the subscription, empty its tables and create it again; or accept the loss with "
+        "pg_replication_origin_advance().",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +135,8 @@ class Publisher(Protocol):
         ...
 
     @property
-    def system_identifier(self) -> str | None:
-        """Of the server; None: it is an instance, whose catalog says where it is."""
+    def system_identifier(self) -> str:
+        """Of the server, or of the instance."""
         ...
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:

@@ -151,6 +151,8 @@ class Receiver:
                 if self.subscription() != subscription:
                     raise SubscriptionChanged
                 self._take_lease(token)
+                if publisher.shares_catalog and same_server.is_unknown(self.session, self.subid):
+                    self._catch_up_with_slot(publisher, subscription)
                 asked(lambda: same_server.remember(self.session, self.subid, publisher))
                 if publisher.shares_catalog:
                     self._occupy(publisher, subscription, token)
@@ -162,6 +164,14 @@ class Receiver:
             self.release(occupied=False)
             raise
         self._heart = Heart(self.session, token)
+
+    def _catch_up_with_slot(self, publisher: Publisher, subscription: Row) -> None:
+        """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
+        with all that was looked at."""
+        lag = asked(lambda: publisher.lag(subscription.subslotname))
+        position = state.position(self.session, self.subid)
+        if lag is not None and position and lag.confirmed > position:
+            state.move(self.session, self.subid, lag.confirmed)
 
     def _take_lease(self, token: str) -> None:
         try:
@@ -184,7 +194,7 @@ class Receiver:
         session.act_as(BOOTSTRAP_SUPERUSER)  # for what is the worker's own business
         session.settings.forget_stored()
         apply_stored_settings(session, subscription.subowner, session.database.oid)
-        for name, value in _SETTINGS:
+        for name, value in (*_SETTINGS, ("synchronous_commit", subscription.subsynccommit)):
             session.settings.set_default(name, value, complain=False, source="override")
         if self._patience is not None:
             session.settings.set_default("lock_timeout", f"{int(self._patience * 1000)}ms", complain=False)

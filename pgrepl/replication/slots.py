@@ -69,10 +69,12 @@ def at_once(session: Session) -> Iterator[Session]:
     part of it.
     """
     if session.transaction.sql is Sql.WRITE:
+        session.transaction.waits_for_disk = True
         yield session
         return
     apart = session.elsewhere(session.database.oid, session.role, apart=True)
     try:
+        apart.transaction.waits_for_disk = True
         apart.transaction.begin_statement(writes=not in_recovery(session))  # there checks come first
         yield apart
         apart.transaction.end_statement()

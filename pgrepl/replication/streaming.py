@@ -77,14 +77,16 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 receiver.lock(subscription, position)
             state.settle_tables(receiver.session, subscription.oid, reached)
             lease.received(receiver.session, subscription.oid, receiver.token, reached)
+            if reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
+                state.move(receiver.session, subscription.oid, reached)
             confirmed = publisher.shares_catalog
             if confirmed:
                 publisher.confirm(subscription.subslotname, reached, receiver.session)
-            elif reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
-                state.move(receiver.session, subscription.oid, reached)
             step("apply.settled")
     step("apply.committed")
     if not confirmed:
+        receiver.session.link.flush()  # the publisher keeps no longer what it is told is here (get_flush_position)
+        step("apply.flushed")
         asked(lambda: publisher.confirm(subscription.subslotname, reached))
     return Streamed(start, end, reached, applied)
 

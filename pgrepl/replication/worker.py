@@ -150,6 +150,8 @@ class Worker:
                     done.ran = True
                     self._forget_slots()
                     work(done)
+                    if done.transactions or done.tables_copied:
+                        self._session.link.flush()  # before anybody is told of it
             except WorkerFailed as failure:
                 self._fails(done, failure)
         except SubscriptionChanged as changed:  # the next round sees what became of it

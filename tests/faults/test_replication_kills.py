@@ -24,6 +24,8 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool, monkeypatch: pytest.Mo
     chance = random.Random(1)
     assert len(STEPS) >= 8
     for name in [*STEPS, *([] if apart else LAKE_STEPS)]:
+        if name == "apply.flushed" and not apart:  # there is no other to tell
+            continue
         replicas.work(chance, 1)
         monkeypatch.setattr(wire, "PORTION", 1 if name == "apply.portion" else PORTION)
         if name.startswith("copy."):

@@ -56,8 +56,8 @@ class PostgresPublisher:
         return self._link.used_password
 
     @cached_property
-    def system_identifier(self) -> str | None:
-        return self._link.row("IDENTIFY_SYSTEM")[0]
+    def system_identifier(self) -> str:
+        return self._link.row("IDENTIFY_SYSTEM")[0] or ""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         return published.existing_publications(self._link, names)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import PublisherError, SlotLag
+from pgrepl.replication.publisher import PublisherError, SlotLag, refused, slot_is_ahead
 from pgrepl.types.lsn import lsn_text, parse_lsn
 
 _FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
@@ -132,14 +132,7 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
             "HINT:  Drop the subscription, empty its tables and create it again.",
         )
     if found.confirmed > lsn:
-        raise PublisherError(
-            "55000",
-            f'ERROR:  replication slot "{name}" stands at {lsn_text(found.confirmed)}, but changes are applied here '
-            f"only up to {lsn_text(lsn)}\n"
-            "DETAIL:  Somebody else has read from the slot or advanced it; the changes in between are lost.\n"
-            "HINT:  Drop the subscription, empty its tables and create it again; or accept the loss with "
-            "pg_replication_origin_advance().",
-        )
+        raise refused(slot_is_ahead(name, found.confirmed, lsn))
     if found.confirmed < lsn and tell:
         advance(link, name, lsn)
     return lsn

@@ -17,10 +17,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import disk
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.engine import CatalogConnection, place_file, sqlite_catalog
 from pgrepl.errors import PgError
-from pgrepl.lake import storage
 from pgrepl.replication.standby.files import Place, move_paths
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def publish_new(draft: Session, catalog: Path) -> None:
     with closing(sqlite3.connect(target)) as copy:
         os.chmod(target, 0o600)
         _driver(draft.link).backup(copy)
-    storage.sync(target)
+    disk.sync(target)
     place_file(target, catalog)
     target.unlink(missing_ok=True)
-    storage.sync(catalog.parent)
+    disk.sync(catalog.parent)
 
 
 def publish(draft: Session, catalog: Path) -> None:
@@ -114,7 +114,9 @@ def publish(draft: Session, catalog: Path) -> None:
 def _back_up(link: CatalogConnection, path: Path) -> None:
     try:
         with closing(sqlite3.connect(path)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # a draft is nobody's
             _driver(link).backup(copy)
+        link.flush()  # what the standby has, the primary must not lose
     except sqlite3.Error as problem:
         raise PgError("58030", f'catalog "{link.catalog.name}" could not be copied: {problem}') from problem
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import disk
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
@@ -79,7 +80,7 @@ def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
-        storage.sync(folder)
+        disk.sync(folder)
     return Fetched(count, size)
 
 

@@ -1,0 +1,34 @@
+"""Making sure that files are on the disk: what a power cut must not take away is synced before it is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Force a file or a folder of this machine to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Force the names in a folder to the disk, where the file system and its permissions allow that (fsync_fname)."""
+    try:
+        sync(path)
+    except OSError as problem:
+        if problem.errno not in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOENT):
+            raise
+
+
+def sync_log(catalog: str | os.PathLike[str]) -> None:
+    """Force the write-ahead log of a catalog in SQLite to the disk, whoever wrote to it. Where there is none, all of it
+    is in the catalog's own file, and was synced there.
+
+    Another process may restart the log meanwhile; before it does so, it syncs the log and copies it to the catalog."""
+    with suppress(FileNotFoundError):
+        sync(f"{os.fspath(catalog)}-wal")
