@@ -10,6 +10,8 @@ reader knows; `commit_extra_info` is JSON of ours, absent when there is nothing 
 * `"transaction": n`: the snapshot is one of several of a transaction, whose first snapshot is n;
 * `"last": true`: and the last of them. A snapshot without a transaction is one by itself;
 * `"messages": [[transactional, prefix, content in base64, database], …]`: logical messages;
+* `"order": [[table, row id, …], …]`: its changes in the order in which they were made, where that is not the order in
+  which they are found: by the OIDs of the tables, each row once;
 * what else `note` was told about the statement (which tables were truncated, which origin it came from).
 """
 
@@ -52,6 +54,7 @@ class Numbering:
         self._last: int | None = None  # the newest snapshot, while nobody else can make one
         self._made: int | None = None  # by the running statement
         self._first: int | None = None  # of this transaction
+        self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
 
@@ -99,6 +102,8 @@ class Numbering:
             self._made = self.last_snapshot() + 1
             if self._first is None:
                 self._first = self._made
+            if self._group is None:
+                self._group = self._made
         return self._made
 
     @property
@@ -188,9 +193,10 @@ class Numbering:
         here = self._here
         if self._session.origin is not None:
             here.extra.setdefault("origin", self._session.origin.name)
-        if made != self._first or self._transaction.block is not Block.NONE:
+            here.extra.setdefault("origin_lsn", self._session.origin.remote_lsn)
+        if made != self._group or self._transaction.block is not Block.NONE:
             self._grouped = True
-            here.extra["transaction"] = self._first
+            here.extra["transaction"] = self._group
         now = datetime.now(timezone.utc).isoformat(sep=" ").removesuffix(":00")  # as DuckDB writes it: +00
         link.execute(
             "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
@@ -220,11 +226,17 @@ class Numbering:
         self._made = None
         self._here = _Statement()
 
+    def begin_group(self) -> None:
+        """What comes is another transaction for who reads what changed; all of them commit together."""
+        self.close_group()
+        self._group = None
+        self._grouped = False
+
     def close_group(self) -> None:
         """Before the commit: the transaction's last snapshot says so."""
-        if not self._grouped or self._first is None:
+        if not self._grouped or self._group is None:
             return
-        first, last = self._first, self.last_snapshot()
+        first, last = self._group, self.last_snapshot()
         if last < first:  # savepoints have undone everything
             return
         with self._extra(last) as extra:
@@ -290,12 +302,12 @@ class Numbering:
     # --- the end of it --------------------------------------------------------------------------------------------
 
     def committed(self) -> None:
-        self._last = self._first = None
+        self._last = self._first = self._group = None
         self._grouped = False
 
     def rolled_back(self) -> None:
         self.rolled_back_to_savepoint()
-        self._first = None
+        self._first = self._group = None
         self._grouped = False
         self._oids_taken = False
 

@@ -8,7 +8,7 @@ changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -67,6 +67,18 @@ def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[Change]:
             yield Change(event.snapshot, event.row_id, None, event.row)
     else:
         yield from changes(session, oid, snapshot - 1, snapshot)
+
+
+def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[Change]]) -> Iterator[tuple[int, Change]]:
+    """The changes of one snapshot, by the tables they are of, in the order in which they were made."""
+    if not snapshot.order:
+        for table, found in changed.items():
+            yield from ((table, change) for change in found)
+        return
+    by_row = {table: {change.row_id: change for change in found} for table, found in changed.items()}
+    for table, *row_ids in snapshot.order:
+        known = by_row.get(table, {})
+        yield from ((table, known[row_id]) for row_id in row_ids if row_id in known)
 
 
 class Feed:
@@ -196,4 +208,4 @@ class Feed:
 
 _BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")
 
-__all__ = ["Change", "Snapshot", "changes", "changes_at", "snapshots"]
+__all__ = ["Change", "Snapshot", "changes", "changes_at", "in_order", "snapshots"]

@@ -11,7 +11,7 @@ themselves are for Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,18 @@ class ChangesFrame(Feed):
         self.in_came[at_came], self.in_gone[at_came], self.snapshot[at_came] = by_came, partner[by_came], of_came
         self.has_new: Numbers = self.in_came != NONE
         self.has_old: Numbers = self.in_gone != NONE
+
+    def arrange_as(self, orders: Mapping[int, Sequence[int]]) -> None:
+        """Put the changes of some snapshots in the order of these row ids."""
+        import numpy as np
+
+        for snapshot, row_ids in orders.items():
+            start, end = np.searchsorted(self.snapshot, [snapshot, snapshot + 1])
+            rank = {row_id: number for number, row_id in enumerate(row_ids)}
+            ranks = [rank.get(row_id, len(rank)) for row_id in self.row_id[start:end].tolist()]
+            order = start + np.argsort(np.array(ranks, np.int64), kind="stable")
+            for column in (self.in_came, self.in_gone, self.has_new, self.has_old, self.row_id):
+                column[start:end] = column[order]
 
     @cached_property
     def row_id(self) -> Numbers:

@@ -259,6 +259,7 @@ class _Commit:
             ),
         )
         step("commit.file")
+        self.write.stand(file, file_id, self.next_row_id)
         statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)
         if not self.rearranges:
             self.next_row_id += file.record_count
@@ -299,6 +300,7 @@ class _Commit:
         assert target is not None, "stage() has asked whether rows can be inlined"
         rows = []
         for row_id, row in write.in_order():
+            write.stands(self.next_row_id if row_id is None else row_id, new=row_id is None)
             if row_id is None:
                 row_id = self.next_row_id
                 self.next_row_id += 1

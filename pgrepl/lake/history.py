@@ -1,8 +1,8 @@
 """The snapshots of an instance one by one: which tables each changed, and what else is known of it.
 
 DuckLake's `changes_made` names the tables whose rows changed; `commit_extra_info` has what only pgrepl writes: which
-tables a TRUNCATE emptied, where replicated changes came from, which snapshots are one transaction, which logical
-messages were emitted. A snapshot of another writer is a transaction by itself.
+tables a TRUNCATE emptied, where replicated changes came from, in which order changes were made, which snapshots are one
+transaction, which logical messages were emitted. A snapshot of another writer is a transaction by itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LogicalMessage:
 @frozen
 class Snapshot:
     id: int
-    time: int  # microseconds since 2000-01-01 UTC
+    time: int  # of the commit, where it was made first: microseconds since 2000-01-01 UTC
     tables: tuple[int, ...]  # OIDs of the tables whose rows changed, in the order of the changes
     stretch: int  # the first snapshot since which no definition has changed
     first: int  # of its transaction
@@ -46,6 +46,8 @@ class Snapshot:
     cascade: bool = False
     restart_identity: bool = False
     origin: str | None = None  # of changes that were replicated
+    origin_lsn: int = 0  # where its transaction ends there
+    order: tuple[tuple[int, ...], ...] = ()  # (table, row id, …), … where that is not the order of finding them
     emitted: tuple[LogicalMessage, ...] = ()
 
 
@@ -79,7 +81,7 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
     truncate = extra.get("truncate", {})
     return Snapshot(
         number,
-        _microseconds(when),
+        extra.get("committed_at") or _microseconds(when),
         () if extra.get("rewrite") else tuple(data),
         stretch,
         extra.get("transaction", number),
@@ -88,6 +90,8 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
         bool(truncate.get("cascade")),
         bool(truncate.get("restart_identity")),
         extra.get("origin"),
+        extra.get("origin_lsn", 0),
+        tuple([tuple(part) for part in extra.get("order", ())]),
         tuple([LogicalMessage(t, prefix, b64decode(content), d) for t, prefix, content, d in extra.get(_MESSAGES, ())]),
     )
 

@@ -63,6 +63,10 @@ class Write:
         self.inlined_deletes: dict[int, None] = {}  # row ids of inlined rows, in order
         self.staged_deletes: list[StagedDeletes] = []
         self.is_staged = False
+        self.keeps_places = False  # for who goes on with the rows that it has written
+        self.inserted: list[Place] = []  # where `rows` stand, in order, once they are committed
+        self.moved: dict[int, Place] = {}  # where new versions stand, by row id
+        self._filed: list[int] = []  # the row ids of new versions in a file
         self._arrays: dict[int, list[Any]] = {}
         self._writer: DataFileWriter | None = None
         self._made: list[str] = []  # paths
@@ -121,6 +125,24 @@ class Write:
         """All rows go."""
         self.truncates = True
 
+    def stands(self, row_id: int, *, new: bool) -> None:
+        """A row has been written into the catalog."""
+        if self.keeps_places:
+            place = Place(None, None, row_id)
+            if new:
+                self.inserted.append(place)
+            else:
+                self.moved[row_id] = place
+
+    def stand(self, file: NewFile, file_id: int, first_row_id: int) -> None:
+        """The rows of a file that this has written have been."""
+        if not self.keeps_places:
+            return
+        if file.has_row_ids:
+            self.moved.update((row, Place(file_id, position, row)) for position, row in enumerate(self._filed))
+        else:
+            self.inserted += [Place(file_id, n, first_row_id + n) for n in range(file.record_count)]
+
     # --- files ----------------------------------------------------------------------------------------------------
 
     def stage(self) -> None:
@@ -173,6 +195,7 @@ class Write:
             for start in range(0, len(rows), _PORTION):
                 writer.write(rows[start : start + _PORTION], row_ids[start : start + _PORTION])
             self.files.append(writer.close())
+            self._filed = row_ids
             self.updates = {}
 
     def _stage_deletes(self, limit: int) -> None:

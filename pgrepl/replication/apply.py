@@ -36,8 +36,6 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-Portions = Callable[[Iterable[Message | TruncateMessage]], Iterator[list[Message | TruncateMessage]]]
-
 
 @frozen
 class Applied:
@@ -98,16 +96,15 @@ def step_through(
     subscription: Row,
     transactions: Sequence[WireTransaction],
     log: ServerLog,
-    portions: Portions,
     between: Callable[[], None],
 ) -> Applied:
-    """Apply transactions portion by portion, each as a snapshot; holding the write lock."""
+    """Apply large transactions portion by portion; holding the write lock."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:
-        for portion in portions(transaction.messages):
+        for number, portion in enumerate(_portions(transaction.messages)):
             between()
-            passed += _write_portion(session, subscription, transaction, portion)
+            passed += _write_portion(session, subscription, transaction, portion, continued=number > 0)
             changes += len(portion)
     applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
     return _advance(session, subscription, transactions, applied, log)
@@ -146,54 +143,28 @@ def _played(
 
 
 def _write_portion(
-    session: Session, subscription: Row, transaction: WireTransaction, portion: Sequence[Message | TruncateMessage]
+    session: Session,
+    subscription: Row,
+    transaction: WireTransaction,
+    portion: Sequence[Message | TruncateMessage],
+    *,
+    continued: bool,
 ) -> int:
     """How many of the messages were passed over."""
     player = _player(session, subscription)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
     player.play(part)
-    write(session, player, catalog.origin_name(subscription.oid))
+    write(session, player, catalog.origin_name(subscription.oid), continued=continued)
     step("apply.portion")
     return player.passed
 
 
-def pieces(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
+def _portions(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
     """As many messages as may be held in memory."""
     waiting = iter(messages)
-    while piece := list(islice(waiting, wire.PORTION)):
-        yield piece
-
-
-def runs(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
-    """Messages that may have come from one statement, whose steps others will want to see: one operation on one table,
-    no row twice."""
-    run: list[Message | TruncateMessage] = []
-    seen: set[object] = set()
-    for message in messages:
-        last = run[-1] if run else None
-        key = _row_named(message)
-        if last is not None and (not _alike(last, message) or key in seen or len(run) >= wire.PORTION):
-            yield run
-            run, seen = [], set()
-        run.append(message)
-        seen.add(key)
-    if run:
-        yield run
-
-
-def _alike(one_message: Message | TruncateMessage, other: Message | TruncateMessage) -> bool:
-    if isinstance(one_message, TruncateMessage) or isinstance(other, TruncateMessage):
-        return False
-    return (one_message.operation, one_message.relation) == (other.operation, other.relation)
-
-
-def _row_named(message: Message | TruncateMessage) -> object:
-    if isinstance(message, TruncateMessage):
-        return message
-    row = message.new if message.new is not None else message.old
-    assert row is not None
-    return tuple([repr(v) for v, column in zip(row, message.relation.columns, strict=True) if column.is_key]) or message
+    while portion := list(islice(waiting, wire.PORTION)):
+        yield portion
 
 
 def _player(session: Session, subscription: Row, completed: dict[int, Values] | None = None) -> Player:
@@ -225,4 +196,4 @@ def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog)
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "Batch", "pieces", "play", "runs", "step_through"]
+__all__ = ["Applied", "Batch", "play", "step_through"]

@@ -204,6 +204,7 @@ def _load(
     target = Target(session, sent, progress, binary=lines.binary)
     router = Router(session, table) if table.kind == "p" else None
     measure = _measure(source.relation.columns)
+    player.journal.begin(None)
     number = 0
     while portion := list(islice(source.rows, _PORTION)):
         placed = []

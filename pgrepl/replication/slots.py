@@ -90,6 +90,13 @@ def all_slots(session: Session) -> list[Row]:
     return rows(session, tables.pg_replication_slot)
 
 
+def is_decoded(session: Session) -> bool:
+    """Whether somebody reads, or is going to, what changes in this database: then no transaction may become part of
+    another. Who makes a slot later reads what comes later."""
+    database = session.database.oid
+    return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
+
+
 def acquire(session: Session, name: str, token: str = "") -> Row:
     """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
     row = slot_or_none(session, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
@@ -17,15 +16,11 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
 from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.apply import Applied, pieces, play, runs, step_through
-from pgrepl.replication.applying.writing import may_fold
+from pgrepl.replication.apply import Applied, play, step_through
 from pgrepl.replication.bulk.apply import commit_batch, receive
 from pgrepl.replication.publisher import Publisher, PublisherError
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.sending.wire import WireTransaction
-
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
 
 BATCH = 20_000  # changes that are played together
 
@@ -64,7 +59,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 start,
                 end,
                 local_only=state.local_only(subscription),
-                limit=(most := _most(receiver.session, limit)),
+                limit=(most := BATCH if limit is None else min(limit, BATCH)),
             )
             with closing(stream):
                 found = _Received.of(stream, most)
@@ -97,12 +92,6 @@ def _start(publisher: Publisher, subscription: Row, position: int) -> int:
     except PublisherError as error:
         failed = PgError("08006", f"could not start WAL streaming: {error}")
         raise WorkerFailed(failed, began=False) from None
-
-
-def _most(session: Session, limit: int | None) -> int:
-    if not may_fold(session):
-        return 1
-    return BATCH if limit is None else min(limit, BATCH)
 
 
 # --- receiving --------------------------------------------------------------------------------------------------------
@@ -180,10 +169,9 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         return Applied(0, 0, position)
     session = receiver.session
     with receiver.as_owner(subscription):
-        if found[0].is_large or not may_fold(session):
+        if found[0].is_large:
             receiver.lock(subscription, position)
-            portions = pieces if may_fold(session) else runs
-            return step_through(session, subscription, found, receiver.log, portions, receiver.stay)
+            return step_through(session, subscription, found, receiver.log, receiver.stay)
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
             return batch.applied

@@ -67,8 +67,7 @@ def test_in_portions_it_is_one_transaction_all_the_same(pair: Pair, portion: int
     assert here == there
     assert (snapshots(pair) - played > 8) == (portion == 100)
     lines = sent_on(pair)
-    whole = 1 if portion == 100 else 0  # what is small is applied together
-    assert lines.count("BEGIN") == lines.count("COMMIT") == 1 + whole
+    assert lines.count("BEGIN") == lines.count("COMMIT") == 2
     assert before < played
 
 

@@ -20,6 +20,7 @@ from pgrepl.lake import local
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
+from pgrepl.replication.applying.journal import Changed, Journal
 from pgrepl.replication.applying.keys import Keys
 from pgrepl.replication.applying.target import Identity
 from pgrepl.replication.sending.wire import Row
@@ -53,9 +54,10 @@ class Step:
 class Overlay:
     """The rows of one table that holds rows."""
 
-    def __init__(self, session: Session, table: Relation) -> None:
+    def __init__(self, session: Session, table: Relation, journal: Journal) -> None:
         self.relation = table
         self.truncated = False
+        self._journal = journal
         self._session = session
         self._checks = TableChecks(session, table, table, frozenset())
         self._keys = Keys(session, table)
@@ -106,6 +108,7 @@ class Overlay:
         live = LiveRow(row, None)
         self._keys.enter(row, live)
         self._touch(live)
+        self._journal.add(Changed(self, live, row, is_new=True))
         for finder in self._finders.values():
             finder.add(live)
 
@@ -120,6 +123,7 @@ class Overlay:
             finder.remove(live)
         live.row = row
         self._touch(live)
+        self._journal.add(Changed(self, live, row))
         for finder in self._finders.values():
             finder.add(live)
 
@@ -136,6 +140,7 @@ class Overlay:
         if live.place is not None:
             self._deleted[live.place] = None
             live.changed = next(self._clock)
+        self._journal.add(Changed(self, live, None))
 
     def truncate(self) -> None:
         self.truncated = True

@@ -13,6 +13,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner
 from pgrepl.errors import PgError
+from pgrepl.replication.applying.journal import Emptied, Journal
 from pgrepl.replication.applying.overlay import LiveRow, Overlay
 from pgrepl.replication.applying.progress import Progress
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
@@ -42,6 +43,7 @@ class Player:
     ) -> None:
         """`completed`: new rows by their messages, as another player has completed them whose work is done anew."""
         self.overlays: dict[int, Overlay] = {}
+        self.journal = Journal()
         self.completed: dict[int, Row] = {} if completed is None else completed
         self._session = session
         self._subscription = subscription
@@ -75,6 +77,7 @@ class Player:
         """Every message of a transaction in order."""
         progress = self._progress
         progress.transaction(transaction.xid, transaction.finish_lsn)
+        self.journal.begin(transaction)
         for message in transaction.messages:
             try:
                 if isinstance(message, TruncateMessage):
@@ -89,7 +92,7 @@ class Player:
     def overlay(self, table: Relation) -> Overlay:
         found = self.overlays.get(table.oid)
         if found is None:
-            found = self.overlays[table.oid] = Overlay(self._session, table)
+            found = self.overlays[table.oid] = Overlay(self._session, table, self.journal)
         return found
 
     def _open(self, sent: SentRelation) -> _Table:
@@ -134,12 +137,15 @@ class Player:
         refuse_referenced(self._session, [one.oid for one in emptied])
         if message.restart_identity:
             check_sequences_owner(self._session, [one.oid for one in emptied])
-        self.truncated += [one.oid for one in emptied if one.oid not in self.truncated]
-        for one in emptied:
-            if one.kind == "r":
-                self.overlay(one).truncate()
-            if message.restart_identity:
-                self.restarted.append(one.oid)
+        if not emptied:
+            return
+        oids = [one.oid for one in emptied]
+        overlays = tuple([self.overlay(one) for one in emptied if one.kind == "r"])
+        for overlay in overlays:
+            overlay.truncate()
+        self.truncated += [oid for oid in oids if oid not in self.truncated]
+        self.restarted += oids if message.restart_identity else []
+        self.journal.add(Emptied(overlays, tuple(oids), message.restart_identity))
 
     @property
     def session(self) -> Session:

@@ -1,52 +1,64 @@
-"""From what was played to the lake: one write for each table, one snapshot for the batch, one before it for TRUNCATE.
+"""From what was played to the lake. Who reads what changed here decides how.
 
-A table that is itself published with less than insert, update and delete must not be told of a batch as a whole: what
-its subscribers see depends on the steps in between (`may_fold`).
+Nobody does: one write for each table with what became of its rows, one snapshot for the batch, one before it for
+TRUNCATE.
+
+A logical slot of the database does: each transaction of the publisher is one of its own, with all of its changes. A
+snapshot can show one change of a row; where a row is changed again, and at a TRUNCATE, the next one begins.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.publication import publications
 from pgrepl.catalog.sequences import restart_sequences
+from pgrepl.replication.applying.journal import Changed, Emptied, Entry
 from pgrepl.replication.applying.play import Player
-from pgrepl.replication.sending.plan import published_operations
+from pgrepl.replication.slots import is_decoded
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-ROW_OPERATIONS = {"insert", "update", "delete"}
-
-
-def may_fold(session: Session) -> bool:
-    """Whether several changes of a row may become one: every publication here publishes whatever happens to rows."""
-    return all(published_operations(row) >= ROW_OPERATIONS for row in publications(session))
+    from pgrepl.lake.write import Write
+    from pgrepl.replication.applying.overlay import LiveRow, Overlay
+    from pgrepl.replication.sending.wire import WireTransaction
 
 
-def write(session: Session, player: Player, origin: str) -> None:
-    """Write what was played: the snapshot that empties tables, and the one with what became of rows. A table emptied
-    and filled in one snapshot would be sent on as emptied only."""
+def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
+    """Write what was played. `continued`: it begins in the middle of a transaction."""
+    if is_decoded(session):
+        _write_each(session, player, origin, continued=continued)
+    else:
+        _write_net(session, player, origin)
+
+
+# --- what it comes to -------------------------------------------------------------------------------------------------
+
+
+def _write_net(session: Session, player: Player, origin: str) -> None:
+    """The snapshot that empties tables, and the one with what became of rows."""
     if player.truncated:
-        _empty(session, player, origin)
-        restart_sequences(session, player.restarted)
-        session.transaction.numbering.store_snapshot()
+        emptied = [overlay for overlay in player.overlays.values() if overlay.truncated]
+        _empty(session, emptied, player.truncated, player.restarted, {"origin": origin})
     _change(session, player, origin)
     session.transaction.numbering.store_snapshot()
 
 
-def _empty(session: Session, player: Player, origin: str) -> None:
+def _empty(
+    session: Session, emptied: Iterable[Overlay], oids: Sequence[int], restarted: Sequence[int], extra: dict[str, Any]
+) -> None:
     from pgrepl.lake import commit
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write import Write
 
     writes = []
-    for overlay in player.overlays.values():
-        if overlay.truncated:
-            writes.append(Write(session, lake_table(session, overlay.relation.oid)))
-            writes[-1].truncate()
-    truncated = {"tables": player.truncated, "cascade": False, "restart_identity": bool(player.restarted)}
-    commit.apply(session, writes, {"origin": origin, "truncate": truncated})
+    for overlay in emptied:
+        writes.append(Write(session, lake_table(session, overlay.relation.oid)))
+        writes[-1].truncate()
+    truncate = {"tables": list(oids), "cascade": False, "restart_identity": bool(restarted)}
+    commit.apply(session, writes, {**extra, "truncate": truncate})
+    restart_sequences(session, restarted)
+    session.transaction.numbering.store_snapshot()
 
 
 def _change(session: Session, player: Player, origin: str) -> None:
@@ -72,3 +84,125 @@ def _change(session: Session, player: Player, origin: str) -> None:
         writes.append(change)
     if writes:
         commit.apply(session, writes, {"origin": origin})
+
+
+# --- every change -----------------------------------------------------------------------------------------------------
+
+
+def _write_each(session: Session, player: Player, origin: str, *, continued: bool) -> None:
+    for transaction, entries in player.journal.transactions:
+        if not continued:
+            session.transaction.numbering.begin_group()
+        continued = False
+        run = _Run(session, _said(origin, transaction))
+        for entry in entries:
+            run.add(entry)
+        run.end()
+
+
+def _said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
+    """Of a transaction that was received its end and its time there are what is sent on."""
+    if transaction is None:
+        return {"origin": origin}
+    return {"origin": origin, "origin_lsn": transaction.end_lsn, "committed_at": transaction.committed_at}
+
+
+class _Run:
+    """Changes that one snapshot can show: none of them is of a row that another has changed."""
+
+    def __init__(self, session: Session, extra: dict[str, Any]) -> None:
+        self._session = session
+        self._extra = extra
+        self._changes: list[Changed] = []
+        self._touched: set[LiveRow] = set()
+
+    def add(self, entry: Entry) -> None:
+        if isinstance(entry, Emptied):
+            self.end()
+            restarted = entry.oids if entry.restart_identity else ()
+            _empty(self._session, entry.overlays, entry.oids, restarted, self._extra)
+            return
+        if entry.live in self._touched:
+            self.end()
+        self._touched.add(entry.live)
+        self._changes.append(entry)
+
+    def end(self) -> None:
+        """The snapshot."""
+        if not self._changes:
+            return
+        from pgrepl.lake import commit
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.write import Write
+
+        session = self._session
+        writes: dict[Overlay, Write] = {}
+        for change in self._changes:
+            found = writes.get(change.overlay)
+            if found is None:
+                found = writes[change.overlay] = Write(session, lake_table(session, change.overlay.relation.oid))
+                found.keeps_places = True
+            _add(found, change)
+        is_found_so = len(writes) == 1 and _is_found_so(self._changes)
+        commit.apply(session, list(writes.values()), self._extra)
+        row_ids = self._arrive(writes)
+        if not is_found_so:
+            session.transaction.numbering.note("order", _order(self._changes, row_ids))
+        session.transaction.numbering.store_snapshot()
+        self._changes, self._touched = [], set()
+
+    def _arrive(self, writes: dict[Overlay, Write]) -> list[int]:
+        """The rows stand where they were written: what comes changes them there. Their ids."""
+        inserted = {overlay: iter(write.inserted) for overlay, write in writes.items()}
+        row_ids = []
+        for change in self._changes:
+            live = change.live
+            if change.is_new:
+                live.place = next(inserted[change.overlay])
+            assert live.place is not None
+            row_ids.append(live.place.row)
+            live.place = writes[change.overlay].moved.get(live.place.row, live.place)
+        return row_ids
+
+
+def _add(write: Write, change: Changed) -> None:
+    place = change.live.place
+    if change.is_new:
+        assert change.row is not None
+        write.insert([write.table.lake_row(change.row)])
+        return
+    assert place is not None
+    if change.row is None:
+        write.delete([place])
+    else:
+        write.update(place, write.table.lake_row(change.row))
+
+
+def _is_found_so(changes: Sequence[Changed]) -> bool:
+    """Whether changes of one table are in the order in which who reads them finds them (lake.changes): rows that went
+    as they stand in files, then new ones, then new versions."""
+    before = (0, 0, 0)
+    for change in changes:
+        if change.row is not None:
+            place = (1 if change.is_new else 2, 0, 0)
+        else:
+            where = change.live.place
+            assert where is not None
+            if where.file is None or where.pos is None:
+                return len(changes) == 1
+            place = (0, where.file, where.pos)
+        if place < before:
+            return False
+        before = place
+    return True
+
+
+def _order(changes: Sequence[Changed], row_ids: Sequence[int]) -> list[list[int]]:
+    """For `commit_extra_info`: the tables and the ids of their rows."""
+    found: list[list[int]] = []
+    for change, row_id in zip(changes, row_ids, strict=True):
+        table = change.overlay.relation.oid
+        if not found or found[-1][0] != table:
+            found.append([table])
+        found[-1].append(row_id)
+    return found

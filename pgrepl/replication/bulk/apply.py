@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.publication import publications
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.catalog.store import Row
@@ -26,7 +25,6 @@ from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.roles import acting_for, check_target_privilege
 from pgrepl.replication.applying.target import differing_types, find_target, match_columns
-from pgrepl.replication.applying.writing import may_fold
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.bulk.convert import NotInBulk, row_errors
 from pgrepl.replication.bulk.fold import NotClean
@@ -35,6 +33,7 @@ from pgrepl.replication.bulk.size import is_for_spark, is_large, least_rows
 from pgrepl.replication.bulk.table import TableApply
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.slots import is_decoded
 from pgrepl.rows.references import refuse_referenced
 
 if TYPE_CHECKING:
@@ -62,8 +61,6 @@ class StagedBatch:
 
     def stage(self) -> None:
         session = self._session
-        if self.batch.truncates and publications(session):
-            raise NotInBulk("a TRUNCATE that is sent on before what follows it")
         for seq, message in self.batch.truncates:
             self._truncate(seq, message.relations, restart=message.restart_identity)
         for changes in self.batch.changes:
@@ -234,6 +231,10 @@ def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Ca
             break
         step("bulk.staged")
         lock()
+        if is_decoded(session):  # from now on
+            staged.discard()
+            session.transaction.release_write()
+            break
         try:
             staged.write()
         except Stale:
@@ -252,9 +253,10 @@ def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Ca
 def receive(
     session: Session, subscription: Row, publisher: Publisher, start: int, end: int
 ) -> tuple[WireBatch, int] | None:
-    """A large batch, and how far it goes. What asks for single transactions is none."""
+    """A large batch, and how far it goes. What asks for single transactions is none: who skips one, and who reads
+    here what was received."""
     least = least_rows(session)
-    if least is None or subscription.subskiplsn or not may_fold(session):
+    if least is None or subscription.subskiplsn or is_decoded(session):
         return None
     try:
         return publisher.bulk(

@@ -137,7 +137,8 @@ def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: 
         if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
             return None
         chosen = [s.id for s in wanted if table in s.tables and table not in s.truncated]
-        changes = LakeChanges(session, plan, chosen, base, wanted[-1].id)
+        orders = {s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in wanted if s.order}
+        changes = LakeChanges(session, plan, chosen, base, wanted[-1].id, orders)
         if not changes.is_sure:
             return None
         for operation in sorted(changes.made & plan.operations):
@@ -183,8 +184,17 @@ def _sends(
 class LakeChanges:
     """The messages of one table: RelationChanges."""
 
-    def __init__(self, session: Session, plan: SendPlan, chosen: Sequence[int], first: int, last: int) -> None:
-        """`chosen` are the snapshots whose changes of the table are told, `first` the one that numbers begin at."""
+    def __init__(
+        self,
+        session: Session,
+        plan: SendPlan,
+        chosen: Sequence[int],
+        first: int,
+        last: int,
+        orders: Mapping[int, Sequence[int]],
+    ) -> None:
+        """`chosen` are the snapshots whose changes of the table are told, `first` the one that numbers begin at.
+        `orders`: see ChangesFrame."""
         import numpy as np
 
         self.plan = plan
@@ -197,6 +207,7 @@ class LakeChanges:
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self._found = ChangesFrame(session, plan.table.oid, first - 1, last)
         found = self._found
+        found.arrange_as(orders)
         starts = np.flatnonzero(np.diff(found.snapshot, prepend=NOT_THERE))
         counts = np.diff(np.append(starts, found.count))
         of_each = found.snapshot[starts]

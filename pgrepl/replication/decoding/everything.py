@@ -14,7 +14,7 @@ from pgrepl.catalog.indexes import identity_key_columns
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
-from pgrepl.lake.changes import Change, Snapshot, changes, snapshots
+from pgrepl.lake.changes import Change, Snapshot, changes, in_order, snapshots
 from pgrepl.lake.history import LogicalMessage
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def _of_snapshot(
             cascade=snapshot.cascade,
             restart_identity=snapshot.restart_identity,
         )
-    for oid in snapshot.tables:
+    here = {oid: changed.get((snapshot.id, oid), ()) for oid in snapshot.tables}
+    for oid, change in in_order(snapshot, here):
         table = known.at(snapshot.stretch, oid)
         if table is not None:
-            for change in changed.get((snapshot.id, oid), ()):
-                yield DecodedChange(snapshot.id, table, change)
+            yield DecodedChange(snapshot.id, table, change)

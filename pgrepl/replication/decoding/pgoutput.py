@@ -43,7 +43,7 @@ class Encoder:
             return
         yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
         if transaction.origin:
-            yield commit, xid, struct.pack("!cq", b"O", commit) + _string(transaction.origin)
+            yield commit, xid, struct.pack("!cq", b"O", transaction.origin_lsn) + _string(transaction.origin)
         truncated: set[int] = set()
         for number, message in enumerate(transaction.messages):
             while emitted and emitted[0].after == number:

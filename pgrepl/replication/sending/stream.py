@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
-from pgrepl.lake.changes import Change, Snapshot, changes, changes_at, snapshots
+from pgrepl.lake.changes import Change, Snapshot, changes, changes_at, in_order, snapshots
 from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.plan import DELETE, UPDATE, SendPlan, check_sendable, send_plan
 from pgrepl.replication.sending.wire import Emitted, Message, Sender, TruncateMessage, WireTransaction, truncated
@@ -90,7 +90,16 @@ class Stream:
                 messages = tuple(collected)
             if emitted or next(iter(messages), None) is not None:
                 last = group[-1]
-                yield WireTransaction(last.id, last.id, last.id + 1, last.time, messages, last.origin, tuple(emitted))
+                yield WireTransaction(
+                    last.id,
+                    last.id,
+                    last.id + 1,
+                    last.time,
+                    messages,
+                    last.origin,
+                    tuple(emitted),
+                    origin_lsn=last.origin_lsn,
+                )
 
     def _emitted(self, snapshot: Snapshot, after: int) -> Iterator[Emitted]:
         for message in snapshot.emitted if self._with_emitted else ():
@@ -150,25 +159,20 @@ class Stream:
             message = truncated(plans, cascade=snapshot.cascade, restart_identity=snapshot.restart_identity)
             if message is not None:
                 yield message
-        for table in snapshot.tables:
-            sender = self._sender(snapshot.stretch, table) if (snapshot.id, table) in changed else None
+        here = {table: changed[snapshot.id, table] for table in snapshot.tables if (snapshot.id, table) in changed}
+        for table, change in in_order(snapshot, here):
+            sender = self._sender(snapshot.stretch, table)
             if sender is not None:
-                yield from _of_table(
-                    sender, self._sendable_ones(snapshot.stretch, sender.plan, changed[snapshot.id, table])
-                )
+                self._check_sendable(snapshot.stretch, sender.plan, change)
+                sent = _message(sender, change)
+                if sent is not None:
+                    yield sent
 
-    def _sendable_ones(self, stretch: int, plan: SendPlan, found: Iterable[Change]) -> Iterator[Change]:
+    def _check_sendable(self, stretch: int, plan: SendPlan, change: Change) -> None:
         """Other writers of the lake know no replica identity: what PostgreSQL would have refused cannot be sent."""
-        checked: set[str] = set()
-        for change in found:
-            if change.old is not None:
-                operation = UPDATE if change.new is not None else DELETE
-                if operation not in checked:
-                    checked.add(operation)
-                    self._check_sendable(stretch, plan, operation)
-            yield change
-
-    def _check_sendable(self, stretch: int, plan: SendPlan, operation: str) -> None:
+        if change.old is None:
+            return
+        operation = UPDATE if change.new is not None else DELETE
         key = (stretch, plan.table.oid, operation)
         if operation in plan.operations and key not in self._sendable:
             check_sendable(self._session.at(stretch), plan, operation)
@@ -233,14 +237,10 @@ def _stretches(portion: Sequence[Snapshot]) -> Iterator[list[Snapshot]]:
         yield stretch
 
 
-def _of_table(sender: Sender, found: Iterable[Change]) -> Iterator[Message]:
-    for change in found:
-        if change.old is None:
-            assert change.new is not None
-            message = sender.insert(change.new)
-        elif change.new is None:
-            message = sender.delete(change.old)
-        else:
-            message = sender.update(change.old, change.new)
-        if message is not None:
-            yield message
+def _message(sender: Sender, change: Change) -> Message | None:
+    if change.old is None:
+        assert change.new is not None
+        return sender.insert(change.new)
+    if change.new is None:
+        return sender.delete(change.old)
+    return sender.update(change.old, change.new)

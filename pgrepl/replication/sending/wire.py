@@ -110,6 +110,7 @@ class WireTransaction:
     messages: tuple[Message | TruncateMessage, ...] | Messages
     origin: str | None = None  # where the publisher has it from
     emitted: tuple[Emitted, ...] = ()  # to who asks for logical messages
+    origin_lsn: int = 0  # where it ends there
 
     @property
     def is_large(self) -> bool:
