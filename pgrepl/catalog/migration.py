@@ -21,7 +21,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        every_table().create_all(link.sqlalchemy)  # formats 3 and 4: who is at work, and copies
+        every_table().create_all(link.sqlalchemy)  # formats 3 to 5: who is at work, copies, checksums
         _remember_publishers(link)
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:

@@ -223,3 +223,15 @@ pg_replication_origin = _table(
     ("roident", Integer), ("roname", String), ("remote_lsn", Lsn), ("local_lsn", Lsn),
     indexes=(("roname",),),
 )  # fmt: skip
+
+# --- checksums ----------------------------------------------------------------------------------------------------
+pgrepl_file = _table(  # a data or delete file that pgrepl has written; data_file_id NULL: a data file
+    "pgrepl_file", ("file_id",),
+    ("file_id", BigInteger), ("table_id", BigInteger), ("data_file_id", BigInteger), ("begin_snapshot", BigInteger),
+    ("path", String), ("row_checksum", BigInteger), ("footer_checksum", BigInteger), ("checksum", BigInteger),
+    indexes=(("table_id",),),
+)  # fmt: skip
+pgrepl_inlined = _table(  # the sum of the checksums of the rows that a snapshot has put into a table of the catalog
+    "pgrepl_inlined", ("table_name", "begin_snapshot"),
+    ("table_name", String), ("begin_snapshot", BigInteger), ("row_count", BigInteger), ("checksum", BigInteger),
+)  # fmt: skip

@@ -158,7 +158,7 @@ class ChangesFrame(Feed):
         """Row ids of rows of a file, and the snapshots at which they came."""
         import numpy as np
 
-        footer = footers.footer(file.path)
+        footer = footers.of(file)
         found = locate(file, footer)
         own_ids = found.get(footers.ROW_ID)
         own_births = found.get(footers.SNAPSHOT_ID) if file.partial_max is not None else None

@@ -138,7 +138,7 @@ class Side:
             places = [self._columns.index(column) for column in columns]
             listed = [[row[place] for row in rows] for place in places]
             return [self._kept(c.form.to_array(values), c) for c, values in zip(columns, listed, strict=True)]
-        footer = footers.footer(part.file.path)
+        footer = footers.of(part.file)
         there = locate(part.file, footer)
         own = [there[column.column_id] for column in columns if column.column_id in there]
         read = iter(())

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import inlined, statistics
 from pgrepl.lake.definition_inlined import inlined_table
+from pgrepl.lake.files import data_file_entry, delete_file_entry
 from pgrepl.lake.steps import step
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.file_writer import NameMapping, NewFile
+    from pgrepl.lake.file_writer import NameMapping, NewDeletes, NewFile
     from pgrepl.lake.statistics import ColumnStatistics
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write import StagedDeletes, Write
@@ -182,14 +183,16 @@ class _Commit:
         for old in staged.replaces:
             self.replace(old)
         made = staged.file
+        file_id = self.numbering.next_file_id()
+        begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
         self.link.execute(
             "INSERT INTO ducklake_delete_file (delete_file_id, table_id, begin_snapshot, data_file_id, path,"
             " path_is_relative, format, delete_count, file_size_bytes, footer_size, partial_max)"
             f" VALUES ({', '.join([mark] * 11)})",
             (
-                self.numbering.next_file_id(),
+                file_id,
                 self.table_id,
-                self.snapshot if made.begin_snapshot is None else made.begin_snapshot,
+                begin,
                 staged.data_file_id,
                 made.name,
                 self.truth(True),
@@ -200,6 +203,11 @@ class _Commit:
                 made.snapshot,
             ),
         )
+        entry = delete_file_entry(
+            file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
+            made.snapshot,
+        )  # fmt: skip
+        self.remember(file_id, staged.data_file_id, begin, made, entry)
 
     def replace(self, delete_file_id: int) -> None:
         """The new delete file says all that the old one said: no snapshot needs it."""
@@ -209,6 +217,7 @@ class _Commit:
             f"SELECT path, path_is_relative FROM ducklake_delete_file {where}", (delete_file_id,)
         )[0]
         link.execute(f"DELETE FROM ducklake_delete_file {where}", (delete_file_id,))
+        link.execute(f"DELETE FROM pgrepl_file WHERE file_id = {link.mark}", (delete_file_id,))
         data_path = self.session.catalog.data_path
         if relative:  # to the table's folder; here paths are relative to the lake's
             path = self.table.location + path
@@ -234,10 +243,21 @@ class _Commit:
             inlined.end_rows(self.session, self.table, list(write.inlined_deletes))
             self.note("inlined_delete")
 
+    def remember(
+        self, file_id: int, data_file_id: int | None, begin: int, file: NewFile | NewDeletes, entry: int
+    ) -> None:
+        """The checksums of a new file, and of the row that names it."""
+        self.link.execute(
+            "INSERT INTO pgrepl_file (file_id, table_id, data_file_id, begin_snapshot, path, row_checksum,"
+            f" footer_checksum, checksum) VALUES ({', '.join([self.link.mark] * 8)})",
+            (file_id, self.table_id, data_file_id, begin, file.name, entry, file.footer_checksum, file.checksum),
+        )
+
     # --- rows come -------------------------------------------------------------------------------------------------
 
     def add_file(self, file: NewFile) -> None:
         link = self.link
+        row_id_start = None if self.rearranges else self.next_row_id
         file_id = self.numbering.next_file_id()
         mapping = self.add_mapping(file.mapping) if file.mapping else None
         link.execute(
@@ -254,10 +274,15 @@ class _Commit:
                 file.record_count,
                 file.file_size_bytes,
                 file.footer_size,
-                None if self.rearranges else self.next_row_id,
+                row_id_start,
                 mapping,
             ),
         )
+        entry = data_file_entry(
+            file_id, self.table_id, self.snapshot, file.name, file.record_count, file.file_size_bytes, row_id_start,
+            mapping, None,
+        )  # fmt: skip
+        self.remember(file_id, None, self.snapshot, file, entry)
         step("commit.file")
         self.write.stand(file, file_id, self.next_row_id)
         statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)

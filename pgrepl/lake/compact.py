@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import dead, inlined
+from pgrepl.lake import checksums, dead, inlined
 from pgrepl.lake.commit import Compaction, check_unchanged
 from pgrepl.lake.file_scan import portions
 from pgrepl.lake.file_writer import DataFileWriter, NewFile
@@ -70,6 +70,7 @@ def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Plan | 
     shares = {file.data_file_id: _dead_share(session, table, file, at) for file in files}
     small = [file for file in files if file.file_size_bytes < SMALL_BYTES]
     flush = bool(rows) and (full or len(rows) >= INLINED_ROWS)
+    inlined.check(session, table.table_id)
     chosen = [file for file in files if shares[file.data_file_id] >= (DEAD_SHARE if not full else 1e-12)]
     if len(small) + flush >= 2:
         chosen += [file for file in small if file not in chosen]
@@ -115,6 +116,9 @@ def _arrays(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator
         yield from _inlined_arrays(table, some)
         if file is None:
             continue
+        checksums.compare(file)  # what is damaged is not written anew: that would be for good
+        for delete_file in file.delete_files:
+            checksums.compare(delete_file)
         deletes = [(position, when) for _, position, when in inlined.deletes(session, table, at, file.data_file_id)]
         for portion in portions(table, file, columns, (), deletes, at, True):
             if not portion.count:

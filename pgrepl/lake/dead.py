@@ -60,7 +60,7 @@ def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArr
     if known is not None:
         _known.move_to_end(file.path)
         return known
-    footer = footers.footer(file.path)
+    footer = footers.of(file)
     position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
     snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
     columns = [position] if snapshot is None else [position, snapshot]

@@ -14,12 +14,13 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.later import every
 from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
-from pgrepl.lake import storage
+from pgrepl.lake import inlined_checksums, storage
 from pgrepl.lake.inlined import deletes_table, exists
 from pgrepl.lake.readers import oldest_reader
-from pgrepl.lake.table import folder
+from pgrepl.lake.table import table_folder
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
     from pgrepl.catalog.session import Session
 
 _ENDING = (  # DuckLake's tables whose rows live from one snapshot to another
@@ -29,7 +30,13 @@ _ENDING = (  # DuckLake's tables whose rows live from one snapshot to another
 
 # what is known of a table as long as it is there: its files may be as old as columns that are long gone, whose ids must
 # not come back
-_OF_TABLES = ("ducklake_column", "ducklake_table_stats", "ducklake_table_column_stats", "ducklake_schema_versions")
+_OF_TABLES = (
+    "pgrepl_file",
+    "ducklake_column",
+    "ducklake_table_stats",
+    "ducklake_table_column_stats",
+    "ducklake_schema_versions",
+)
 
 
 @frozen
@@ -119,7 +126,7 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
     scheduled: dict[int, tuple[Any, ...]] = {}
     for file_id, table_id, path, relative, *_ in (*data, *deletes):
         if relative:
-            path = folders.setdefault(table_id, _folder(session, table_id)) + path
+            path = folders.setdefault(table_id, table_folder(session, table_id)) + path
         scheduled[file_id] = (file_id, path, now)
     link.execute_many(
         "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
@@ -129,39 +136,38 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
     for row in data:
         for table in ("ducklake_data_file", "ducklake_file_column_stats", "ducklake_file_partition_value"):
             link.execute(f"DELETE FROM {table} WHERE data_file_id = {mark}", (row[0],))
+    link.execute_many(f"DELETE FROM pgrepl_file WHERE file_id = {mark}", [(file_id,) for file_id in scheduled])
     for row in deletes:
         link.execute(f"DELETE FROM ducklake_delete_file WHERE delete_file_id = {mark}", (row[0],))
     ended = {row[0] for row in data}
     for table_id in {row[1] for row in data}:
         name = deletes_table(table_id)
         if exists(link, name):
-            link.execute_many(f"DELETE FROM {name} WHERE file_id = {mark}", [(file_id,) for file_id in ended])
+            for file_id in ended:
+                _remove_rows(link, name, f"file_id = {mark}", file_id)
     return len(scheduled)
-
-
-def _folder(session: Session, table_id: int) -> str:
-    """Where the files of a table are, dropped ones too."""
-    link = session.link
-    found = link.execute(
-        "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
-        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {link.mark}"
-        " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
-        (table_id,),
-    )
-    return folder(session, *found[0])
 
 
 def _expire_inlined(session: Session, oldest: int, dropped: list[int]) -> None:
     link = session.link
     for name, table_id in link.execute("SELECT table_name, table_id FROM ducklake_inlined_data_tables"):
         if table_id not in dropped:
-            link.execute(f'DELETE FROM "{name}" WHERE end_snapshot <= {link.mark}', (oldest,))
+            _remove_rows(link, name, f"end_snapshot <= {link.mark}", oldest)
             continue
         link.execute(f'DROP TABLE "{name}"')
         link.execute(f"DELETE FROM ducklake_inlined_data_tables WHERE table_name = {link.mark}", (name,))
         deletes = deletes_table(table_id)
         if exists(link, deletes):
             link.execute(f"DROP TABLE {deletes}")
+        for dropped_name in (name, deletes):
+            inlined_checksums.forget(link, dropped_name)
+
+
+def _remove_rows(link: CatalogConnection, table: str, condition: str, value: int) -> None:
+    if link.is_sqlite:
+        inlined_checksums.delete(link, table, condition, (value,))
+    else:
+        link.execute(f'DELETE FROM "{table}" WHERE {condition}', (value,))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -179,7 +185,9 @@ def remove_files(session: Session, grace: timedelta) -> int:
     )
     for file_id, path, relative in scheduled:
         storage.remove(session.catalog.data_path + path if relative else path)
-        link.execute(f"DELETE FROM ducklake_files_scheduled_for_deletion WHERE data_file_id = {link.mark}", (file_id,))
+        for table in ("ducklake_files_scheduled_for_deletion", "pgrepl_file"):
+            key = "file_id" if table == "pgrepl_file" else "data_file_id"
+            link.execute(f"DELETE FROM {table} WHERE {key} = {link.mark}", (file_id,))
         removed += 1
     known = known_files(session)
     for path, age in storage.listed(session.catalog.data_path):
@@ -190,15 +198,17 @@ def remove_files(session: Session, grace: timedelta) -> int:
 
 
 def known_files(session: Session) -> set[str]:
-    """Every file the catalog refers to, with its whole path."""
+    """Every file the catalog refers to, with its whole path; also one that pgrepl has written and whose row is lost."""
     link = session.link
     folders: dict[int, str] = {}
     known: set[str] = set()
     for table in ("ducklake_data_file", "ducklake_delete_file"):
         for table_id, path, relative in link.execute(f"SELECT table_id, path, path_is_relative FROM {table}"):
             if relative:
-                path = folders.setdefault(table_id, _folder(session, table_id)) + path
+                path = folders.setdefault(table_id, table_folder(session, table_id)) + path
             known.add(path)
+    for table_id, path in link.execute("SELECT table_id, path FROM pgrepl_file"):
+        known.add(folders.setdefault(table_id, table_folder(session, table_id)) + path)
     for path, relative in link.execute("SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"):
         known.add(session.catalog.data_path + path if relative else path)
     return known

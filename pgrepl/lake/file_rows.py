@@ -26,7 +26,7 @@ def file_rows(
 
     from pgrepl.types.lake_arrays import plain_array
 
-    footer = footers.footer(file.path)
+    footer = footers.of(file)
     found = locate(file, footer)
     there = [found.get(column.column_id) for column in columns]
     constants = [constant(c, file) if own is None else None for c, own in zip(columns, there, strict=True)]

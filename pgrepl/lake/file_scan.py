@@ -56,7 +56,7 @@ def portions(
     row_ids: bool,
 ) -> Iterator[Portion]:
     """`deletes` are the file's inlined deletes: position and snapshot."""
-    footer = footers.footer(file.path)
+    footer = footers.of(file)
     found = locate(file, footer)
     limited = limits(table, bounds)
     for limit in limited:

@@ -3,13 +3,15 @@ to them."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, storage
+from pgrepl.lake.checksums import IDENTITY, SummedOutput
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
 from pgrepl.lake.steps import step
 
@@ -34,6 +36,8 @@ class NewFile:
     statistics: dict[int, ColumnStatistics]  # by column id
     has_row_ids: bool = False  # it has _ducklake_internal_row_id: its rows replace others
     mapping: tuple[NameMapping, ...] = ()  # columns without field ids are found by name (map_by_name)
+    footer_checksum: int | None = None
+    checksum: int | None = None  # of the whole file; None: it is too far away to be read for that
 
 
 @frozen
@@ -55,6 +59,8 @@ class NewDeletes:
     delete_count: int
     file_size_bytes: int
     footer_size: int
+    footer_checksum: int
+    checksum: int
 
 
 def _field_id(number: int) -> dict[bytes, bytes]:
@@ -107,7 +113,7 @@ class DataFileWriter:
         storage.make_folder(table.location)
         step("stage.open")
         with storage.writing(self.path):
-            self._sink = storage.open_output(self.path)
+            self._sink = SummedOutput(self.path)
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
@@ -116,7 +122,9 @@ class DataFileWriter:
                 use_dictionary=True if repeating is None else list(repeating),
                 write_statistics=_with_statistics(table),
                 metadata_collector=self._footers,
+                write_page_checksum=True,
             )
+            self._writer.add_key_value_metadata({IDENTITY: self.name})
 
     def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
         """Values in the order of the table's columns; with `row_ids` new versions of rows."""
@@ -169,8 +177,17 @@ class DataFileWriter:
             for i, leaf in self._numbered_leaves()
             if leaf.column_id in self._statistics
         }
-        size, footer_size = storage.size_and_footer(self.path)
-        return NewFile(self.name, self._count, size, footer_size, statistics, self._has_row_ids)
+        size, end = storage.read_footer(self.path)
+        return NewFile(
+            self.name,
+            self._count,
+            size,
+            len(end) - storage.TAIL,
+            statistics,
+            self._has_row_ids,
+            footer_checksum=zlib.crc32(end),
+            checksum=self._sink.checksum,
+        )
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
@@ -243,17 +260,31 @@ def write_deletes(
         fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=_field_id(footers.SNAPSHOT_ID)))
     step("stage.deletes")
     with storage.writing(path):
-        sink = storage.open_output(path)
-        with sink:
-            pq.write_table(
-                pa.Table.from_arrays(arrays, schema=pa.schema(fields)),
+        sink = SummedOutput(path)
+        with (
+            closing(sink),
+            pq.ParquetWriter(
                 sink,
+                pa.schema(fields),
                 compression="snappy",
                 store_schema=False,
                 use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
                 column_encoding={"pos": "DELTA_BINARY_PACKED"},
-            )
+                write_page_checksum=True,
+            ) as writer,
+        ):
+            writer.add_key_value_metadata({IDENTITY: name})
+            writer.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
         step("stage.deletes.closed")
         storage.make_durable(path)
-    size, footer_size = storage.size_and_footer(path)
-    return NewDeletes(name, begin_snapshot, snapshot, len(positions), size, footer_size)
+    size, end = storage.read_footer(path)
+    return NewDeletes(
+        name,
+        begin_snapshot,
+        snapshot,
+        len(positions),
+        size,
+        len(end) - storage.TAIL,
+        zlib.crc32(end),
+        sink.checksum,
+    )

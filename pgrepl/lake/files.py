@@ -7,8 +7,9 @@ from dataclasses import replace
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import unsupported
+from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
+from pgrepl.lake import checksums
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ class DeleteFile:
     delete_count: int
     file_size_bytes: int
     partial_max: int | None  # not NULL: the file says of each position at which snapshot it was deleted
+    footer_checksum: int | None = None  # of a file that pgrepl has written
+    checksum: int | None = None  # of the whole file
+
+    holds_deletes = True
+
+    @property
+    def rows(self) -> int:
+        return self.delete_count
 
 
 @frozen
@@ -45,6 +54,14 @@ class DataFile:
     partial_max: int | None  # not NULL: rows say at which snapshot they came
     delete_files: tuple[DeleteFile, ...]  # one, unless DuckDB has flushed inlined deletes from before another
     names: SourceNames | None = None  # with mapping_id
+    footer_checksum: int | None = None  # of a file that pgrepl has written
+    checksum: int | None = None  # of the whole file
+
+    holds_deletes = False
+
+    @property
+    def rows(self) -> int:
+        return self.record_count
 
 
 def data_files(
@@ -71,28 +88,36 @@ def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: i
     return found[0] if found else None
 
 
+_DATA_COLUMNS = (
+    "f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,"
+    " f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key, p.row_checksum, p.footer_checksum,"
+    " p.checksum"
+)
+_DELETE_COLUMNS = (
+    "d.delete_file_id, d.begin_snapshot, d.path, d.path_is_relative, d.format, d.delete_count, d.file_size_bytes,"
+    " d.partial_max, d.encryption_key, q.row_checksum, q.footer_checksum, q.checksum"
+)
+_OWN_DATA = "LEFT JOIN pgrepl_file p ON p.file_id = f.data_file_id"
+_OWN_DELETE = "LEFT JOIN pgrepl_file q ON q.file_id = d.delete_file_id"
 _ALIVE = "{0}.begin_snapshot <= {1} AND ({0}.end_snapshot IS NULL OR {0}.end_snapshot > {1})"
 
 
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
     session.transaction.require_read()
+    check_entries(session, table.table_id)
     link = session.link
     mark = link.mark
     one = "" if only is None else f" AND f.data_file_id = {mark}"
     rows = link.execute(
-        "SELECT f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count,"
-        " f.file_size_bytes, f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key,"
-        " d.delete_file_id, d.begin_snapshot, d.path, d.path_is_relative, d.format, d.delete_count,"
-        " d.file_size_bytes, d.partial_max, d.encryption_key"
-        " FROM ducklake_data_file f LEFT JOIN ducklake_delete_file d"
-        f" ON d.data_file_id = f.data_file_id AND {_ALIVE.format('d', mark)}"
+        f"SELECT {_DATA_COLUMNS}, {_DELETE_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} LEFT JOIN"
+        f" ducklake_delete_file d ON d.data_file_id = f.data_file_id AND {_ALIVE.format('d', mark)} {_OWN_DELETE}"
         f" WHERE f.table_id = {mark} AND {_ALIVE.format('f', mark)}{one}"
         " ORDER BY f.begin_snapshot, f.data_file_id",
         (snapshot, snapshot, table.table_id, snapshot, snapshot, *(() if only is None else (only,))),
     )
     found: dict[int, DataFile] = {}
     for row in rows:
-        file = _made(session, table.location, row)
+        file = _made(session, table, row)
         known = found.get(file.data_file_id)
         if known is not None:
             file = replace(known, delete_files=(*known.delete_files, *file.delete_files))
@@ -100,22 +125,28 @@ def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | Non
     return list(found.values())
 
 
-def _made(session: Session, location: str, row: tuple[Any, ...]) -> DataFile:
-    (file_id, begin, end, path, relative, count, size, row_id_start, mapping, partial, file_format, key,
-     *of_deletes) = row  # fmt: skip
+def _made(session: Session, table: LakeTable, row: tuple[Any, ...]) -> DataFile:
+    (file_id, begin, end, path, relative, count, size, row_id_start, mapping, partial, file_format, key, entry,
+     footer, whole, *of_deletes) = row  # fmt: skip
+    if entry is not None:
+        own = data_file_entry(file_id, table.table_id, begin, path, count, size, row_id_start, mapping, partial)
+        _compare_entry(session, "ducklake_data_file", path, own, entry)
+    location = table.location
     if file_format is not None and file_format != "parquet":
         raise unsupported(f"a data file in format {file_format}")
     if key is not None:
         raise unsupported("an encrypted data file")
     return DataFile(
         file_id, begin, end, location + path if relative else path, count, size, row_id_start, mapping, partial,
-        _made_delete_files(location, file_id, *of_deletes),
+        _made_delete_files(session, table, file_id, *of_deletes),
         None if mapping is None else source_names(session, mapping),
+        footer, whole,
     )  # fmt: skip
 
 
 def _made_delete_files(
-    location: str,
+    session: Session,
+    table: LakeTable,
     file_id: int,
     delete_id: int | None,
     begin: int,
@@ -126,14 +157,88 @@ def _made_delete_files(
     size: int,
     partial: int | None,
     key: str | None,
+    entry: int | None,
+    footer: int | None,
+    checksum: int | None,
 ) -> tuple[DeleteFile, ...]:
     if delete_id is None:
         return ()
+    if entry is not None:
+        own = delete_file_entry(delete_id, table.table_id, begin, file_id, path, count, size, partial)
+        _compare_entry(session, "ducklake_delete_file", path, own, entry)
     if kind is not None and kind != "parquet":
         raise unsupported(f"a delete file in format {kind}")
     if key is not None:
         raise unsupported("an encrypted delete file")
-    return (DeleteFile(delete_id, file_id, begin, location + path if relative else path, count, size, partial),)
+    whole = table.location + path if relative else path
+    return (DeleteFile(delete_id, file_id, begin, whole, count, size, partial, footer, checksum),)
+
+
+# --- what the catalog says of its files -------------------------------------------------------------------------------
+
+
+def data_file_entry(
+    file_id: int,
+    table_id: int,
+    begin: int,
+    path: str,
+    rows: int,
+    size: int,
+    row_id_start: int | None,
+    mapping: int | None,
+    partial: int | None,
+) -> int:
+    """The checksum of what never changes of a row of ducklake_data_file."""
+    return checksums.of_row((file_id, table_id, begin, path, rows, size, row_id_start, mapping, partial))
+
+
+def delete_file_entry(
+    file_id: int, table_id: int, begin: int, data_file_id: int, path: str, rows: int, size: int, partial: int | None
+) -> int:
+    """The same of ducklake_delete_file."""
+    return checksums.of_row((file_id, table_id, begin, data_file_id, path, rows, size, partial))
+
+
+def _compare_entry(session: Session, table: str, path: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise _damaged(session, f'the row of file "{path}" in {table} is not as it was written')
+
+
+def _damaged(session: Session, what: str) -> PgError:
+    return PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
+
+
+_FORGOTTEN = """SELECT o.path, o.data_file_id, CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END
+FROM pgrepl_file o LEFT JOIN ducklake_data_file f ON f.data_file_id = o.file_id
+LEFT JOIN ducklake_delete_file d ON d.delete_file_id = o.file_id
+WHERE o.table_id = {0} AND CASE WHEN o.data_file_id IS NULL
+    THEN f.table_id IS NULL OR f.table_id <> o.table_id OR f.begin_snapshot <> o.begin_snapshot
+        OR f.end_snapshot < f.begin_snapshot
+    ELSE d.table_id IS NULL OR d.table_id <> o.table_id OR d.begin_snapshot <> o.begin_snapshot
+        OR d.data_file_id <> o.data_file_id OR d.end_snapshot < d.begin_snapshot END
+AND NOT EXISTS (SELECT 1 FROM ducklake_files_scheduled_for_deletion s WHERE s.data_file_id = o.file_id)"""
+
+
+def check_entries(session: Session, table_id: int) -> None:
+    """Raise an error if rows are lost that name files which pgrepl has written for the table."""
+    key = ("files_checked", table_id)
+    if key in session.derived:
+        return
+    link = session.link
+    for path, data_file_id, owner in link.execute(_FORGOTTEN.format(link.mark), (table_id,)):
+        where = "ducklake_data_file" if data_file_id is None else "ducklake_delete_file"
+        if owner is not None:
+            raise _damaged(session, f'the row of file "{path}" in {where} is not as it was written')
+        if _is_there(session, table_id, path):  # else another program has removed both
+            raise _damaged(session, f'{where} has no row of file "{path}"')
+    session.derived[key] = True
+
+
+def _is_there(session: Session, table_id: int, path: str) -> bool:
+    from pgrepl.lake.storage import size_of
+    from pgrepl.lake.table import table_folder
+
+    return size_of(table_folder(session, table_id) + path) is not None
 
 
 # --- files without field ids ----------------------------------------------------------------------------------------
@@ -227,23 +332,24 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
     delete files."""
     link = session.link
     mark = link.mark
+    check_entries(session, table.table_id)
     rows = link.execute(
-        "SELECT f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count,"
-        " f.file_size_bytes, f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key"
-        f" FROM ducklake_data_file f WHERE f.table_id = {mark} AND f.begin_snapshot <= {mark}"
-        f" AND (f.end_snapshot IS NULL OR f.end_snapshot > {mark}) ORDER BY f.begin_snapshot, f.data_file_id",
+        f"SELECT {_DATA_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} WHERE f.table_id = {mark}"
+        f" AND f.begin_snapshot <= {mark} AND (f.end_snapshot IS NULL OR f.end_snapshot > {mark})"
+        " ORDER BY f.begin_snapshot, f.data_file_id",
         (table.table_id, upto, after),
     )
-    return [_made(session, table.location, (*row, None, 0, "", 0, None, 0, 0, None, None)) for row in rows]
+    return [_made(session, table, (*row, None, 0, "", 0, None, 0, 0, *(None,) * 5)) for row in rows]
 
 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
     """All delete files of the table up to a snapshot, those that others have taken the place of included."""
+    check_entries(session, table.table_id)
     link = session.link
     rows = link.execute(
-        "SELECT data_file_id, delete_file_id, begin_snapshot, path, path_is_relative, format, delete_count,"
-        " file_size_bytes, partial_max, encryption_key FROM ducklake_delete_file"
-        f" WHERE table_id = {link.mark} AND begin_snapshot <= {link.mark} ORDER BY begin_snapshot, delete_file_id",
+        f"SELECT d.data_file_id, {_DELETE_COLUMNS} FROM ducklake_delete_file d {_OWN_DELETE}"
+        f" WHERE d.table_id = {link.mark} AND d.begin_snapshot <= {link.mark}"
+        " ORDER BY d.begin_snapshot, d.delete_file_id",
         (table.table_id, upto),
     )
-    return [file for row in rows for file in _made_delete_files(table.location, *row)]
+    return [file for row in rows for file in _made_delete_files(session, table, *row)]

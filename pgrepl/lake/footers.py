@@ -2,15 +2,20 @@
 
 Columns are found by field id; in files that DuckLake has a name mapping for, by name. Files never change, so footers
 are remembered.
+
+What is not the file that the catalog speaks of is not read: its size, its rows and, of a file that pgrepl has written,
+the checksum of its footer are compared, and pages are read with their checksums.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.types.lake_arrays import plain_array
@@ -18,6 +23,8 @@ from pgrepl.types.lake_arrays import plain_array
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from pgrepl.lake.files import DataFile, DeleteFile
 
 ROW_ID = 2147483540  # field id of _ducklake_internal_row_id
 SNAPSHOT_ID = 2147483539  # of _ducklake_internal_snapshot_id
@@ -27,6 +34,7 @@ POSITION = 2147483645
 ROW_ID_NAME = "_ducklake_internal_row_id"
 SNAPSHOT_ID_NAME = "_ducklake_internal_snapshot_id"
 _REMEMBERED = 2000
+_AT_A_TIME = 8
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -44,6 +52,9 @@ class FileColumn:
 @frozen
 class Footer:
     path: str
+    size: int  # of the file
+    footer_size: int
+    checksum: int
     metadata: pq.FileMetaData
     by_id: dict[int, FileColumn]
     by_name: dict[str, FileColumn]
@@ -58,14 +69,71 @@ _known: OrderedDict[str, Footer] = OrderedDict()
 _lock = Lock()  # of what is remembered: files are read by several threads
 
 
+def of(file: DataFile | DeleteFile) -> Footer:
+    """The footer of a file that the catalog knows."""
+    found = footer(file.path)
+    _compare(file, found.size, found.checksum)
+    if found.metadata.num_rows != file.rows:
+        damaged(file.path, f"It has {found.metadata.num_rows} rows instead of {file.rows}.")
+    if file.holds_deletes and POSITION not in found.by_id and "pos" not in found.by_name:
+        damaged(file.path, "It is not a delete file.")
+    if not file.holds_deletes and POSITION in found.by_id:
+        damaged(file.path, "It is a delete file.")
+    return found
+
+
+_compared: OrderedDict[tuple[str, int, int | None], None] = OrderedDict()  # as the catalog has it
+
+
+def compare(files: Iterable[DataFile]) -> None:
+    """Raise an error if a file is not the one that the catalog knows; for who reads it elsewhere."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    new = [file for file in files if not _was_compared(file)]
+    if len(new) == 1:
+        _compare_here(new[0])
+    elif new:
+        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+            list(threads.map(_compare_here, new))
+
+
+def _was_compared(file: DataFile) -> bool:
+    if (file.path, file.file_size_bytes, file.footer_checksum) not in _compared:
+        return False
+    return storage.local_path(file.path) is None or storage.size_of(file.path) == file.file_size_bytes
+
+
+def _compare_here(file: DataFile) -> None:
+    if file.footer_checksum is None:
+        of(file)
+    else:
+        size, end = storage.read_footer(file.path)
+        _compare(file, size, zlib.crc32(end))
+    with _lock:
+        _compared[file.path, file.file_size_bytes, file.footer_checksum] = None
+        if len(_compared) > _REMEMBERED:
+            _compared.popitem(last=False)
+
+
+def _compare(file: DataFile | DeleteFile, size: int, checksum: int) -> None:
+    if size != file.file_size_bytes:
+        damaged(file.path, f"It has {size} bytes instead of {file.file_size_bytes}.")
+    if file.footer_checksum is not None and checksum != file.footer_checksum:
+        damaged(file.path, f"Its footer has checksum {checksum:08x} instead of {file.footer_checksum:08x}.")
+
+
+def damaged(path: str, detail: str) -> NoReturn:
+    raise PgError("XX001", f'could not read file "{path}"', detail=detail)
+
+
 def footer(path: str) -> Footer:
+    """The footer of a file that nothing refers to yet."""
     with _lock:
         found = _known.get(path)
         if found is not None:
             _known.move_to_end(path)
             return found
-    with storage.reading(path):
-        found = _read(path)
+    found = _read(path)
     with _lock:
         _known[path] = found
         if len(_known) > _REMEMBERED:
@@ -124,9 +192,11 @@ def _read_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
 
 
 def _read(path: str) -> Footer:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(storage.open_input(path), coerce_int96_timestamp_unit="us") as file:
+    size, end = storage.read_footer(path)
+    with storage.reading(path), pq.ParquetFile(pa.BufferReader(end), coerce_int96_timestamp_unit="us") as file:
         metadata, schema = file.metadata, file.schema_arrow
     by_id, by_name = {}, {}
     leaf = 0
@@ -140,7 +210,9 @@ def _read(path: str) -> Footer:
     starts = [0]
     for group in range(metadata.num_row_groups):
         starts.append(starts[-1] + metadata.row_group(group).num_rows)
-    return Footer(path, metadata, by_id, by_name, tuple(starts))
+    if starts[-1] != metadata.num_rows:
+        damaged(path, f"Its row groups have {starts[-1]} rows instead of {metadata.num_rows}.")
+    return Footer(path, size, len(end) - storage.TAIL, zlib.crc32(end), metadata, by_id, by_name, tuple(starts))
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -162,9 +234,16 @@ class Reader:
         self.footer = footer
         with storage.reading(footer.path):
             source = storage.open_input(footer.path)
+            size = source.size()
             self._file = pq.ParquetFile(
-                source, metadata=footer.metadata, coerce_int96_timestamp_unit="us", pre_buffer=False
+                source,
+                metadata=footer.metadata,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=False,
+                page_checksum_verification=True,
             )
+        if size != footer.size:
+            damaged(footer.path, f"It has {size} bytes instead of {footer.size}.")
 
     def __enter__(self) -> Reader:
         return self
@@ -177,6 +256,7 @@ class Reader:
         order, leaves = _order(columns)
         with storage.reading(self.footer.path):
             table = self._file.reader.read_row_groups(list(groups), column_indices=leaves, use_threads=len(leaves) > 1)
+        self._count(groups, table.num_rows)
         return [table.column(i) for i in order]
 
     def remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
@@ -194,12 +274,20 @@ class Reader:
         """The same in portions of rows."""
         order, leaves = _order(columns)
         source = self._file.reader.iter_batches(size, row_groups=list(groups), column_indices=leaves, use_threads=False)
+        count = 0
         while True:
             with storage.reading(self.footer.path):
                 batch = next(source, None)
             if batch is None:
-                return
+                return self._count(groups, count)
+            count += batch.num_rows
             yield [batch.column(i) for i in order]
+
+    def _count(self, groups: Sequence[int], rows: int) -> None:
+        starts = self.footer.starts
+        wanted = sum(starts[group + 1] - starts[group] for group in groups)
+        if rows != wanted:
+            damaged(self.footer.path, f"{rows} rows were read instead of {wanted}.")
 
 
 def _order(columns: Sequence[FileColumn]) -> tuple[list[int], list[int]]:

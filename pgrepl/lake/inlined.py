@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgrepl.errors import PgError
+from pgrepl.lake import inlined_checksums
 from pgrepl.lake.bounds import limits
 from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
@@ -227,6 +229,29 @@ def deletes(
     return [(f, p, s) for f, p, s in found]
 
 
+# --- damage -------------------------------------------------------------------------------------------------------
+
+
+def check(session: Session, table_id: int) -> None:
+    """Raise an error if what is inlined is not as it was written: before it is written anew, which would be for good.
+    Reads go without it."""
+    for what in damage(session, table_id):
+        raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
+
+
+def damage(session: Session, table_id: int) -> Iterator[str]:
+    link = session.link
+    if not link.is_sqlite:
+        return
+    for inlined in inlined_tables(session, table_id):
+        for begin in inlined_checksums.damaged(link, inlined.name, table_id):
+            yield f"the rows of snapshot {begin} in {inlined.name} are not as they were written"
+    name = deletes_table(table_id)
+    if exists(link, name):
+        for begin in inlined_checksums.damaged(link, name, table_id):
+            yield f"the rows of snapshot {begin} in {name} are not as they were written"
+
+
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +264,7 @@ def insert(
     writers = [column.form.to_inlined for column in table.columns]
     marks = ", ".join([link.mark] * (3 + len(inlined.columns)))
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
+    before = inlined_checksums.newest(link, inlined.name)
     link.execute_many(
         f"INSERT INTO {_quoted(inlined.name)} VALUES ({marks})",
         [
@@ -252,6 +278,7 @@ def insert(
             for row_id, row in rows
         ],
     )
+    inlined_checksums.add(link, inlined.name, before)
 
 
 def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None:
@@ -261,14 +288,25 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
         name = _quoted(inlined.name)
-        link.execute_many(
-            f"DELETE FROM {name} WHERE row_id = {mark} AND begin_snapshot = {mark} AND end_snapshot IS NULL",
-            [(row_id, snapshot) for row_id in row_ids],
-        )
+        _remove_new(link, inlined, snapshot, row_ids)
         link.execute_many(
             f"UPDATE {name} SET end_snapshot = {mark} WHERE row_id = {mark} AND end_snapshot IS NULL",
             [(snapshot, row_id) for row_id in row_ids],
         )
+
+
+def _remove_new(link: CatalogConnection, inlined: InlinedTable, snapshot: int, row_ids: Sequence[int] | None) -> int:
+    """Rows that began at this very snapshot, those with these ids or all of them; how many there were."""
+    if not link.is_sqlite:
+        return 0
+    if not link.execute(
+        "SELECT 1 FROM pgrepl_inlined WHERE table_name = ? AND begin_snapshot = ?", (inlined.name, snapshot)
+    ):
+        return 0
+    new = f"begin_snapshot = {snapshot} AND end_snapshot IS NULL"
+    if row_ids is None:
+        return inlined_checksums.delete(link, inlined.name, new, ())
+    return sum(inlined_checksums.delete(link, inlined.name, f"row_id = ? AND {new}", (row_id,)) for row_id in row_ids)
 
 
 def end_all_rows(session: Session, table: LakeTable) -> bool:
@@ -279,8 +317,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
     ended = 0
     for inlined in inlined_tables(session, table.table_id):
         name = _quoted(inlined.name)
-        link.execute(f"DELETE FROM {name} WHERE begin_snapshot = {mark} AND end_snapshot IS NULL", (snapshot,))
-        ended += link.changed_rows
+        ended += _remove_new(link, inlined, snapshot, None)
         link.execute(f"UPDATE {name} SET end_snapshot = {mark} WHERE end_snapshot IS NULL", (snapshot,))
         ended += link.changed_rows
     return ended > 0
@@ -293,7 +330,10 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
     if not exists(link, name):
         link.execute(f"CREATE TABLE {name} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)")
     snapshot = session.snapshot()
+    before = inlined_checksums.newest(link, name) if link.is_sqlite else 0
     link.execute_many(
         f"INSERT INTO {name} (file_id, row_id, begin_snapshot) VALUES ({link.mark}, {link.mark}, {link.mark})",
         [(file_id, position, snapshot) for file_id, position in positions],
     )
+    if link.is_sqlite:
+        inlined_checksums.add(link, name, before)

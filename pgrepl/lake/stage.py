@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.lake import footers, spark, storage
+from pgrepl.lake import checksums, footers, spark, storage
+from pgrepl.lake.checksums import IDENTITY
 from pgrepl.lake.file_writer import NewFile
 from pgrepl.lake.near import writable
 from pgrepl.lake.scan import spark_path
-from pgrepl.lake.stage_field_ids import TAIL, footer_end, with_field_ids
+from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
 from pgrepl.lake.stage_progress import told
 from pgrepl.lake.stage_statistics import of_footer
@@ -41,24 +42,27 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
     """Write the rows; `df` has a column c{attnum} for each column of the table, in any order (others are left out).
     `row_ids` names the column with the row ids that updated rows keep. Files without rows are not kept; if anything
     fails no file is left."""
-    columns = [_with_id(f"c{c.attnum}", c.form.spark, c.name, c.column_id) for c in table.columns]
+    identity = storage.uuid7()
+    columns = [_with_id(f"c{c.attnum}", c.form.spark, c.name, c.column_id, identity) for c in table.columns]
     if row_ids is not None:
-        columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID))
+        columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID, identity))
     with _folder(table.location) as folder:
         step("stage.write")
         with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
             written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
+            written.option("parquet.page.write-checksum.enabled", "true")
             written.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(spark_path(target))
         step("stage.written")
         paths = _together(folder, _parts(folder))
         return _finished(table, paths, with_row_ids=row_ids is not None)
 
 
-def _with_id(name: str, kind: str, output: str, field_id: int) -> Column:
+def _with_id(name: str, kind: str, output: str, field_id: int, identity: str) -> Column:
+    """Spark writes a column's metadata into the footer, which so differs from that of every other write."""
     from pyspark.sql import functions as F
 
     # not DataFrame.to(schema), which takes field ids away
-    return F.col(name).cast(kind).alias(output, metadata={"parquet.field.id": field_id})
+    return F.col(name).cast(kind).alias(output, metadata={"parquet.field.id": field_id, IDENTITY: identity})
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
@@ -108,7 +112,12 @@ def _together(folder: str, parts: Sequence[tuple[str, int]]) -> list[str]:
     rows = pa.concat_tables([_read(path) for path in paths])
     one = f"{folder}/all.parquet"
     with storage.writing(one), storage.open_output(one) as output:
-        pq.write_table(rows, output, compression="snappy", store_schema=False)
+        writer = pq.ParquetWriter(
+            output, rows.schema, compression="snappy", store_schema=False, write_page_checksum=True
+        )
+        with writer:
+            writer.add_key_value_metadata({IDENTITY: folder})
+            writer.write_table(rows)
     for path in paths:
         storage.remove(path)
     return [one]
@@ -163,9 +172,9 @@ def _placed(table: LakeTable, path: str) -> str | None:
 def _number(local: str, nested: Sequence[LakeColumn]) -> None:
     """Put the ids of what is nested into the footer, in place."""
     with storage.writing(local), open(local, "r+b") as file:
-        file.seek(-TAIL, os.SEEK_END)
+        file.seek(-storage.TAIL, os.SEEK_END)
         length = int.from_bytes(file.read(4), "little")
-        file.seek(-TAIL - length, os.SEEK_END)
+        file.seek(-storage.TAIL - length, os.SEEK_END)
         at = file.tell()
         footer = with_field_ids(file.read(length), nested)
         file.seek(at)
@@ -178,9 +187,9 @@ def _copied(path: str, nested: Sequence[LakeColumn]) -> str:
     other = path.removesuffix(".parquet") + "-ids.parquet"
     with storage.reading(path), storage.open_input(path) as source:
         content = source.read()
-    length = int.from_bytes(content[-TAIL:-4], "little")
-    at = len(content) - TAIL - length
-    footer = with_field_ids(content[at:-TAIL], nested)
+    length = int.from_bytes(content[-storage.TAIL : -4], "little")
+    at = len(content) - storage.TAIL - length
+    footer = with_field_ids(content[at : -storage.TAIL], nested)
     with storage.writing(other), storage.open_output(other) as output:
         output.write(memoryview(content)[:at])
         output.write(footer + footer_end(footer))
@@ -194,14 +203,15 @@ def _new_file(table: LakeTable, path: str, with_row_ids: bool) -> NewFile:
     if missing or (with_row_ids and footers.ROW_ID not in footer.by_id):
         footers.forget(path)
         raise PgError("XX000", f'Spark wrote file "{path}" without field ids', detail=f"Columns: {', '.join(missing)}.")
-    size, footer_size = storage.size_and_footer(path)
     return NewFile(
         name=path.removeprefix(table.location),
         record_count=footer.metadata.num_rows,
-        file_size_bytes=size,
-        footer_size=footer_size,
+        file_size_bytes=footer.size,
+        footer_size=footer.footer_size,
         statistics=of_footer(footer, table),
         has_row_ids=with_row_ids,
+        footer_checksum=footer.checksum,
+        checksum=None if storage.local_path(path) is None else checksums.of_file(path),
     )
 
 

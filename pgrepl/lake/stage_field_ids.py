@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeField
 
 MAGIC = b"PAR1"
-TAIL = 8  # the footer's length and the magic word
 
 _I32, _BINARY, _LIST, _STRUCT = 5, 8, 9, 12
 _NAME, _CHILDREN, _FIELD_ID = 4, 5, 9  # fields of a SchemaElement

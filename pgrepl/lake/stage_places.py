@@ -98,7 +98,7 @@ def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[
     """The positions of the file's rows, dead ones included, whose ids are wanted (ascending)."""
     import numpy as np
 
-    footer = footers.footer(file.path)
+    footer = footers.of(file)
     column = footer.by_id.get(footers.ROW_ID) or footer.by_name.get(footers.ROW_ID_NAME)
     start = file.row_id_start
     if column is None:

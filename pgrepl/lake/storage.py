@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from pgrepl.catalog.disk import sync
 from pgrepl.errors import PgError
 
+TAIL = 8  # at the end of a Parquet file: the footer's length and the magic word
 _LOCAL = "file"
 
 
@@ -193,12 +194,22 @@ def size_of(path: str) -> int | None:
     return size
 
 
-def size_and_footer(path: str) -> tuple[int, int]:
-    """Of a Parquet file: its bytes, and those of its footer."""
+_LIKELY = 64 * 1024  # most footers are shorter, so that one read is enough
+
+
+def read_footer(path: str) -> tuple[int, bytes]:
+    """Of a Parquet file: its size, and its footer with all that follows."""
     with reading(path), open_input(path) as file:
         size = int(file.size())
-        file.seek(size - 8)
-        return size, int.from_bytes(file.read(4), "little")
+        end = bytes(file.read_at(min(size, _LIKELY), max(size - _LIKELY, 0)))
+        if end[-4:] != b"PAR1":
+            raise PgError("XX001", f'could not read file "{path}"', detail="It does not end as a Parquet file.")
+        wanted = int.from_bytes(end[-TAIL:-4], "little") + TAIL
+        if wanted > size:
+            raise PgError("XX001", f'could not read file "{path}"', detail="Its footer is longer than itself.")
+        if wanted > len(end):
+            end = bytes(file.read_at(wanted, size - wanted))
+        return size, end[-wanted:]
 
 
 def new_name(suffix: str = ".parquet") -> str:

@@ -164,6 +164,18 @@ def folder(session: Session, path: str, relative: bool, schema_path: str, schema
     return (session.catalog.data_path if schema_relative else "") + schema_path + path
 
 
+def table_folder(session: Session, table_id: int) -> str:
+    """Where the files of a table are, dropped ones too."""
+    link = session.link
+    found = link.execute(
+        "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
+        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {link.mark}"
+        " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
+        (table_id,),
+    )
+    return folder(session, *found[0])
+
+
 def _columns(
     session: Session, table_id: int, attributes: list[Row], alive: str, at: tuple[int, ...]
 ) -> tuple[LakeColumn, ...]:

@@ -70,7 +70,7 @@ def test_a_damaged_file(table: Lake, damage: str) -> None:  # noqa: F811
     with pytest.raises(PgError) as caught:
         table.rows("t")
     assert caught.value.sqlstate == "XX001"
-    assert caught.value.message.startswith(f'could not read file "{path}": ')
+    assert caught.value.message.startswith(f'could not read file "{path}"')
 
 
 def test_a_file_that_may_not_be_read(table: Lake, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

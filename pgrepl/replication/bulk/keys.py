@@ -131,7 +131,7 @@ class Keys:
 
         if file.partial_max is not None and file.partial_max > snapshot:
             raise NotInBulk("a file with later rows")
-        footer = footers.footer(file.path)
+        footer = footers.of(file)
         there = locate(file, footer)
         groups = self._groups(footer, there)
         if not groups:

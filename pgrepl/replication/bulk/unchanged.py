@@ -200,7 +200,7 @@ def _of_file(file: Any, columns: Sequence[LakeColumn], positions: Numbers) -> An
     import numpy as np
     import pyarrow as pa
 
-    footer = footers.footer(file.path)
+    footer = footers.of(file)
     there = locate(file, footer)
     own = [there[column.column_id] for column in columns if column.column_id in there]
     kinds = [plain_array(column.form.to_array([])).type for column in columns]

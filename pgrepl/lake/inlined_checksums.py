@@ -1,0 +1,93 @@
+"""Checksums of what stands in the catalog itself instead of in files: inlined rows and inlined deletes.
+
+A sum over the rows of each snapshot (pgrepl_inlined), so that rows can come and go. What a sum does not say is when
+rows ended. A catalog in PostgreSQL inlines nothing. Rows that another program has inlined have no sum; where it has
+moved rows into a file, none of a snapshot is left, and that is no damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake.checksums import of_row
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import CatalogConnection
+
+_END = "end_snapshot"
+
+
+def newest(link: CatalogConnection, table: str) -> int:
+    """The number of the row that was written last."""
+    return int(link.execute(f'SELECT coalesce(max(rowid), 0) FROM "{table}"')[0][0])
+
+
+def add(link: CatalogConnection, table: str, after: int) -> None:
+    """Rows have been written behind the one that was the newest."""
+    _change(link, table, _sums(link, table, f"rowid > {after}", ()))
+
+
+def delete(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> int:
+    """Delete rows for good, and take them from the sums; how many there were."""
+    gone = _sums(link, table, condition, values)
+    if gone:
+        link.execute(f'DELETE FROM "{table}" WHERE {condition}', tuple(values))
+        _change(link, table, {begin: (-rows, -checksum) for begin, (rows, checksum) in gone.items()})
+    return sum(rows for rows, _ in gone.values())
+
+
+def forget(link: CatalogConnection, table: str) -> None:
+    """The table is dropped."""
+    link.execute(f"DELETE FROM pgrepl_inlined WHERE table_name = {link.mark}", (table,))
+
+
+def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
+    """The snapshots whose rows are not as they were written."""
+    known = link.execute(
+        "SELECT begin_snapshot, row_count, checksum FROM pgrepl_inlined WHERE table_name = ?", (table,)
+    )
+    if not known:
+        return []
+    there = _sums(link, table, "true", ())
+    moved = None
+    found = []
+    for begin, rows, checksum in known:
+        if begin not in there and moved is None:
+            moved = _has_files_of_others(link, table_id)
+        if there.get(begin, (0, 0) if not moved else (rows, checksum)) != (rows, checksum):
+            found.append(int(begin))
+    return sorted(found)
+
+
+def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
+    return any(
+        link.execute(
+            f"SELECT 1 FROM {table} WHERE table_id = ? AND {key} NOT IN (SELECT file_id FROM pgrepl_file) LIMIT 1",
+            (table_id,),
+        )
+        for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))
+    )
+
+
+def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> dict[int, tuple[int, int]]:
+    """The number of rows and the sum of their checksums by their snapshots."""
+    names = [row[1] for row in link.execute(f'PRAGMA table_info("{table}")')]
+    begin = names.index("begin_snapshot")
+    kept = [i for i, name in enumerate(names) if name != _END]
+    found: dict[int, tuple[int, int]] = {}
+    for row in link.execute(f'SELECT * FROM "{table}" WHERE {condition}', tuple(values)):
+        rows, checksum = found.get(row[begin], (0, 0))
+        found[row[begin]] = rows + 1, checksum + of_row([row[i] for i in kept])
+    return found
+
+
+def _change(link: CatalogConnection, table: str, sums: dict[int, tuple[int, int]]) -> None:
+    link.execute_many(
+        "INSERT INTO pgrepl_inlined (table_name, begin_snapshot, row_count, checksum) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (table_name, begin_snapshot) DO UPDATE SET row_count = row_count + excluded.row_count,"
+        " checksum = checksum + excluded.checksum",
+        [(table, begin, rows, checksum) for begin, (rows, checksum) in sums.items()],
+    )
+    if any(rows < 0 for rows, _ in sums.values()):
+        link.execute("DELETE FROM pgrepl_inlined WHERE table_name = ? AND row_count <= 0", (table,))
