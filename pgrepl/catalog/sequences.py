@@ -11,6 +11,7 @@ from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import relation, relation_or_none
+from pgrepl.catalog.sequence_positions import begin_file
 from pgrepl.catalog.tables import pg_depend, pg_sequence
 
 if TYPE_CHECKING:
@@ -69,4 +70,5 @@ def restart_sequences(session: Session, relids: Iterable[int]) -> None:
         for oid, _, _ in sequences_of(session, relid):
             row = store.one(session, pg_sequence, seqrelid=oid)
             assert row is not None
+            begin_file(session, oid)
             store.update(session, pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)

@@ -143,7 +143,7 @@ def execute_show(stmt: VariableShowStmt, session: Session) -> Result:
 
 @execute.register(DiscardStmt)
 def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
-    """Nothing is kept that DISCARD PLANS or SEQUENCES could forget; ALL resets the session (DiscardAll)."""
+    """No plan is kept that DISCARD PLANS could forget; ALL resets the session (DiscardAll)."""
     target = stmt.target.upper()
     if target == "ALL":
         require_no_block(session, "DISCARD ALL")
@@ -153,4 +153,8 @@ def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
         from pgrepl.commands.temporary import discard_temporary
 
         discard_temporary(session)
+    if target in ("ALL", "SEQUENCES"):
+        from pgrepl.catalog.sequence_positions import discard
+
+        discard(session)
     return Result(f"DISCARD {'TEMP' if target == 'TEMPORARY' else target}")

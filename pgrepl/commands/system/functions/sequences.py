@@ -7,38 +7,18 @@ as the session.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.sequence_positions import move, used
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, remember, update
+from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_sequence
+from pgrepl.catalog.transaction import require_writable
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-
-
-@dataclass
-class _Used:
-    """What this session got: the last value of each sequence, and which came last."""
-
-    values: dict[int, int] = field(default_factory=dict)
-    last: int | None = None
-    reached: dict[int, tuple[int, bool]] = field(default_factory=dict)  # where a sequence has been moved to
-    kept: dict[int, object] = field(default_factory=dict)  # for which savepoint that will be kept
-
-
-_sessions: WeakKeyDictionary[Session, _Used] = WeakKeyDictionary()
-
-
-def _used(session: Session) -> _Used:
-    return _sessions.setdefault(session, _Used())
-
 
 _KINDS = {
     "r": "tables", "p": "partitioned tables", "v": "views", "m": "materialized views", "i": "indexes",
@@ -59,6 +39,12 @@ def _sequence(session: Session, oid: int, *privileges: str) -> tuple[Relation, A
     return found, one(session, pg_sequence, seqrelid=oid)
 
 
+def _require_writable(session: Session, sequence: Relation, what: str) -> None:
+    """A transaction that only reads may still move the session's own temporary sequences."""
+    if sequence.persistence != "t":
+        require_writable(session, what)
+
+
 @implements("nextval_oid", context=True)
 def nextval(call: Call, oid: int) -> int:
     return _next(call.session, oid, *_sequence(call.session, oid, "USAGE", "UPDATE"))
@@ -71,6 +57,7 @@ def nextval_identity(call: Call, oid: int) -> int:
 
 
 def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
+    _require_writable(session, found, "nextval()")
     value: int = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
         value += row.seqincrement
@@ -79,45 +66,10 @@ def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
             if not row.seqcycle:
                 raise _exhausted(found, row)
             value = row.seqmin if up else row.seqmax
-    _move(session, oid, value, True)
-    used = _used(session)
-    used.values[oid], used.last = value, oid
+    move(session, oid, value, True)
+    mine = used(session)
+    mine.values[oid], mine.last = value, oid
     return value
-
-
-def _move(session: Session, oid: int, value: int, is_called: bool) -> None:
-    """A rollback does not undo this (the WAL record of nextval belongs to no transaction)."""
-    row = one(session, pg_sequence, seqrelid=oid)
-    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
-    if row is not None:
-        remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
-    transaction, used = session.transaction, _used(session)
-    used.reached[oid] = value, is_called
-    level = (transaction.started_at, len(transaction.savepoints))
-    if used.kept.get(oid) != level:
-        transaction.undo.append(partial(_keep, session, oid))
-        used.kept[oid] = level
-
-
-def _keep(session: Session, oid: int) -> None:
-    """The move once more, after what it belonged to is undone."""
-    used = _used(session)
-    used.kept.pop(oid, None)
-    value, is_called = used.reached[oid]
-    transaction, link = session.transaction, session.link
-    if transaction.is_writing:
-        if relation_or_none(session, oid) is not None:
-            _move(session, oid, value, is_called)
-        return
-    with suppress(PgError):
-        link.begin(write=True, lock_timeout=_KEEP_TIMEOUT)
-        mark = link.mark
-        link.execute(
-            f"UPDATE pg_sequence SET last_value = {mark}, is_called = {mark} WHERE seqrelid = {mark}",
-            (value, is_called, oid),
-        )
-        link.commit()
-    session.forget(pg_sequence)
 
 
 def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
@@ -133,8 +85,8 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
             apart.close()
         session.forget(pg_sequence)
         first, step = reserved
-        used = _used(session)
-        used.values[oid], used.last = first + step * (count - 1), oid
+        mine = used(session)
+        mine.values[oid], mine.last = first + step * (count - 1), oid
         return reserved
     found, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
     assert row is not None
@@ -146,9 +98,9 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
         if row.seqcycle:
             raise unsupported(f'sequence "{found.name}" going round within one statement of Spark\'s')
         raise _exhausted(found, row)
-    _move(session, oid, last, True)
-    used = _used(session)
-    used.values[oid], used.last = last, oid
+    move(session, oid, last, True)
+    mine = used(session)
+    mine.values[oid], mine.last = last, oid
     return first, row.seqincrement
 
 
@@ -157,13 +109,10 @@ def _exhausted(found: Relation, row: Any) -> PgError:
     return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
 
 
-_KEEP_TIMEOUT = 1.0  # seconds: a number given twice is better than a session that hangs
-
-
 @implements("currval_oid", context=True)
 def currval(call: Call, oid: int) -> int:
     found, _ = _sequence(call.session, oid, "SELECT", "USAGE")
-    value = _used(call.session).values.get(oid)
+    value = used(call.session).values.get(oid)
     if value is None:
         raise PgError("55000", f'currval of sequence "{found.name}" is not yet defined in this session')
     return value
@@ -171,23 +120,24 @@ def currval(call: Call, oid: int) -> int:
 
 @implements("lastval", context=True)
 def lastval(call: Call) -> int:
-    used = _used(call.session)
-    if used.last is None or relation_or_none(call.session, used.last) is None:
+    mine = used(call.session)
+    if mine.last is None or relation_or_none(call.session, mine.last) is None:
         raise PgError("55000", "lastval is not yet defined in this session")
-    _sequence(call.session, used.last, "SELECT", "USAGE")
-    return used.values[used.last]
+    _sequence(call.session, mine.last, "SELECT", "USAGE")
+    return mine.values[mine.last]
 
 
 @implements("setval_oid", "setval3_oid", context=True)
 def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
     session = call.session
     found, row = _sequence(session, oid, "UPDATE")
+    _require_writable(session, found, "setval()")
     if not row.seqmin <= value <= row.seqmax:
         bounds = f"({row.seqmin}..{row.seqmax})"
         raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
-    _move(session, oid, value, is_called)
+    move(session, oid, value, is_called)
     if is_called:
-        _used(session).values[oid] = value
+        used(session).values[oid] = value
     return value
 
 

@@ -1,0 +1,137 @@
+"""Where sequences stand, and what a session has got from them.
+
+nextval and setval move a sequence for good: a rollback leaves it where it was moved to, so that no number is given out
+twice. ALTER SEQUENCE and RESTART IDENTITY belong to their transaction, and so does every move behind them: PostgreSQL
+gives the sequence a new file there (RelationSetNewRelfilenumber), and a rollback returns to the old file as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+from pgrepl.catalog.store import one, remember, update
+from pgrepl.catalog.tables import pg_sequence
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_KEEP_TIMEOUT = 1.0  # seconds: a number given twice is better than a session that hangs
+
+
+class _Position(NamedTuple):
+    """The last move of a sequence in one of its files."""
+
+    value: int
+    is_called: bool
+
+
+class _Undo(NamedTuple):
+    """An action in a transaction's list for a rollback. Gone from its place: the rollback has reached it."""
+
+    actions: list[Callable[[], None]]
+    place: int
+    action: Callable[[], None]
+
+    def is_open(self) -> bool:
+        return self.place < len(self.actions) and self.actions[self.place] is self.action
+
+
+class _NewFile(NamedTuple):
+    """ALTER SEQUENCE or RESTART IDENTITY."""
+
+    undo: _Undo
+
+
+@dataclass
+class Used:
+    """What a session knows of sequences."""
+
+    values: dict[int, int] = field(default_factory=dict)  # currval
+    last: int | None = None  # lastval's sequence
+    actions: list[Callable[[], None]] | None = None  # the transaction that the two below are about
+    steps: dict[int, list[_Position | _NewFile]] = field(default_factory=dict)
+    undos: dict[int, _Undo] = field(default_factory=dict)
+
+
+_sessions: WeakKeyDictionary[Session, Used] = WeakKeyDictionary()
+
+
+def used(session: Session) -> Used:
+    return _sessions.setdefault(session, Used())
+
+
+def discard(session: Session) -> None:
+    """DISCARD SEQUENCES: currval and lastval begin anew."""
+    mine = used(session)
+    mine.values.clear()
+    mine.last = None
+
+
+def move(session: Session, oid: int, value: int, is_called: bool) -> None:
+    """Move a sequence; a rollback does not undo this (the WAL record of nextval belongs to no transaction)."""
+    row = one(session, pg_sequence, seqrelid=oid)
+    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    if row is not None:
+        remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
+    mine, steps = _steps(session, oid)
+    if steps and isinstance(steps[-1], _Position):
+        steps.pop()
+    steps.append(_Position(value, is_called))
+    savepoints = session.transaction.savepoints
+    known = mine.undos.get(oid)
+    if known is None or not known.is_open() or (savepoints and known.place < savepoints[-1].undo):
+        mine.undos[oid] = _on_rollback(session, oid)
+
+
+def begin_file(session: Session, oid: int) -> None:
+    """ALTER SEQUENCE and RESTART IDENTITY say this before they change the sequence."""
+    _, steps = _steps(session, oid)
+    steps.append(_NewFile(_on_rollback(session, oid)))
+
+
+def _steps(session: Session, oid: int) -> tuple[Used, list[_Position | _NewFile]]:
+    """What the running transaction has done to a sequence."""
+    mine = used(session)
+    if mine.actions is not session.transaction.undo:
+        mine.actions = session.transaction.undo
+        mine.steps.clear()
+        mine.undos.clear()
+    return mine, mine.steps.setdefault(oid, [])
+
+
+def _on_rollback(session: Session, oid: int) -> _Undo:
+    actions = session.transaction.undo
+    actions.append(partial(_return, session, oid))
+    return _Undo(actions, len(actions) - 1, actions[-1])
+
+
+def _return(session: Session, oid: int) -> None:
+    """After a rollback: the sequence stands where it was left in the newest file that is still there."""
+    _, steps = _steps(session, oid)
+    for place, step in enumerate(steps):
+        if isinstance(step, _NewFile) and not step.undo.is_open():
+            del steps[place:]
+            break
+    if not steps or not isinstance(steps[-1], _Position):
+        return
+    position = steps[-1]
+    if session.transaction.is_writing:
+        if one(session, pg_sequence, seqrelid=oid) is not None:
+            move(session, oid, *position)
+        return
+    link = session.link
+    with suppress(PgError):
+        link.begin(write=True, lock_timeout=_KEEP_TIMEOUT)
+        mark = link.mark
+        link.execute(
+            f"UPDATE pg_sequence SET last_value = {mark}, is_called = {mark} WHERE seqrelid = {mark}",
+            (position.value, position.is_called, oid),
+        )
+        link.commit()
+    session.forget(pg_sequence)
