@@ -9,6 +9,7 @@ a transaction looks at the catalog.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ _RELATION_OF = {
 WATCHED = frozenset({"pg_class", "pg_namespace", "pg_database", *_RELATION_OF})
 
 
+_KEEPER = "pgrepl.commands.lake"
+
+
 class Keeper(Protocol):
     def define(self, session: Session) -> None:
         """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
@@ -65,28 +69,7 @@ class Keeper(Protocol):
         """Bring the system tables in line with what others have defined in the lake."""
 
 
-class _Nobody:
-    """As long as nothing of the lake is loaded."""
-
-    def define(self, session: Session) -> None:
-        session.transaction.numbering.touched.clear()
-
-    def adopt(self, session: Session) -> None:
-        pass
-
-
-_keeper: Keeper = _Nobody()
-
-
-def register(keeper: Keeper) -> None:
-    global _keeper
-    _keeper = keeper
-
-
 def keeper() -> Keeper:
-    return _keeper
-
-
-def has_keeper() -> bool:
-    """Nobody is there to adopt what others have defined before a program's first statement is at hand."""
-    return not isinstance(_keeper, _Nobody)
+    """The keeper lives on a higher floor, which is imported when there is something to do."""
+    made: Keeper = import_module(_KEEPER).KEEPER
+    return made

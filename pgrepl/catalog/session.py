@@ -138,6 +138,11 @@ class Session:
         return DatabaseName(self._database_oid, row.datname if row is not None else "")
 
     @property
+    def is_admitted(self) -> bool:
+        """Has the role been let into the database?"""
+        return self._database_oid != 0
+
+    @property
     def user(self) -> int:
         """The session user: SET SESSION AUTHORIZATION changes it."""
         return int(self.settings.extra("session_authorization") or self.authenticated_user)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import lake, recovery
+from pgrepl.catalog import recovery
 from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
@@ -138,8 +138,8 @@ class Transaction:
         """Somebody else has defined something in the lake. Who only reads needs the write lock for a moment; if it is
         not to be had, the next statement tries again."""
         link = self._session.link
-        if not lake.has_keeper():
-            self._version = None  # the next statement looks again
+        if not self._session.is_admitted:
+            self._version = None  # the first statement looks again
             return
         if self.sql is Sql.WRITE:
             self.numbering.adopt()

@@ -48,4 +48,4 @@ def _constant(stored_expression: Any) -> Any:
         return None
 
 
-lake.register(_Keeper())
+KEEPER: lake.Keeper = _Keeper()

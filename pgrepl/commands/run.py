@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
 from pgrepl.catalog.transaction import Block, aborted, require_writable
-from pgrepl.commands import lake as _lake  # noqa: F401 the catalog asks it
 from pgrepl.commands import timeouts
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError

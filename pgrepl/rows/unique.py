@@ -86,7 +86,8 @@ class UniqueIndex:
     def find(
         self, wanted: Iterable[tuple[Any, ...]], want: Sequence[int] = ()
     ) -> Iterable[tuple[Key, Place, tuple[Any, ...]]]:
-        """The rows of the table with any of these index values: key, place and the columns `want`."""
+        """The rows of the table with any of these index values: key, place, and the row, with NULL for columns that
+        neither the index nor `want` names."""
         from pgrepl.lake import local
         from pgrepl.lake.table import lake_table
 
@@ -106,7 +107,7 @@ class UniqueIndex:
                 row[number - 1] = value
             key = self.of_row(tuple(row))
             if key is not None and key in values:
-                yield key, read[-1], tuple([row[number - 1] for number in want])
+                yield key, read[-1], tuple(row)
 
     def _scanned(
         self, table: LakeTable, wanted: Sequence[tuple[Any, ...]], columns: Sequence[int]
@@ -158,7 +159,7 @@ class Holders:
         self._keys: dict[Any, Key] = {}
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
-        self._rows: dict[Any, Row] = {}  # what stands at a place, as far as `want` asked for it
+        self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
         """Look up the keys that these rows have; the columns `want` of who has them are remembered."""

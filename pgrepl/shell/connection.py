@@ -118,7 +118,6 @@ class Connection:
     def __init__(self, target: Target, on_report: Callable[[Report], None]) -> None:
         from pgrepl.catalog.engine import open_catalog
         from pgrepl.catalog.session import Session
-        from pgrepl.commands import lake  # noqa: F401  what others have defined is there from the first look on
 
         self.target = target
         self._catch_up: CatchUp | None = None

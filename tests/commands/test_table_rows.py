@@ -67,8 +67,7 @@ def _words(session: Session, requirement: rows.Requirement) -> str:
 @pytest.fixture
 def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     asked = Asked()
-    monkeypatch.setattr(rows, "_keepers", [])
-    rows.register(asked)
+    monkeypatch.setattr(rows, "keeper", lambda: asked)
     yield asked
 
 

@@ -27,7 +27,7 @@ def known_late():
 def test_a_module_that_another_thread_is_loading_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "late_family.py").write_text(FAMILY)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(functions, "_FAMILIES", ["late_family"])
+    monkeypatch.setattr(functions, "_FAMILIES", ("late_family",))
     monkeypatch.setattr(functions, "_IMPLEMENTATIONS", {})
     proc = procs_by_name("now")[0]._replace(src="known_late")
     with ThreadPoolExecutor(2) as pool:

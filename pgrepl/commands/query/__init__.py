@@ -7,6 +7,5 @@ stands: scans and joins (`joins`), grouping (`grouping`), windows (`windows`), s
 """
 
 from pgrepl.commands.query import run
-from pgrepl.commands.system import functions
 
-__all__ = ["functions", "run"]
+__all__ = ["run"]

@@ -8,6 +8,7 @@ violated by some row`. It is loaded when it is first asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.relation import Relation
@@ -105,20 +106,11 @@ class Keeper(Protocol):
         """Give existing rows of tables new values in some columns; the tables whose rows had to be written anew."""
 
 
-_keepers: list[Keeper] = []
-
-
-def register(keeper: Keeper) -> None:
-    """Let another keep the rows."""
-    _keepers[:] = [keeper]
-
-
+@cache
 def keeper() -> Keeper:
-    if not _keepers:
-        from pgrepl.commands.dml.keeper import LakeKeeper
+    from pgrepl.commands.dml.keeper import LakeKeeper
 
-        register(LakeKeeper())
-    return _keepers[0]
+    return LakeKeeper()
 
 
 def require(session: Session, requirement: Requirement) -> None:

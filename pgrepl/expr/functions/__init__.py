@@ -8,14 +8,15 @@ it gets the `Call` first: session, style, types of the arguments. A set-returnin
 has several columns, of tuples. Functions that PostgreSQL writes in SQL have no prosrc of their own; they are keyed by
 their signature, `lpad(text,integer)`.
 
-A family is imported when a function is first looked for that the families before it do not have. Other rooms add theirs
-with `add_family`.
+A family is imported when a function is first looked for that the families before it do not have. This module names all
+of them, also those of higher floors, so that what a function means never depends on what was imported before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from pgrepl.errors import PgError
@@ -31,9 +32,8 @@ class Implementation(NamedTuple):
 
 
 _IMPLEMENTATIONS: dict[str, Implementation] = {}
-_HERE = "pgrepl.expr.functions."
-_FAMILIES = [
-    _HERE + name
+_FAMILIES = tuple(
+    f"{__name__}.{name}"
     for name in (
         "comparison",
         "arithmetic",
@@ -64,7 +64,23 @@ _FAMILIES = [
         "to_number",
         "hashing",
     )
-]
+)
+# what only the catalog can answer
+_CATALOG_FAMILIES = (
+    *(
+        f"pgrepl.commands.system.functions.{name}"
+        for name in ("sequences", "names", "privileges", "definitions", "state", "structure")
+    ),
+    "pgrepl.replication.functions",
+    "pgrepl.replication.messages",
+    "pgrepl.replication.decoding.functions",
+    "pgrepl.replication.standby.functions",
+)
+# where a name that begins so is looked for first; the other families follow
+_CATALOG_NAMES = (
+    "pg", "PG_", "has_", "to_reg", "current", "session_user", "nextval", "currval", "lastval", "setval", "set_config",
+    "show_config", "format_type", "getdatabaseencoding", "acl", "row_security", "col_desc", "obj_desc", "shobj_desc",
+)  # fmt: skip
 _loaded: set[str] = set()
 
 
@@ -77,12 +93,6 @@ def implements(*sources: str, context: bool = False) -> Callable[[F], F]:
     return register
 
 
-def add_family(module: str) -> None:
-    """Name a module whose import registers implementations; it is tried before those that are not loaded yet."""
-    if module not in _FAMILIES:
-        _FAMILIES.insert(0, module)
-
-
 def source_of(proc: Proc) -> str:
     """What a function is registered by."""
     if proc.lang == SQL:
@@ -93,7 +103,10 @@ def source_of(proc: Proc) -> str:
 def find(proc: Proc) -> Implementation | None:
     source = source_of(proc)
     found = _IMPLEMENTATIONS.get(source)
-    for module in _FAMILIES:
+    first, then = _FAMILIES, _CATALOG_FAMILIES
+    if source.startswith(_CATALOG_NAMES):
+        first, then = then, first
+    for module in chain(first, then):
         if found is not None:
             break
         if module not in _loaded:
