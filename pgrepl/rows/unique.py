@@ -175,7 +175,8 @@ class Holders:
         for key, place, row in self.index.find(fresh, want):
             if place not in self._gone:
                 self.add(key, place)
-                self._rows[place] = row
+                if want:
+                    self._rows[place] = row
 
     def add(self, key: Key, holder: Any) -> None:
         self._holders.setdefault(key, []).append(holder)
