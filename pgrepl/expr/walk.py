@@ -248,6 +248,34 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
     )
 
 
+def with_levels(expr: Expr, by: int) -> Expr:
+    """The expression seen from `by` queries further down, or up if negative (IncrementVarSublevelsUp)."""
+    from_level = max(0, -by)
+
+    def moved(expr: Expr, depth: int) -> Expr:
+        def visit(node: Expr) -> Expr:
+            node = map_children(node, visit)
+            if isinstance(node, (tree.Var, tree.Aggref, tree.GroupingFunc)) and node.levelsup >= depth + from_level:
+                return replace(node, levelsup=node.levelsup + by)
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                return replace(node, query=moved_query(node.query, depth + 1))
+            return node
+
+        return visit(expr)
+
+    def moved_query(query: Query, depth: int) -> Query:
+        changed = map_parts(query, lambda part: moved(part, depth), lambda nested: moved_query(nested, depth + 1))
+        entries = tuple(
+            replace(entry, cte_levelsup=entry.cte_levelsup + by)
+            if entry.kind is tree.RteKind.CTE and entry.cte_levelsup >= depth + from_level
+            else entry
+            for entry in changed.rtable
+        )
+        return replace(changed, rtable=entries)
+
+    return moved(expr, 0) if by else expr
+
+
 def has_vars(expr: Expr) -> bool:
     """Whether a column of the query's own level is used (contain_vars_of_level 0)."""
     return any(isinstance(node, tree.Var) and node.levelsup == level for node, level in walk_deep(expr))
@@ -332,6 +360,14 @@ def contains_mutable_functions(expr: Expr) -> bool:
         if any(_volatility(oid) != "i" for oid in _inlined(node)):
             return True
     return False
+
+
+def is_volatile(expr: Expr) -> bool:
+    """As contain_volatile_functions does."""
+    return any(
+        isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node))
+        for node, _ in walk_deep(expr)
+    )
 
 
 def _inlined(expr: Expr) -> Iterator[int]:

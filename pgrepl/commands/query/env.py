@@ -154,19 +154,22 @@ class Evaluator:
         if isinstance(node, Slot):
             number = node.number
             return lambda env: env.computed[number]
-        if isinstance(node, tree.Aggref):
-            return self._outer_aggregate(node)
+        if isinstance(node, (tree.Aggref, tree.GroupingFunc)):
+            return self._of_outer_group(node)
         if isinstance(node, tree.SubLink):
             from pgrepl.commands.query.sublinks import compile_sublink
 
             return compile_sublink(node, self)
         return None
 
-    def _outer_aggregate(self, node: tree.Aggref) -> Compiled:
+    def _of_outer_group(self, node: tree.Aggref | tree.GroupingFunc) -> Compiled:
         """An aggregate of a query around this one: that query has computed it for its group."""
-        grouping = self._around(node.levelsup).grouping
+        grouping, up = self._around(node.levelsup).grouping, node.levelsup
         assert grouping is not None
-        number, up = grouping.number_of(node, node.levelsup), node.levelsup
+        if isinstance(node, tree.Aggref):
+            number = grouping.number_of(node, up)
+        else:
+            number = grouping.number_of_function(node)
 
         def outside(env: Env) -> Any:
             for _ in range(up):

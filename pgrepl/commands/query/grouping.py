@@ -10,40 +10,53 @@ from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.commands.query.sorting import Key, sort
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import query_exprs, rewrite, walk_deep
+from pgrepl.expr.walk import map_children, query_exprs, rewrite, walk_deep, with_levels
 from pgrepl.types.values import hash_form, hashable, order_key
 
 
 class Grouping:
     """How the groups of a query are made, and what its expressions look like afterwards."""
 
-    def __init__(self, query: Query, evaluator: Evaluator) -> None:
+    def __init__(self, query: Query, evaluator: Evaluator, computed: Callable[[Expr], Expr]) -> None:
+        """`computed`: what a key looks like when sets in it have been expanded."""
         self.query = query
         self.evaluator = evaluator
         found: list[tree.Aggref] = []
-        for expr in query_exprs(self.query):
+        functions: list[tree.GroupingFunc] = []
+        for expr in query_exprs(query):
             for node, level in walk_deep(expr):
                 if isinstance(node, tree.Aggref) and node.levelsup == level:
-                    own = at_home(node, level)
-                    if own not in found:
-                        found.append(own)
-        self.aggregates = found
-        self._grouping_functions: list[tuple[int, ...]] = []
-        by_resno = {t.resno: t.expr for t in self.query.targets}
-        self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in self.query.group]
-        sets = self.query.grouping_sets
+                    found.append(at_home(node, level))
+                elif isinstance(node, tree.GroupingFunc) and node.levelsup == level:
+                    functions.append(node)
+        self.aggregates = list(dict.fromkeys(found))
+        by_resno = {t.resno: evaluator.flat(t.expr) for t in query.targets}
+        self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in query.group]
+        sets = query.grouping_sets
         self.sets: list[tuple[int, ...]] = (
             [tuple(resno for resno, _ in self.keys)] if sets is None else [tuple(s) for s in sets.sets]
         )
         self.plain = sets is None
-        self._key_values = [self.evaluator.compile(expr) for _, expr in self.keys]
+        self._refs = list(dict.fromkeys(map(self._references, functions)))
+        self._key_values = [evaluator.compile(computed(expr)) for _, expr in self.keys]
         self._key_forms = [hash_form(expr.type) for _, expr in self.keys]
-        self._accumulators = [_Aggregate(a, self.evaluator) for a in found]
+        self._accumulators = [_Aggregate(a, evaluator, self.after) for a in self.aggregates]
         self._presort = self._common_order()
 
     def number_of(self, node: tree.Aggref, level: int) -> int:
         """The slot of an aggregate as a query `level` below names it."""
         return self.aggregates.index(at_home(node, level))
+
+    def number_of_function(self, node: tree.GroupingFunc) -> int:
+        """The slot of GROUPING(…)."""
+        return len(self.aggregates) + len(self.keys) + self._refs.index(self._references(node))
+
+    def _references(self, node: tree.GroupingFunc) -> tuple[int, ...]:
+        """The keys that it names; in a query further down they are not resolved yet."""
+        if node.refs or not node.args:
+            return node.refs
+        args = [self.evaluator.flat(with_levels(arg, -node.levelsup)) for arg in node.args]
+        return tuple(next(resno for resno, key in self.keys if key == arg) for arg in args)
 
     def _common_order(self) -> list[Key]:
         """The first ORDER BY among the aggregates: all of them see the rows in it (make_pathkeys_for_groupagg)."""
@@ -54,31 +67,36 @@ class Grouping:
 
     @property
     def slots(self) -> int:
-        return len(self.aggregates) + len(self.keys) + len(self._grouping_functions)
+        return len(self.aggregates) + len(self.keys) + len(self._refs)
+
+    def key(self, resno: int) -> Expr | None:
+        """A target that is a key."""
+        for number, (own, key) in enumerate(self.keys):
+            if own == resno and self._is_slot(key):
+                return _slot(key, len(self.aggregates) + number)
+        return None
+
+    def _is_slot(self, key: Expr) -> bool:
+        """A column that all groups are made by is read from any row of the group."""
+        return not (self.plain and isinstance(key, tree.Var))
 
     def after(self, expr: Expr) -> Expr:
-        """The expression as it is seen over groups: aggregates, and grouped expressions of grouping sets, are slots."""
-        count = len(self.aggregates)
+        """The expression as it is seen over groups: aggregates and grouped expressions are slots."""
+        keys = {
+            key: len(self.aggregates) + number
+            for number, (_, key) in reversed(list(enumerate(self.keys)))
+            if self._is_slot(key) and not isinstance(key, tree.Const)
+        }
 
         def slot(node: Expr) -> Expr | None:
             if isinstance(node, tree.Aggref) and node.levelsup == 0:
                 return _slot(node, self.number_of(node, 0))
-            if isinstance(node, tree.GroupingFunc):
-                return _slot(node, count + len(self.keys) + self._grouping_number(node))
-            if not self.plain:
-                for number, (_, key) in enumerate(self.keys):
-                    if node == key:
-                        return _slot(node, count + number)
-            return None
+            if isinstance(node, tree.GroupingFunc) and node.levelsup == 0:
+                return _slot(node, self.number_of_function(node))
+            number = keys.get(node)
+            return None if number is None else _slot(node, number)
 
         return rewrite(expr, slot)
-
-    def _grouping_number(self, node: tree.GroupingFunc) -> int:
-        for number, known in enumerate(self._grouping_functions):
-            if known == node.refs:
-                return number
-        self._grouping_functions.append(node.refs)
-        return len(self._grouping_functions) - 1
 
     def groups(self, envs: Iterable[Env], outer: Env) -> list[Env]:
         several = len(self.sets) > 1
@@ -94,20 +112,22 @@ class Grouping:
         for env in rows:
             values = [value(env) if use else None for use, value in zip(used, self._key_values, strict=True)]
             key = tuple([form(v) for form, v in zip(self._key_forms, values, strict=True)])
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = (env, values, [a.start() for a in self._accumulators])
-            for aggregate, state in zip(self._accumulators, group[2], strict=True):
+            known = groups.get(key)
+            if known is None:
+                known = groups[key] = (env, values, [a.start() for a in self._accumulators])
+            for aggregate, state in zip(self._accumulators, known[2], strict=True):
                 aggregate.add(state, env)
         if not groups and not any(used) and not (self.plain and self.keys):
             nothing = Env([None] * (len(self.query.rtable) + 1), outer.outer)
             groups[()] = (nothing, [None] * len(self.keys), [a.start() for a in self._accumulators])
         made = []
+        bits = [_grouping_bits(refs, members) for refs in self._refs]
         for env, values, states in groups.values():
-            computed = [a.finish(state, env) for a, state in zip(self._accumulators, states, strict=True)]
-            computed += values
-            computed += [_grouping_bits(refs, members) for refs in self._grouping_functions]
-            made.append(Env(env.rows if self.plain else self._without(env.rows, used), env.outer, computed))
+            computed: list[Any] = [None] * len(states) + values + bits
+            group = Env(env.rows if self.plain else self._without(env.rows, used), env.outer, computed)
+            for number, (aggregate, state) in enumerate(zip(self._accumulators, states, strict=True)):
+                computed[number] = aggregate.finish(state, group)
+            made.append(group)
         return made
 
     def _without(self, rows: list[Any], used: list[bool]) -> list[Any]:
@@ -126,12 +146,7 @@ def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
     if not level:
         return node
 
-    def up(expr: Expr) -> Expr | None:
-        if isinstance(expr, (tree.Var, tree.Aggref)) and expr is not node:
-            return replace(expr, levelsup=expr.levelsup - level)
-        return None
-
-    raised = rewrite(node, up)
+    raised = map_children(node, lambda expr: with_levels(expr, -level))
     assert isinstance(raised, tree.Aggref)
     return replace(raised, levelsup=0)
 
@@ -150,10 +165,10 @@ def _slot(node: Expr, number: int) -> Slot:
 class _Aggregate:
     """One aggregate of the query: its arguments, FILTER, DISTINCT and ORDER BY, around an accumulator."""
 
-    def __init__(self, aggref: tree.Aggref, evaluator: Evaluator) -> None:
+    def __init__(self, aggref: tree.Aggref, evaluator: Evaluator, after: Callable[[Expr], Expr]) -> None:
         self.aggref = aggref
         self.args: list[Compiled] = [evaluator.compile(a) for a in aggref.args]
-        self.direct: list[Compiled] = [evaluator.compile(a) for a in aggref.direct_args]
+        self.direct: list[Compiled] = [evaluator.compile(after(evaluator.flat(a))) for a in aggref.direct_args]
         self.passes = evaluator.test([aggref.filter] if aggref.filter is not None else [])
         self.order = [(evaluator.compile(o.expr), o) for o in aggref.order]
         self.gathers = bool(aggref.distinct or aggref.order or aggref.kind != "n")

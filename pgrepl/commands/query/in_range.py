@@ -4,7 +4,6 @@ functions say for each type that has one."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -15,62 +14,79 @@ from pgrepl.types.dates import INFINITY, USECS_PER_DAY
 from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
 from pgrepl.types.values import order_key
 
-
-def edge(typoid: int, key: Any, offset: Any, *, down: bool, context: Context) -> tuple[Any, Callable[[Any], Any]]:
-    """(the edge of a frame that begins or ends `offset` away from `key`, a function that makes keys comparable to it).
-
-    The edge is None where no key of this type is beyond it.
-    """
-    if typoid in (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ):
-        return _moment_edge(typoid, key, offset, down, context)
-    order = order_key(typoid) or (lambda value: value)
-    if typoid in (oids.TIME, oids.TIMETZ):
-        _check_size(offset.usecs < 0)
-        usecs = -offset.usecs if down else offset.usecs
-        if typoid == oids.TIME:
-            return key + usecs, order
-        return order(key._replace(usecs=key.usecs + usecs)), order
-    if typoid == oids.INTERVAL:
-        _check_size(order(offset) < order(Interval(0, 0, 0)))
-        if offset == INFINITE and key == (INFINITE if down else MINUS_INFINITE):
-            return None, order
-        moved = intervals.interval_mi(key, offset) if down else intervals.interval_pl(key, offset)
-        return order(moved), order
-    return _number_edge(key, offset, down, order)
+_MOMENTS = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
+_ANY = object()  # the edge that lies before or behind every key
 
 
-def _check_size(negative: bool) -> None:
-    if negative:
-        raise PgError("22013", "invalid preceding or following size in window function")
+class InRange:
+    """The test for one offset over keys of a type."""
 
+    def __init__(self, typoid: int, offset: Any, context: Context) -> None:
+        self._type = typoid
+        self._offset = offset
+        self._context = context
+        self._order: Callable[[Any], Any] = order_key(typoid) or (lambda value: value)
+        if typoid in _MOMENTS:
+            self._order = self._usecs
+        self._known: tuple[Any, bool] | None = None
+        self._edge: Any = None
 
-def _moment_edge(
-    typoid: int, key: int, offset: Interval, down: bool, context: Context
-) -> tuple[int | None, Callable[[Any], Any]]:
-    order = order_key(oids.INTERVAL) or (lambda value: value)
-    _check_size(order(offset) < order(Interval(0, 0, 0)))
+    def __call__(self, value: Any, base: Any, *, sub: bool, less: bool) -> bool:
+        """Whether `value` is at most (`less`) or at least `base` - offset (`sub`) or + offset."""
+        if self._known is None:
+            self._check_size()
+        if value != value:  # NaN is equal to itself, and above all else
+            return base != base or not less
+        if base != base:
+            return less
+        if self._known != (base, sub):
+            self._known, self._edge = (base, sub), self._moved(base, sub)
+        if self._edge is _ANY:
+            return True
+        order = self._order(value)
+        return bool(order <= self._edge if less else order >= self._edge)
 
-    def usecs(value: int) -> int:
-        if typoid == oids.DATE and value not in (INFINITY, -INFINITY):
+    def _check_size(self) -> None:
+        offset = self._offset
+        if self._type in (oids.TIME, oids.TIMETZ):
+            wrong = offset.usecs < 0
+        elif isinstance(offset, Interval):
+            order = order_key(oids.INTERVAL)
+            assert order is not None
+            wrong = order(offset) < order(Interval(0, 0, 0))
+        else:
+            wrong = offset != offset or offset < 0
+        if wrong:
+            raise PgError("22013", "invalid preceding or following size in window function")
+
+    def _usecs(self, value: int) -> int:
+        if self._type == oids.DATE and value not in (INFINITY, -INFINITY):
             return value * USECS_PER_DAY
         return value
 
-    if offset == INFINITE and key == (INFINITY if down else -INFINITY):
-        return None, usecs
-    if typoid == oids.TIMESTAMPTZ:
-        call = Call(context, (oids.TIMESTAMPTZ, oids.INTERVAL), oids.TIMESTAMPTZ)
-        move = date_arithmetic.timestamptz_mi_interval if down else date_arithmetic.timestamptz_pl_interval
-        return move(call, key, offset), usecs
-    plain = date_arithmetic.timestamp_mi_interval if down else date_arithmetic.timestamp_pl_interval
-    return plain(usecs(key), offset), usecs
+    def _moved(self, base: Any, sub: bool) -> Any:
+        """Where the frame begins or ends, in the order of the keys."""
+        offset = self._offset
+        if self._type == oids.TIME:
+            return base - offset.usecs if sub else base + offset.usecs
+        if self._type == oids.TIMETZ:
+            return self._order(base._replace(usecs=base.usecs - offset.usecs if sub else base.usecs + offset.usecs))
+        if self._type in _MOMENTS:
+            return self._moment(base, sub)
+        if self._type == oids.INTERVAL:
+            if offset == INFINITE and base == (INFINITE if sub else MINUS_INFINITE):
+                return _ANY
+            return self._order(intervals.interval_mi(base, offset) if sub else intervals.interval_pl(base, offset))
+        if base == (offset if sub else -offset) and base and base * 2 == base:
+            return _ANY  # the infinity that is moved by infinity towards the other
+        return self._order(base - offset if sub else base + offset)
 
-
-def _number_edge(key: Any, offset: Any, down: bool, order: Callable[[Any], Any]) -> tuple[Any, Callable[[Any], Any]]:
-    is_nan = offset != offset
-    _check_size(is_nan or offset < 0)
-    infinite = isinstance(offset, (float, Decimal)) and abs(offset) == Decimal("Infinity")
-    if infinite and key == (offset if down else -offset):
-        return None, order
-    if key != key:
-        return order(key), order
-    return order(key - offset if down else key + offset), order
+    def _moment(self, base: int, sub: bool) -> Any:
+        if self._offset == INFINITE and base == (INFINITY if sub else -INFINITY):
+            return _ANY
+        if self._type == oids.TIMESTAMPTZ:
+            call = Call(self._context, (oids.TIMESTAMPTZ, oids.INTERVAL), oids.TIMESTAMPTZ)
+            move = date_arithmetic.timestamptz_mi_interval if sub else date_arithmetic.timestamptz_pl_interval
+            return move(call, base, self._offset)
+        plain = date_arithmetic.timestamp_mi_interval if sub else date_arithmetic.timestamp_pl_interval
+        return plain(self._usecs(base), self._offset)

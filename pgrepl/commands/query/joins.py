@@ -17,9 +17,9 @@ from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
-from pgrepl.expr.walk import functions_used, walk_deep
+from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.sql.nodes import JoinType
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import hash_form
 
 
@@ -185,7 +185,7 @@ def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
 
 def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
     """(expression of these relations, expression of the surroundings or a constant) if the test says they are equal."""
-    if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or _is_volatile(test):
+    if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or is_volatile(test):
         return None
     operator = operator_by_oid(test.op)
     if operator is None or operator.name != "=" or not operator.canhash:
@@ -199,18 +199,6 @@ def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
 def _varies(expr: Expr) -> bool:
     """Whether it depends on a row of the queries around: others are asked for once, and no table is worth its while."""
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
-
-
-def _is_volatile(expr: Expr) -> bool:
-    for node, _ in walk_deep(expr):
-        if isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node)):
-            return True
-    return False
-
-
-def _volatility(oid: int) -> str:
-    proc = proc_by_oid(oid)
-    return "v" if proc is None else proc.volatile
 
 
 def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan:

@@ -123,8 +123,7 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
     counts = entry.function_columns
 
     def rows(env: Env) -> Iterator[tuple[Any, ...]]:
-        found = [list(one(env)) for one in sets]
-        for number, parts in enumerate(zip_longest(*found), 1):
+        for number, parts in enumerate(zip_longest(*[one(env) for one in sets]), 1):
             row: list[Any] = []
             for part, count in zip(parts, counts, strict=True):
                 row += [None] * count if part is None else part

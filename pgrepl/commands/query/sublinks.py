@@ -15,7 +15,7 @@ from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import operator_by_oid, type_by_oid
+from pgrepl.types.builtin import element_type, operator_by_oid
 from pgrepl.types.values import hash_form
 
 
@@ -30,9 +30,7 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     if link.kind is SubLinkType.EXPR:
         return lambda env: _single(rows(env))
     if link.kind is SubLinkType.ARRAY:
-        kind = type_by_oid(link.type)
-        element = kind.elem if kind is not None else 0
-        return lambda env: array_of(element, [row[0] for row in rows(env)])
+        return lambda env: array_of_rows(link, rows(env))
     assert link.test is not None
     is_comparison = link.kind is SubLinkType.ROWCOMPARE
     test = evaluator.compile(_with_slots(link.test))
@@ -56,6 +54,17 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
         return None if unknown else not any_row
 
     return compare
+
+
+def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
+    """ARRAY(SELECT …)"""
+    assert link.query is not None
+    values, element = [row[0] for row in rows], element_type(link.type)
+    if link.query.columns[0].type == link.type:
+        from pgrepl.expr.functions.arrays import accumulated
+
+        return accumulated(element, values)
+    return array_of(element, values)
 
 
 def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:

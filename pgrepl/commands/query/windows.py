@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from pgrepl.commands.query.sorting import Key, same_keys, sort
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
-from pgrepl.expr.tree import Expr, Query, SortGroup, Window
+from pgrepl.expr.tree import Expr, Query, SortGroup, Target, Window
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.values import hashable
@@ -19,17 +20,24 @@ from pgrepl.types.values import hashable
 class Windows:
     """The window functions of a query; each result is appended to what was computed for the row."""
 
-    def __init__(self, query: Query, evaluator: Evaluator, after: Callable[[Expr], Expr], first_slot: int) -> None:
+    def __init__(
+        self,
+        query: Query,
+        evaluator: Evaluator,
+        after: Callable[[Expr], Expr],
+        target: Callable[[Target], Expr],
+        first_slot: int,
+    ) -> None:
         self.query = query
         self.functions: list[tree.WindowFunc] = []
-        for target in query.targets:
-            for node in walk(target.expr):
+        for found in query.targets:
+            for node in walk(found.expr):
                 if isinstance(node, tree.WindowFunc) and node not in self.functions:
                     self.functions.append(node)
         self._first = first_slot
         self._evaluator = evaluator
         self._after = after
-        self._by_resno = {t.resno: after(t.expr) for t in query.targets}
+        self._by_resno = {t.resno: target(t) for t in query.targets}
 
     def after(self, expr: Expr) -> Expr:
         def slot(node: Expr) -> Expr | None:
@@ -38,19 +46,32 @@ class Windows:
                 return Slot(node.type, typmod=node.typmod, collation=node.collation, number=number)
             return None
 
-        return self._after(rewrite(expr, slot))
+        return rewrite(expr, slot)
 
     def add(self, rows: list[Env]) -> list[Env]:
-        for function in self.functions:
-            window = self.query.windows[function.window]
-            results: dict[int, Any] = {}
-            for partition in self._partitions(rows, window):
-                calls = _Calls(self, function, window, partition)
-                for position, env in enumerate(partition):
-                    results[id(env)] = calls.at(position)
-            for env in rows:
-                env.computed = (*env.computed, results[id(env)])
+        """The rows with the results, in the order of the window that is computed last."""
+        used = {function.window for function in self.functions}
+        results: dict[int, list[Any]] = {id(env): [None] * len(self.functions) for env in rows}
+        for number in sorted(used, key=self._demands):
+            window = self.query.windows[number]
+            frame = _Offsets(self, window, rows[0] if rows else _NOWHERE)
+            partitions = self._partitions(rows, window)
+            for place, function in enumerate(self.functions):
+                if function.window == number:
+                    for partition in partitions:
+                        calls = _Calls(self, function, window, frame, partition)
+                        for position, env in enumerate(partition):
+                            results[id(env)][place] = calls.at(position)
+            rows = [env for partition in partitions for env in partition]
+        for env in rows:
+            env.computed = (*env.computed, *results[id(env)])
         return rows
+
+    def _demands(self, number: int) -> list[tuple[float, float]]:
+        """Windows that ask for more order come first (common_prefix_cmp)."""
+        window = self.query.windows[number]
+        keys = [*window.partition, *window.order]
+        return [*[(-key.resno, -key.sortop) for key in keys], (math.inf, 0.0)]
 
     def keys(self, groups: Sequence[SortGroup]) -> list[Key]:
         return [Key(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.nulls_first) for g in groups]
@@ -62,20 +83,48 @@ class Windows:
         return self._evaluator.context
 
     def _partitions(self, rows: list[Env], window: Window) -> list[list[Env]]:
-        values = [key.value for key in self.keys(window.partition)]
+        keys = self.keys(window.partition)
         parts: dict[tuple[Any, ...], list[Env]] = {}
-        for env in rows:
-            parts.setdefault(tuple([hashable(v(env)) for v in values]), []).append(env)
-        order = self.keys(window.order)
-        return [sort(part, order) for part in parts.values()]
+        for env in sort(rows, [*keys, *self.keys(window.order)]):
+            parts.setdefault(tuple([hashable(key.value(env)) for key in keys]), []).append(env)
+        return list(parts.values())
+
+
+_NOWHERE = Env([], None)
+
+
+class _Offsets:
+    """The offsets of a frame: computed once, and looked at even if there is no row."""
+
+    def __init__(self, owner: Windows, window: Window, env: Env) -> None:
+        self.start = self._value(owner, window, window.start_offset, env, "starting")
+        self.end = self._value(owner, window, window.end_offset, env, "ending")
+
+    @staticmethod
+    def _value(owner: Windows, window: Window, offset: Expr | None, env: Env, which: str) -> Any:
+        if offset is None:
+            return None
+        value = owner.compile(offset)(env)
+        if value is None:
+            raise PgError("22004", f"frame {which} offset must not be null")
+        if window.frame_mode == "RANGE":
+            from pgrepl.commands.query.in_range import InRange  # with it come all dates and times
+
+            return InRange(owner.keys(window.order)[0].type, value, owner.context())
+        if value < 0:
+            raise PgError("22013", f"frame {which} offset must not be negative")
+        return value
 
 
 class _Calls:
     """One function over one partition."""
 
-    def __init__(self, owner: Windows, function: tree.WindowFunc, window: Window, rows: list[Env]) -> None:
+    def __init__(
+        self, owner: Windows, function: tree.WindowFunc, window: Window, offsets: _Offsets, rows: list[Env]
+    ) -> None:
         self.rows = rows
         self.window = window
+        self.offsets = offsets
         self.function = function
         self.args = [owner.compile(a) for a in function.args]
         self.passes = owner.compile(function.filter) if function.filter is not None else (lambda env: True)
@@ -84,19 +133,19 @@ class _Calls:
         proc = proc_by_oid(function.func)
         assert proc is not None
         self.name = proc.src
-        # where the peers of each row begin and end
+        # where the peers of each row begin and end, and which group of peers it is in
         self.first: list[int] = []
+        self.group: list[int] = []
         for position, env in enumerate(rows):
             same = position > 0 and same_keys(self.order, rows[position - 1], env)
             self.first.append(self.first[-1] if same else position)
+            self.group.append(self.group[-1] + (not same) if position else 0)
         self.last = list(range(len(rows)))
         for position in range(len(rows) - 2, -1, -1):
             if self.first[position + 1] == self.first[position]:
                 self.last[position] = self.last[position + 1]
         self.groups = sorted(set(self.first))
-        self.start_offset = owner.compile(window.start_offset)
-        self.end_offset = owner.compile(window.end_offset)
-        self.window_ops = (window.start_offset, window.end_offset)
+        self._reached = {False: 0, True: 0}  # how far the beginning and the end of RANGE frames have come
         self._state: Any = None  # of an aggregate over a growing frame
         self._added = 0  # rows in it
         self._grown_result: Any = None
@@ -121,7 +170,7 @@ class _Calls:
 
     def _grown(self, position: int) -> Any:
         """A frame that begins with the partition grows from row to row: only what is new in it is added."""
-        end = min(self._bound(position, self.window.frame_end, self.end_offset, is_end=True), len(self.rows) - 1)
+        end = min(self._bound(position, self.window.frame_end, is_end=True), len(self.rows) - 1)
         if self._state is None or end + 1 < self._added:
             self._state, self._added = evaluate.accumulator(self.function, self.context), 0
             self._grown_result = self._state.result()
@@ -135,9 +184,9 @@ class _Calls:
 
     # --- frames -----------------------------------------------------------------------------------------------------
 
-    def frame(self, position: int) -> list[int]:
-        start = self._bound(position, self.window.frame_start, self.start_offset, is_end=False)
-        end = self._bound(position, self.window.frame_end, self.end_offset, is_end=True)
+    def frame(self, position: int) -> Sequence[int]:
+        start = self._bound(position, self.window.frame_start, is_end=False)
+        end = self._bound(position, self.window.frame_end, is_end=True)
         inside = range(max(start, 0), min(end, len(self.rows) - 1) + 1)
         exclude = self.window.exclude
         if exclude == "CURRENT ROW":
@@ -146,9 +195,10 @@ class _Calls:
             return [i for i in inside if self.first[i] != self.first[position]]
         if exclude == "TIES":
             return [i for i in inside if i == position or self.first[i] != self.first[position]]
-        return list(inside)
+        return inside
 
-    def _bound(self, position: int, bound: str, offset: Compiled, *, is_end: bool) -> int:
+    def _bound(self, position: int, bound: str, *, is_end: bool) -> int:
+        """The first or the last row of the frame."""
         mode = self.window.frame_mode
         if bound == "UNBOUNDED PRECEDING":
             return 0
@@ -158,47 +208,38 @@ class _Calls:
             if mode == "ROWS":
                 return position
             return self.last[position] if is_end else self.first[position]
-        which = "ending" if is_end else "starting"
-        by = offset(self.rows[position])
-        if by is None:
-            raise PgError("22004", f"frame {which} offset must not be null")
+        by = self.offsets.end if is_end else self.offsets.start
         if mode == "RANGE":
             return self._range_bound(position, bound, by, is_end=is_end)
-        if by < 0:
-            raise PgError("22013", f"frame {which} offset must not be negative")
         step: int = -by if bound == "PRECEDING" else by
         if mode == "ROWS":
             return position + step
-        group = self.groups.index(self.first[position]) + step
+        group = self.group[position] + step
         if group < 0:
             return -1 if is_end else 0
         if group >= len(self.groups):
             return len(self.rows) - 1 if is_end else len(self.rows)
         return self.last[self.groups[group]] if is_end else self.groups[group]
 
-    def _range_bound(self, position: int, bound: str, by: Any, *, is_end: bool) -> int:
-        """Rows whose key is within the offset of this row's key."""
-        from pgrepl.commands.query.in_range import edge  # with it come all dates and times
-
+    def _range_bound(self, position: int, bound: str, in_range: Any, *, is_end: bool) -> int:
+        """The frame's bounds only move on from row to row (update_frameheadpos, update_frametailpos)."""
         key = self.order[0]
         here = key.value(self.rows[position])
-        if here is None:
-            return self.last[position] if is_end else self.first[position]
-        down = (bound == "PRECEDING") is not key.downwards
-        limit, order = edge(key.type, here, by, down=down, context=self.context)
-        inside = []
-        for index, env in enumerate(self.rows):
-            value = key.value(env)
-            if value is None:
-                continue
-            if limit is not None:
-                value = order(value)
-                within = value <= limit if is_end is not key.downwards else value >= limit
-            if limit is None or within:
-                inside.append(index)
-        if not inside:
-            return -1 if is_end else len(self.rows)
-        return inside[-1] if is_end else inside[0]
+        sub, less = (bound == "PRECEDING") is not key.downwards, is_end is not key.downwards
+        reached = self._reached[is_end]
+        while reached < len(self.rows):
+            value = key.value(self.rows[reached])
+            if value is not None and here is not None:
+                goes_on = in_range(value, here, sub=sub, less=less) is is_end
+            elif is_end:
+                goes_on = value is None if key.nulls_first else here is None
+            else:
+                goes_on = (value is None) is not (here is None) and (value is None) is key.nulls_first
+            if not goes_on:
+                break
+            reached += 1
+        self._reached[is_end] = reached
+        return reached - 1 if is_end else reached
 
     # --- the functions that only look at places ---------------------------------------------------------------------
 
@@ -209,7 +250,7 @@ class _Calls:
         return self.first[position] + 1
 
     def dense_rank(self, position: int) -> int:
-        return self.groups.index(self.first[position]) + 1
+        return self.group[position] + 1
 
     def percent_rank(self, position: int) -> float:
         return self.first[position] / (len(self.rows) - 1) if len(self.rows) > 1 else 0.0

@@ -55,6 +55,7 @@ _FAMILIES = tuple(
         "json_changing",
         "json_making",
         "math",
+        "random",
         "binary",
         "ranges",
         "network",

@@ -290,16 +290,10 @@ class ArrayAgg:
     def add(self, *values: Any) -> None:
         (value,) = values
         if self.of_arrays:
-            self._check(value)
-        self.values.append(value)
+            from pgrepl.expr.functions.arrays import check_accumulated
 
-    def _check(self, value: PgArray | None) -> None:
-        if value is None:
-            raise PgError("22004", "cannot accumulate null arrays")
-        if not value.dims:
-            raise PgError("2202E", "cannot accumulate empty arrays")
-        if self.values and value.dims != self.values[0].dims:
-            raise PgError("2202E", "cannot accumulate arrays of different dimensionality")
+            check_accumulated(self.values, value)
+        self.values.append(value)
 
     def result(self) -> PgArray | None:
         from pgrepl.expr.functions.arrays import array_of_arrays, array_of_values

@@ -37,6 +37,26 @@ def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
     return PgArray(elemtype, (len(filled), *shape), lbounds, items)
 
 
+def accumulated(elemtype: int, parts: list[PgArray | None]) -> PgArray:
+    """ARRAY(SELECT …) of arrays: one dimension more."""
+    before: list[PgArray | None] = []
+    for part in parts:
+        check_accumulated(before, part)
+        before.append(part)
+    return array_of_arrays(elemtype, before)
+
+
+def check_accumulated(before: Sequence[PgArray | None], part: PgArray | None) -> None:
+    """All arrays must have the shape of the first (accumArrayResultArr)."""
+    if part is None:
+        raise PgError("22004", "cannot accumulate null arrays")
+    if not before:
+        if not part.dims:
+            raise PgError("2202E", "cannot accumulate empty arrays")
+    elif before[0] is not None and (part.dims, part.lbounds) != (before[0].dims, before[0].lbounds):
+        raise PgError("2202E", "cannot accumulate arrays of different dimensionality")
+
+
 def array_element(array: PgArray, subscripts: Sequence[int]) -> Any:
     """a[1][2]: NULL outside, or when the number of subscripts is not that of the dimensions."""
     if len(subscripts) != len(array.dims):

@@ -379,7 +379,7 @@ def bitsubstr(bits: str, start: int, length: int) -> str:
 
 @implements("bitposition")
 def bitposition(bits: str, part: str) -> int:
-    return bits.find(part) + 1
+    return bits.find(part) + 1 if bits else 0
 
 
 @implements("bitoverlay")

@@ -1,19 +1,15 @@
-"""Functions of double precision: rounding, roots, logarithms, trigonometry in radians and degrees, random numbers,
+"""Functions of double precision: rounding, roots, logarithms, trigonometry in radians and degrees,
 series."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from random import Random
 from typing import Any
-
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.numeric import display_scale
 from pgrepl.types.values import comparer
 
 
@@ -344,48 +340,6 @@ def generate_series(start: int, stop: int, step: int = 1) -> Iterator[int]:
     if step == 0:
         raise PgError("22023", "step size cannot equal zero")
     return iter(range(start, stop + (1 if step > 0 else -1), step))
-
-
-# -------------------------------------------------------------------------------------------------------------- random
-
-_random = Random()
-
-
-@implements("setseed")
-def setseed(seed: float) -> str:
-    if not -1.0 <= seed <= 1.0:
-        raise PgError("22023", f"setseed parameter {seed:g} is out of allowed range [-1,1]")
-    _random.seed(seed)
-    return ""
-
-
-@implements("drandom")
-def drandom() -> float:
-    return _random.random()
-
-
-@implements("drandom_normal")
-def drandom_normal(mean: float, deviation: float) -> float:
-    return _random.gauss(mean, deviation)
-
-
-@implements("int4random", "int8random")
-def random_between(low: int, high: int) -> int:
-    if low > high:
-        raise PgError("22023", "lower bound must be less than or equal to upper bound")
-    return _random.randint(low, high)
-
-
-@implements("numeric_random")
-def numeric_random(low: Decimal, high: Decimal) -> Decimal:
-    for value, name in ((low, "lower bound"), (high, "upper bound")):
-        if not value.is_finite():
-            raise PgError("22023", f"{name} cannot be {'NaN' if value.is_nan() else 'infinity'}")
-    if low > high:
-        raise PgError("22023", "lower bound must be less than or equal to upper bound")
-    scale = max(display_scale(low), display_scale(high))
-    number = _random.randint(int(low.scaleb(scale)), int(high.scaleb(scale)))
-    return Decimal(number).scaleb(-scale)
 
 
 # ------------------------------------------------------------------------------------------------------------- buckets

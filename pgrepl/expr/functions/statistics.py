@@ -79,6 +79,7 @@ class Regression:
         y, x = values
         if y is None or x is None:
             return
+        before_x, before_y = self.sx, self.sy
         self.n += 1
         self.sx += x
         self.sy += y
@@ -88,6 +89,28 @@ class Regression:
             self.sxx += dx * dx * scale
             self.syy += dy * dy * scale
             self.sxy += dx * dy * scale
+            infinite_x = math.isinf(before_x) or math.isinf(x)
+            infinite_y = math.isinf(before_y) or math.isinf(y)
+            self._leave_no_infinity(infinite_x, infinite_y)
+            return
+        if not math.isfinite(x):
+            self.sxx = self.sxy = math.nan
+        if not math.isfinite(y):
+            self.syy = self.sxy = math.nan
+
+    def _leave_no_infinity(self, infinite_x: bool, infinite_y: bool) -> None:
+        """What comes of infinite values is NaN; what becomes infinite of finite ones is an error."""
+        grown_x = math.isinf(self.sx) or math.isinf(self.sxx)
+        grown_y = math.isinf(self.sy) or math.isinf(self.syy)
+        if (
+            (grown_x and not infinite_x)
+            or (grown_y and not infinite_y)
+            or (math.isinf(self.sxy) and not infinite_x and not infinite_y)
+        ):
+            raise float_overflow()
+        self.sxx, self.syy, self.sxy = (
+            math.nan if math.isinf(value) else value for value in (self.sxx, self.syy, self.sxy)
+        )
 
     def result(self) -> float | None:
         return self.finish(self) if self.n else None

@@ -68,8 +68,7 @@ def _text(level: Level, link: tree.SubLink) -> Text:
 def _array(level: Level, link: tree.SubLink) -> Sql:
     """ARRAY(SELECT …): its rows in their order are known only once it has been carried out."""
     from pgrepl.commands.query.rowset import rows_of
-    from pgrepl.types.arrays import array_of
-    from pgrepl.types.builtin import element_type
+    from pgrepl.commands.query.sublinks import array_of_rows
 
     assert link.query is not None
     if sees_outside(link.query) or names_outer_with(link.query):
@@ -77,7 +76,7 @@ def _array(level: Level, link: tree.SubLink) -> Sql:
     if level.job.dry:
         return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
     rows = rows_of(level.job.session, link.query, expanded=True)
-    value = array_of(element_type(link.type), [row[0] for row in rows])
+    value = array_of_rows(link, rows)
     return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
 
 
