@@ -184,7 +184,8 @@ def _join_item(
 def _visible_names(item: JoinExpr, using: Sequence[str], added: NsItem, namespace: list[NsItem]) -> list[NsItem]:
     """An alias hides what it covers; without one, the tables stay referable by name, their columns only through it."""
     if item.using_alias is not None:
-        merged = NsItem(item.using_alias.name, tuple(using), added.rte, added.varno, added.columns, whole=False)
+        columns = added.columns[: len(using)]
+        merged = NsItem(item.using_alias.name, tuple(using), added.rte, added.varno, columns, whole=False)
         check_name_conflicts([merged], namespace)
         namespace = [*namespace, merged]
     if item.alias is not None:

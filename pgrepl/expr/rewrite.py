@@ -10,6 +10,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_rewrite
+from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SubLink
 from pgrepl.expr.walk import map_children, map_parts
@@ -35,7 +36,8 @@ def view_role(session: Session, view: Relation, role: int) -> int:
 
 
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:
-    """The same query with every view in it, at any depth, replaced by a subquery. The entry keeps the view's relid."""
+    """The same query with every view in it, at any depth, replaced by a subquery. The entry keeps the view's relid. The
+    columns of relations are those of today, with their own names: what a whole row of them has."""
     who = session.role if role is None else role
 
     def expression(expr: Expr) -> Expr:
@@ -47,11 +49,14 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
     def entry(rte: Rte) -> Rte:
         if rte.kind is RteKind.RELATION and rte.relid >= oids.FIRST_USER_OID:
             found = relation(session, rte.relid)
+            rte = replace(rte, columns=relation_rte(found).columns)
             if rte.relkind == "v":
                 inner = expand_views(session, view_query(session, rte.relid), view_role(session, found, who))
                 return replace(rte, kind=RteKind.SUBQUERY, subquery=inner)
             if found.row_security and hides_rows(session, found, who):
                 return replace(rte, kind=RteKind.VALUES, values=())
+        elif rte.kind is RteKind.RELATION and rte.alias_columns:
+            return replace(rte, columns=relation_rte(relation(session, rte.relid)).columns)
         return rte
 
     query = map_parts(query, expression, lambda nested: expand_views(session, nested, who))

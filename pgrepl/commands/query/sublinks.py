@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,8 +12,8 @@ from pgrepl.commands.query.dependence import kept
 from pgrepl.commands.query.env import Compiled, Env, Evaluator, Slot
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.walk import rewrite, walk
+from pgrepl.expr.tree import Expr, Query
+from pgrepl.expr.walk import returns_set, rewrite, walk
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import element_type, operator_by_oid
@@ -21,8 +22,9 @@ from pgrepl.types.values import hash_form
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     assert link.query is not None
-    level = evaluator.depends(link.query)
-    rows = evaluator.subquery(link.query)
+    query = _bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
+    level = evaluator.depends(query)
+    rows = evaluator.subquery(query)
     if level != 0:
         rows = kept(rows, level)
     if link.kind is SubLinkType.EXISTS:
@@ -54,6 +56,25 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
         return None if unknown else not any_row
 
     return compare
+
+
+def _bare(query: Query) -> Query:
+    """EXISTS only asks for rows: what they show is not even computed (simplify_EXISTS_query)."""
+    limit = query.limit
+    if (
+        query.set_operation is not None
+        or query.grouping_sets is not None
+        or query.having is not None
+        or query.offset is not None
+        or query.windows
+        or query.row_marks
+        or any(cte.modify is not None for cte in query.ctes)
+        or any(returns_set(target.expr) for target in query.targets)
+        or (limit is not None and not (isinstance(limit, tree.Const) and (limit.value is None or limit.value > 0)))
+        or query.has_aggregates
+    ):
+        return query
+    return replace(query, targets=(), group=(), windows=(), distinct=None, distinct_on=False, sort=(), limit=None)
 
 
 def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:

@@ -15,6 +15,7 @@ from pgrepl.expr.analyze import transform
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.context import Context as EvaluationContext
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.kinds import ExprKind
@@ -117,7 +118,10 @@ def _value(scope: Scope, raw: Expr, name: str, column: KeyColumn) -> Const:
     if typed is None:
         type_ = typefacts.type_text(scope.session, column.type)
         raise PgError("42804", f'specified value cannot be cast to type {type_} for column "{name}"', location=location)
-    value = typed.value if isinstance(typed, Const) else evaluate(assign_collations(typed))
+    if isinstance(typed, Const):
+        value = typed.value
+    else:
+        value = evaluate(assign_collations(typed), (), EvaluationContext(scope.session))
     return Const(column.type, typmod=column.typmod, collation=column.collation, location=location, value=value)
 
 

@@ -18,7 +18,7 @@ from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.query import settle_collations
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.targets import expand_expressions, is_star
+from pgrepl.expr.targets import expand_expressions
 from pgrepl.expr.tree import (
     Expr,
     FieldSelect,
@@ -144,13 +144,7 @@ class SetClause:
         assert node is not None
         if isinstance(node, nodes.SetToDefault):
             return SetToDefault(oids.UNKNOWN, location=node.location)
-        if is_star(node):
-            return self._star(node)
         return transform(self.scope, node, ExprKind.UPDATE_SOURCE)
-
-    def _star(self, node: nodes.Expr) -> Expr:
-        """`*` is no value, but a row of one column is."""
-        return expand_expressions(self.scope, (node,), ExprKind.UPDATE_SOURCE)[0]
 
     def _part(self, node: MultiAssign) -> Expr:
         """One column's share of a common source (transformMultiAssignRef)."""

@@ -1,11 +1,11 @@
-"""Functions of double precision: rounding, roots, logarithms, trigonometry in radians and degrees,
-series."""
+"""Functions of double precision: rounding, roots, logarithms, trigonometry in radians and degrees, series."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
+
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
