@@ -7,8 +7,8 @@ the commit has changed nothing; who dies after it finds the origin moved.
 The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
 subscription's: it is logged and counted, and with disable_on_error the subscription stops.
 
-A transaction that is too large for that is played by itself, in portions, holding the write lock: each is written
-before the next is played on it. All of it is one transaction here, too.
+A transaction that is too large for that, or restarts sequences, is played by itself, in portions, holding the write
+lock: each is written before the next is played on it. All of it is one transaction here, too.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def step_through(
     log: ServerLog,
     between: Callable[[], None],
 ) -> Applied:
-    """Apply large transactions portion by portion; holding the write lock."""
+    """Apply transactions portion by portion, each played once; holding the write lock."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:

@@ -105,18 +105,19 @@ class _Received:
 
     @classmethod
     def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
-        """Transactions of about `most` changes, one at least if there is one. A large one comes by itself, and its
-        stream stays open: the others have all that they need."""
+        """Transactions of about `most` changes, one at least if there is one. One that is stepped through comes by
+        itself; the stream of a large one stays open: the others have all that they need."""
         found: list[WireTransaction] = []
         count = 0
         try:
             for transaction in stream:
-                if found and (transaction.is_large or count + transaction.size > most):
+                alone = _is_stepped_through(transaction)
+                if found and (alone or count + transaction.size > most):
                     stream.close()
                     return cls(found, True, None)
                 found.append(transaction)
                 count += transaction.size
-                if transaction.is_large:
+                if alone:
                     return cls(found, True, None)
         except PublisherError as error:
             return cls(found, False, PgError("08006", f"could not receive data from WAL stream: {error}"))
@@ -169,7 +170,7 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         return Applied(0, 0, position)
     session = receiver.session
     with receiver.as_owner(subscription):
-        if found[0].is_large:
+        if _is_stepped_through(found[0]):
             receiver.lock(subscription, position)
             return step_through(session, subscription, found, receiver.log, receiver.stay)
         batch = play(session, subscription, found, receiver.log)
@@ -180,6 +181,11 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         if session.transaction.version != version:
             batch = play(session, subscription, found, receiver.log)
         return batch.write()
+
+
+def _is_stepped_through(transaction: WireTransaction) -> bool:
+    """Whether it is played with the write lock: because it is large, or does what cannot be played twice."""
+    return transaction.is_large or transaction.restarts
 
 
 __all__ = ["Streamed", "stream_batch"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.sequences import check_sequences_owner
+from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.errors import PgError
 from pgrepl.replication.applying.journal import Emptied, Journal
 from pgrepl.replication.applying.overlay import LiveRow, Overlay
@@ -50,7 +50,7 @@ class Player:
         self._progress = progress
         self._applies = applies
         self._tables: dict[SentRelation, _Table] = {}
-        self.restarted: list[int] = []  # tables whose sequences a TRUNCATE restarted
+        self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
         self.passed = 0  # messages that concern no table here: its copy has them already, or is still to come
 
@@ -144,7 +144,9 @@ class Player:
         for overlay in overlays:
             overlay.truncate()
         self.truncated += [oid for oid in oids if oid not in self.truncated]
-        self.restarted += oids if message.restart_identity else []
+        if message.restart_identity:  # what comes next may take numbers of them
+            restart_sequences(self._session, oids)
+            self.restarts = True
         self.journal.add(Emptied(overlays, tuple(oids), message.restart_identity))
 
     @property

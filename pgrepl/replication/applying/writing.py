@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.replication.applying.journal import Changed, Emptied, Entry
 from pgrepl.replication.applying.play import Player
 from pgrepl.replication.slots import is_decoded
@@ -39,13 +38,18 @@ def _write_net(session: Session, player: Player, origin: str) -> None:
     """The snapshot that empties tables, and the one with what became of rows."""
     if player.truncated:
         emptied = [overlay for overlay in player.overlays.values() if overlay.truncated]
-        _empty(session, emptied, player.truncated, player.restarted, {"origin": origin})
+        _empty(session, emptied, player.truncated, {"origin": origin}, restart_identity=player.restarts)
     _change(session, player, origin)
     session.transaction.numbering.store_snapshot()
 
 
 def _empty(
-    session: Session, emptied: Iterable[Overlay], oids: Sequence[int], restarted: Sequence[int], extra: dict[str, Any]
+    session: Session,
+    emptied: Iterable[Overlay],
+    oids: Sequence[int],
+    extra: dict[str, Any],
+    *,
+    restart_identity: bool,
 ) -> None:
     from pgrepl.lake import commit
     from pgrepl.lake.table import lake_table
@@ -55,9 +59,8 @@ def _empty(
     for overlay in emptied:
         writes.append(Write(session, lake_table(session, overlay.relation.oid)))
         writes[-1].truncate()
-    truncate = {"tables": list(oids), "cascade": False, "restart_identity": bool(restarted)}
+    truncate = {"tables": list(oids), "cascade": False, "restart_identity": restart_identity}
     commit.apply(session, writes, {**extra, "truncate": truncate})
-    restart_sequences(session, restarted)
     session.transaction.numbering.store_snapshot()
 
 
@@ -119,8 +122,8 @@ class _Run:
     def add(self, entry: Entry) -> None:
         if isinstance(entry, Emptied):
             self.end()
-            restarted = entry.oids if entry.restart_identity else ()
-            _empty(self._session, entry.overlays, entry.oids, restarted, self._extra)
+            restart = entry.restart_identity
+            _empty(self._session, entry.overlays, entry.oids, self._extra, restart_identity=restart)
             return
         if entry.live in self._touched:
             self.end()

@@ -117,6 +117,12 @@ class WireTransaction:
         return not isinstance(self.messages, tuple)
 
     @property
+    def restarts(self) -> bool:
+        """Whether sequences begin anew in it, of which its later rows may take numbers; asked of small ones."""
+        messages = self.messages if isinstance(self.messages, tuple) else ()
+        return any(isinstance(message, TruncateMessage) and message.restart_identity for message in messages)
+
+    @property
     def size(self) -> int:
         """How many messages; of a large one about how many."""
         return len(self.messages) if isinstance(self.messages, tuple) else self.messages.size
