@@ -42,6 +42,12 @@ def replica_identity_index(session: Session, relation: Relation) -> Row | None:
     return None
 
 
+def identity_or_primary_key(session: Session, relation: Relation) -> Row | None:
+    """The index by which a subscriber finds a row (GetRelationIdentityOrPK); one that is checked later finds none."""
+    row = replica_identity_index(session, relation) or primary_key(session, relation)
+    return row if row is not None and row.indimmediate else None
+
+
 def identity_key_columns(session: Session, relation: Relation) -> frozenset[int]:
     """The columns of the replica identity index; none when there is no such index (RelationGetIdentityKeyBitmap)."""
     row = replica_identity_index(session, relation)

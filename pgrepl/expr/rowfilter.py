@@ -33,6 +33,7 @@ from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import children, functions_used, location_of, var_attnums
+from pgrepl.frozen import frozen
 from pgrepl.sql import nodes
 from pgrepl.types import builtin, oids
 
@@ -156,15 +157,15 @@ def check_replica_identity(session: Session, target: Relation, command: str) -> 
     if target.kind == "p" or command not in ("UPDATE", "DELETE") or not is_publishable(target):
         return
     updating = command == "UPDATE"
-    publishing = [p for p in _publications_of(session, target) if (p.pubupdate if updating else p.pubdelete)]
     refused = f'cannot update table "{target.name}"' if updating else f'cannot delete from table "{target.name}"'
-    named = [p for p in publishing if not p.puballtables]
-    if any(filter_needs_more_than_identity(session, p, target) for p in named):
+    found = _described(session, target)
+    if command in found.filtered:
         detail = "Column used in the publication WHERE expression is not part of the replica identity."
         raise PgError("42P10", refused, detail=detail)
-    if any(columns_miss_identity(session, p, target) for p in named):
+    if command in found.listed:
         detail = "Column list used by the publication does not cover the replica identity."
         raise PgError("42P10", refused, detail=detail)
+    publishing = command in found.published
     if not publishing or target.replident == "f" or replica_identity_index(session, target) is not None:
         return
     what, doing = ("updates", "updating") if updating else ("deletes", "deleting from")
@@ -175,16 +176,48 @@ def check_replica_identity(session: Session, target: Relation, command: str) -> 
     )
 
 
+@frozen
+class _Described:
+    """What the publications of a table do, by commands."""
+
+    published: frozenset[str]
+    filtered: frozenset[str]  # by columns outside the replica identity
+    listed: frozenset[str]  # without all columns of the replica identity
+
+
+def _described(session: Session, target: Relation) -> _Described:
+    """As RelationBuildPublicationDesc, which looks no further once it knows that nothing can be changed."""
+    published: set[str] = set()
+    filtered: set[str] = set()
+    listed: set[str] = set()
+    for publication in _publications_of(session, target):
+        flags = (publication.pubinsert, publication.pubupdate, publication.pubdelete, publication.pubtruncate)
+        published.update(command for command, does in zip(_COMMANDS, flags, strict=True) if does)
+        changing = {command for command, does in zip(_CHANGING, flags[1:3], strict=True) if does}
+        if changing and not publication.puballtables:
+            if filter_needs_more_than_identity(session, publication, target):
+                filtered |= changing
+            if columns_miss_identity(session, publication, target):
+                listed |= changing
+        if len(published) == len(_COMMANDS) and len(_CHANGING) in (len(filtered), len(listed)):
+            break
+    return _Described(frozenset(published), frozenset(filtered), frozenset(listed))
+
+
+_COMMANDS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+_CHANGING = ("UPDATE", "DELETE")
+
+
 def _publications_of(session: Session, target: Relation) -> list[Row]:
-    """Every publication that publishes the table, by its name, its schema, an ancestor's, or all of them
-    (RelationBuildPublicationDesc)."""
+    """Every publication that publishes the table, by its name, its schema, an ancestor's, or all of them, in the order
+    in which RelationBuildPublicationDesc finds them."""
     lineage: Sequence[Relation] = [target]
     if target.is_partition:
         lineage = [target, *(relation(session, oid) for oid in partition_ancestors(session, target.oid))]
-    found: set[int] = set()
+    found: dict[int, None] = {}
     for table in lineage:
-        found.update(relation_publications(session, table.oid))
-        found.update(schema_publications(session, table.namespace))
-    found.update(p.oid for p in publications(session) if p.puballtables)
-    rows = [one(session, tables.pg_publication, oid=oid) for oid in sorted(found)]
+        found |= dict.fromkeys(sorted(relation_publications(session, table.oid)))
+        found |= dict.fromkeys(sorted(schema_publications(session, table.namespace)))
+    found |= dict.fromkeys(sorted(p.oid for p in publications(session) if p.puballtables))
+    rows = [one(session, tables.pg_publication, oid=oid) for oid in found]
     return [row for row in rows if row is not None]

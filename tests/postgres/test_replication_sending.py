@@ -287,3 +287,38 @@ def test_a_leaf_is_no_table_of_a_subscription_beside_its_root(both: Both) -> Non
     assert both.rows("SELECT srrelid::regclass FROM pg_subscription_rel") == [("m",)]
     both.subscribe("leaf, root", name="two")
     assert both.rows("SELECT count(*) FROM pg_subscription_rel") == [("3",)]
+
+
+# --- A13 --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_came_and_went_in_one_batch_is_sent_on(both: Both) -> None:
+    both.each(T)
+    both.done("third", "CREATE TABLE t (a int, b text)")
+    both.pub("CREATE PUBLICATION p FOR TABLE t")
+    both.sub("CREATE PUBLICATION q FOR TABLE t")
+    assert both.subscribe() == both.subscribe("q", name="s3", source="sub", at="third") == []
+    both.pub("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "DELETE FROM t WHERE a = 2")
+    assert both.catch_up() == []
+    (failure,) = both.catch_up("s3", "third")
+    assert failure.message.startswith('logical replication target relation "public.t" has neither REPLICA IDENTITY')
+    assert both.rows("SELECT a FROM t", "third") == [("1",), ("2",)]
+
+
+def test_a_slot_of_a_subscriber_shows_every_transaction(both: Both) -> None:
+    both.each(T, "CREATE TABLE u (a int PRIMARY KEY)")
+    both.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    assert both.subscribe() == []
+    both.sub("SELECT pg_create_logical_replication_slot('look', 'test_decoding') IS NOT NULL")
+    both.pub("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    both.pub("BEGIN", "INSERT INTO u VALUES (1)", "UPDATE t SET b = 'x'", "UPDATE t SET b = 'y' WHERE a = 2",
+             "DELETE FROM t WHERE a IN (1, 2)", "INSERT INTO t VALUES (2, 'again')", "COMMIT")  # fmt: skip
+    both.pub("BEGIN", "DELETE FROM u", "TRUNCATE t, u", "INSERT INTO u VALUES (7)", "UPDATE u SET a = 8", "COMMIT")
+    both.pub("DELETE FROM u WHERE a = 9")
+    assert both.catch_up() == []
+    options = "'include-xids', '0', 'skip-empty-xacts', '1'"
+    look = f"SELECT data FROM pg_logical_slot_get_changes('look', NULL, NULL, {options})"
+    theirs, ours = both.real.rows("sub", look), both.ours.rows("sub", look)
+    both.equal(ours, theirs)
+    assert len(theirs) == 5 + 11 + 6
+    both.sub("SELECT pg_drop_replication_slot('look')")

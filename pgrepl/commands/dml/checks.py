@@ -25,6 +25,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
 from pgrepl.errors import PgError
+from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.routing import Router, converter
 from pgrepl.rows.unique import UniqueChecks
@@ -42,6 +43,8 @@ class RowChecks:
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
         self._unique: dict[int, UniqueChecks] = {}
+        self._updates = False  # rows that are there, in place of new ones
+        self._updatable: set[int] = set()  # leaves that may be updated, by what is published of them
         self._numbers: dict[int, int] = {}  # where the changes that `local` was given are among those it gave
         self._converters: dict[int, Callable[[Row], Row]] = {}
 
@@ -56,6 +59,7 @@ class RowChecks:
         some at a time: `entered` says how many are in them when the row of this number fails."""
         if conflict is not None:
             self.modified |= conflict.modified
+            self._updates = conflict.update is not None
         prepared: list[Change] = []
         failure: PgError | None = None
         try:
@@ -129,6 +133,9 @@ class RowChecks:
             checks.bound(row)
             return replace(change, new=row, to=named.oid)
         leaf, row = self._routed(row)
+        if self._updates and leaf.oid not in self._updatable:  # as ExecInitPartitionInfo
+            check_replica_identity(self._session, leaf, "UPDATE")
+            self._updatable.add(leaf.oid)
         checks = self._table(leaf)
         row = checks.complete(row)
         checks.constraints(row)

@@ -55,6 +55,16 @@ def said(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context
     return found
 
 
+def contradicts(what: Said) -> bool:
+    """Whether a column would have to equal two values (generate_base_implied_equalities_const)."""
+    equal: dict[int, Any] = {}
+    for bound in what.bounds:
+        found = _values(bound.attnum, [bound])
+        if found is not None and len(found) == 1 and equal.setdefault(bound.attnum, found[0]) != found[0]:
+            return True
+    return False
+
+
 def _own_column(expr: tree.Expr | None, varno: int) -> int:
     while isinstance(expr, tree.RelabelType):
         expr = expr.arg

@@ -38,17 +38,21 @@ def check_kind(target: Relation) -> None:
 
 
 def changed_tables(session: Session, modify: Modify) -> list[Member]:
-    """The tables that have the rows an UPDATE or DELETE may find."""
+    """The tables that have the rows an UPDATE or DELETE may find. Where a tree of tables can have none, that is the
+    table which the statement names."""
     found = members(session, modify.relid, modify.rtable[0].inh)
     target = relation(session, modify.relid)
-    if target.kind != "p" or len(found) < 2:
+    if target.kind != "p" and len(found) < 2:
         return found
-    from pgrepl.commands.dml.pruning import leaves, said
-    from pgrepl.commands.query.bounds import conjuncts
+    from pgrepl.commands.dml.pruning import contradicts, leaves, said
+    from pgrepl.commands.query.bounds import conjuncts, is_never_true
     from pgrepl.expr.context import Context
 
-    query = Query((), modify.rtable, modify.from_, modify.where)
-    kept = {
-        leaf.oid for leaf in leaves(session, target, said(query, conjuncts(modify.where), TARGET, Context(session)))
-    }
+    context, conditions = Context(session), conjuncts(modify.where)
+    what = said(Query((), modify.rtable, modify.from_, modify.where), conditions, TARGET, context)
+    if contradicts(what) or any(is_never_true(condition, context) for condition in conditions):
+        return [member for member in found if member.relation.oid == target.oid]
+    if target.kind != "p":
+        return found
+    kept = {leaf.oid for leaf in leaves(session, target, what)}
     return [member for member in found if member.relation.oid in kept]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
-from pgrepl.expr.walk import functions_used, walk
+from pgrepl.expr.walk import contains_mutable_functions, functions_used, walk
 from pgrepl.sql.nodes import BoolOp, JoinType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
@@ -161,6 +161,18 @@ def value_of(expr: Expr, context: Context) -> Any:
         return evaluate(expr, (), context)
     except PgError:  # it is raised when a row asks for it
         return None
+
+
+def is_never_true(expr: Expr, context: Context) -> bool:
+    """Whether a condition is known to let no row pass before the query runs (eval_const_expressions)."""
+    if contains_mutable_functions(expr) or not all(_is_known(node) for node in walk(expr)):
+        return False
+    from pgrepl.expr.evaluate import evaluate
+
+    try:
+        return evaluate(expr, (), context) is not True
+    except PgError:
+        return False
 
 
 def _is_known(node: Expr) -> bool:

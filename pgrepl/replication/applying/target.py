@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.indexes import primary_key, replica_identity_index
+from pgrepl.catalog.indexes import identity_or_primary_key
 from pgrepl.catalog.relation import Attribute, Relation, find_relation
 from pgrepl.catalog.subscription import check_subscription_relkind
 from pgrepl.errors import PgError
@@ -211,7 +211,7 @@ class IncorrectBinary(PgError):
 
 def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> Identity:
     """How an old row is found in a table; an error if what is sent does not tell (check_relation_updatable)."""
-    index = replica_identity_index(session, table) or primary_key(session, table)
+    index = identity_or_primary_key(session, table)
     if index is None:
         if sent.replident != "f":
             raise PgError(

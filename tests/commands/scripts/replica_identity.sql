@@ -1,79 +1,84 @@
-CREATE TABLE t (a int PRIMARY KEY, b int NOT NULL, c text, d int NOT NULL, e int NOT NULL UNIQUE DEFERRABLE, f int);
-CREATE UNIQUE INDEX ub ON t (b);
-CREATE UNIQUE INDEX uf ON t (f);
-CREATE UNIQUE INDEX ubf ON t (b, f);
-CREATE UNIQUE INDEX uexpr ON t ((b + 1));
-CREATE UNIQUE INDEX upart ON t (b) WHERE d > 0;
-CREATE INDEX nb ON t (b);
-CREATE UNIQUE INDEX uinc ON t (d) INCLUDE (c, f);
-CREATE INDEX hb ON t USING hash (b);
-CREATE TABLE other (x int PRIMARY KEY);
-SELECT relreplident FROM pg_class WHERE oid = 't'::regclass;
-ALTER TABLE t REPLICA IDENTITY FULL;
-\d t
-ALTER TABLE t REPLICA IDENTITY NOTHING;
-\d t
-ALTER TABLE t REPLICA IDENTITY USING INDEX ub;
-\d t
-ALTER TABLE t REPLICA IDENTITY USING INDEX uinc;
-SELECT indexrelid::regclass, indisreplident FROM pg_index WHERE indrelid = 't'::regclass AND indisreplident;
-ALTER TABLE t REPLICA IDENTITY USING INDEX t_pkey;
-\d t
-ALTER TABLE t REPLICA IDENTITY DEFAULT;
-\d t
-ALTER TABLE t REPLICA IDENTITY USING INDEX nosuch;
-ALTER TABLE t REPLICA IDENTITY USING INDEX nb;
-ALTER TABLE t REPLICA IDENTITY USING INDEX hb;
-ALTER TABLE t REPLICA IDENTITY USING INDEX uf;
-ALTER TABLE t REPLICA IDENTITY USING INDEX ubf;
-ALTER TABLE t REPLICA IDENTITY USING INDEX uexpr;
-ALTER TABLE t REPLICA IDENTITY USING INDEX upart;
-ALTER TABLE t REPLICA IDENTITY USING INDEX t_e_key;
-ALTER TABLE t REPLICA IDENTITY USING INDEX other_pkey;
-ALTER TABLE t REPLICA IDENTITY USING INDEX other;
-ALTER TABLE t REPLICA IDENTITY;
-ALTER TABLE t REPLICA IDENTITY nosuch;
-CREATE VIEW v AS SELECT 1 AS a;
-ALTER TABLE v REPLICA IDENTITY FULL;
-CREATE SEQUENCE s;
-ALTER TABLE s REPLICA IDENTITY FULL;
-ALTER TABLE pg_class REPLICA IDENTITY FULL;
-ALTER TABLE nosuch REPLICA IDENTITY FULL;
-ALTER TABLE t REPLICA IDENTITY USING INDEX ub;
-ALTER TABLE t ALTER b DROP NOT NULL;
-ALTER TABLE t ALTER d DROP NOT NULL;
-ALTER TABLE t ALTER b TYPE bigint;
-\d t
-ALTER TABLE t DROP COLUMN b;
-SELECT relreplident FROM pg_class WHERE oid = 't'::regclass;
-\d t
-ALTER TABLE t REPLICA IDENTITY USING INDEX uinc, ALTER d TYPE bigint;
-\d t
-DROP INDEX uinc;
-\d t
--- partitions and children
-CREATE TABLE p (a int, b int NOT NULL, PRIMARY KEY (a, b)) PARTITION BY LIST (b);
-CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1);
-ALTER TABLE p REPLICA IDENTITY FULL;
-SELECT relname, relreplident FROM pg_class WHERE relname IN ('p', 'p1') ORDER BY 1;
-CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2);
-SELECT relname, relreplident FROM pg_class WHERE relname IN ('p', 'p1', 'p2') ORDER BY 1;
-ALTER TABLE p1 REPLICA IDENTITY USING INDEX p1_pkey;
-ALTER TABLE p REPLICA IDENTITY USING INDEX p_pkey;
-\d p
-\d p1
-ALTER TABLE p DETACH PARTITION p1;
-\d p1
-ALTER TABLE p ALTER a TYPE bigint;
-\d p
-CREATE TABLE like_it (LIKE t INCLUDING ALL);
-SELECT relreplident FROM pg_class WHERE oid = 'like_it'::regclass;
-CREATE UNLOGGED TABLE u (a int PRIMARY KEY);
-ALTER TABLE u REPLICA IDENTITY FULL;
-\d u
--- owner only
-CREATE ROLE regress_identity;
-SET ROLE regress_identity;
-ALTER TABLE t REPLICA IDENTITY FULL;
-RESET ROLE;
-DROP ROLE regress_identity;
+-- what is published may forbid an UPDATE or DELETE: of which tables, and what is said first
+create table pt (id int, v text, k int) partition by range (id);
+create table pt1 partition of pt for values from (0) to (10);
+create table pt2 partition of pt for values from (10) to (20);
+create publication rp for table pt;
+insert into pt values (1,'a',1),(11,'b',2);
+update pt set v = 'x' where false;
+update pt set v = 'x' where id = 100;
+update pt set v = 'x' where id = 5;
+update pt set v = 'x' where id = (select 100);
+delete from pt where false;
+delete from pt where id = 100;
+delete from pt where id > 15;
+delete from pt where id is null;
+delete from pt where null;
+delete from pt where id = 1 and id = 2;
+alter table pt1 add primary key (id);
+update pt set v = 'x' where id = 5;
+update pt set v = 'x' where id = 1;
+update pt set v = 'x' where id = 11;
+update pt set v = 'x' where id < 10;
+update pt set v = 'x' where id <= 10;
+update pt set v = 'x';
+update pt set id = 12 where id = 1;
+update pt set v = 'x' where id in (1, 2);
+update pt set v = 'x' where id = 1 or id = 7;
+update pt set v = 'x' where id = 1 and v = 'q';
+alter table pt1 drop constraint pt1_pkey;
+create unique index on pt (id, k);
+insert into pt values (1,'a',1) on conflict (id,k) do update set v='z';
+insert into pt values (2,'a',1) on conflict (id,k) do update set v='z';
+insert into pt1 values (2,'a',1) on conflict (id,k) do update set v='z';
+insert into pt1 values (2,'a',9) on conflict (id,k) do update set v='z' where false;
+insert into pt select where false on conflict (id,k) do update set v='z';
+create table nt (id int, v text); create publication np for table nt; create unique index on nt (id);
+insert into nt values (1) on conflict (id) do update set v='z';
+update nt set v = 'x' where false;
+delete from nt where false;
+create table par (id int, v text); create table chi () inherits (par); create publication ip for table only par;
+update par set v = 'x' where false;
+update chi set v = 'x' where false;
+update only par set v = 'x' where false;
+drop publication ip; create publication ip for table chi;
+update par set v = 'x' where false;
+update only par set v='x';
+update par set v = 'x';
+drop table pt, nt, chi, par; drop publication rp, np, ip;
+create table a (id int primary key, v text, k int);
+insert into a values (1,'a',1);
+create publication p1 for table a (v, k);
+create publication p2 for table a where (k > 0);
+update a set v='b';
+delete from a;
+drop publication p1, p2;
+create publication p1 for table a where (k > 0);
+create publication p2 for table a (v, k);
+update a set v='b';
+delete from a;
+alter publication p1 set (publish='update');
+update a set v='b';
+delete from a;
+alter publication p1 set (publish='insert, update, delete'); 
+update a set v='b';
+delete from a;
+drop publication p1;
+create publication p3 for table a where (k > 0);
+alter publication p2 set (publish='insert, update, delete'); 
+update a set v='b';
+delete from a;
+alter publication p2 set (publish='insert, update, truncate'); 
+update a set v='b';
+delete from a;
+drop publication p2, p3;
+create table r (id int primary key, v text, k int) partition by range (id);
+create table r1 partition of r for values from (0) to (10);
+create publication p4 for table r (v,k);
+create publication p5 for table r1 where (k > 0);
+update r set v='b' where id = 1;
+drop publication p4, p5;
+create publication p4 for table r where (k>0) with (publish_via_partition_root);
+create publication p5 for table r1 (v, k);
+update r set v='b' where id = 1;
+drop publication p4, p5;
+drop table a, r;
