@@ -320,5 +320,5 @@ def test_a_slot_of_a_subscriber_shows_every_transaction(both: Both) -> None:
     look = f"SELECT data FROM pg_logical_slot_get_changes('look', NULL, NULL, {options})"
     theirs, ours = both.real.rows("sub", look), both.ours.rows("sub", look)
     both.equal(ours, theirs)
-    assert len(theirs) == 5 + 11 + 6
+    assert len(theirs) == 5 + 10 + 6
     both.sub("SELECT pg_drop_replication_slot('look')")
