@@ -39,6 +39,7 @@ _FAMILIES = tuple(
         "arithmetic",
         "text",
         "text_format",
+        "like",
         "pattern",
         "casts",
         "arrays",

@@ -1,83 +1,15 @@
-"""Pattern matching: LIKE and its kin, SIMILAR TO, POSIX regular expressions and the functions over them."""
+"""Pattern matching: SIMILAR TO, POSIX regular expressions and the functions over them. LIKE is in like.py."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
-from pgrepl.expr.functions.regex import Regex, compile_regex
+from pgrepl.expr.regex.matching import Found, Regex, compile_regex
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-
-# ---------------------------------------------------------------------------------------------------------------- LIKE
-
-
-@lru_cache(maxsize=512)
-def _like(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    out = []
-    chars = iter(pattern)
-    for char in chars:
-        if char == "%":
-            out.append(".*")
-        elif char == "_":
-            out.append(".")
-        elif char == "\\":
-            following = next(chars, None)
-            if following is None:
-                raise PgError("22025", "LIKE pattern must not end with escape character")
-            out.append(re.escape(following))
-        else:
-            out.append(re.escape(char))
-    return re.compile("".join(out), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
-
-
-def like(text: str, pattern: str, ignore_case: bool = False) -> bool:
-    try:
-        return _like(pattern, ignore_case).fullmatch(text) is not None
-    except PgError:
-        # a lone escape at the end is only noticed when matching comes that far
-        if _like(pattern[:-1] + "_%", ignore_case).fullmatch(text) is None:
-            return False
-        raise
-
-
-implements("textlike", "namelike")(lambda text, pattern: like(text, pattern))
-implements("textnlike", "namenlike")(lambda text, pattern: not like(text, pattern))
-implements("texticlike", "nameiclike")(lambda text, pattern: like(text, pattern, True))
-implements("texticnlike", "nameicnlike")(lambda text, pattern: not like(text, pattern, True))
-
-
-def _bytes_as_text(value: bytes) -> str:
-    return value.decode("latin-1")
-
-
-implements("bytealike")(lambda value, pattern: like(_bytes_as_text(value), _bytes_as_text(pattern)))
-implements("byteanlike")(lambda value, pattern: not like(_bytes_as_text(value), _bytes_as_text(pattern)))
-
-
-@implements("like_escape")
-def like_escape(pattern: str, escape: str) -> str:
-    """The pattern with backslash as its escape, as do_like_escape makes it."""
-    if not escape:
-        return pattern.replace("\\", "\\\\")
-    if len(escape) > 1:
-        raise PgError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
-    if escape == "\\":
-        return pattern
-    out = []
-    escaped = False
-    for char in pattern:
-        if char == escape and not escaped:
-            out.append("\\")
-            escaped = True
-            continue
-        out.append("\\\\" if char == "\\" and not escaped else char)
-        escaped = False
-    return "".join(out)
-
 
 # ------------------------------------------------------------------------------------------------------------- SIMILAR
 
@@ -178,12 +110,15 @@ def textregexsubstr(text: str, pattern: str) -> str | None:
     found = regex.search(text)
     if found is None:
         return None
-    return found.group(1) if regex.groups else found.group(0)
+    return found.group(1 if regex.groups else 0)
 
 
 @implements("substring(text,text,text)")
 def substring_similar(text: str, pattern: str, escape: str) -> str | None:
-    return textregexsubstr(text, _similar(pattern, escape))
+    try:
+        return textregexsubstr(text, _similar(pattern, escape))
+    except PgError as error:  # in PostgreSQL it is a function in SQL
+        raise error.with_context('SQL function "substring" statement 1') from None
 
 
 @implements("regexp_match_no_flags", "regexp_match")
@@ -194,29 +129,18 @@ def regexp_match(text: str, pattern: str, flags: str = "") -> PgArray | None:
     return None if found is None else _groups(found)
 
 
-def _groups(found: re.Match[str]) -> PgArray:
-    return array_of(oids.TEXT, list(found.groups()) if found.re.groups else [found.group(0)])
+def _groups(found: Found) -> PgArray:
+    return array_of(oids.TEXT, found.groups() or (found.group(),))
 
 
 @implements("regexp_matches_no_flags", "regexp_matches")
 def regexp_matches(text: str, pattern: str, flags: str = "") -> list[PgArray]:
     options, every = _options(flags)
     regex = compile_regex(pattern, options)
-    found = _each(regex, text)
+    found = regex.each(text)
     if not every:
         return [_groups(one) for one in [next(found, None)] if one is not None]
     return [_groups(one) for one in found]
-
-
-def _each(regex: Regex, text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """All matches, as setup_regexp_matches finds them: an empty one also just behind a match that was not empty."""
-    at = start
-    while at <= len(text):
-        found = regex.search(text, at)
-        if found is None:
-            return
-        yield found
-        at = found.end() if found.end() > found.start() else found.end() + 1
 
 
 def _split(text: str, pattern: str, flags: str, function: str) -> list[str]:
@@ -224,7 +148,7 @@ def _split(text: str, pattern: str, flags: str, function: str) -> list[str]:
     parts = []
     at = 0
     before = 0
-    for found in _each(compile_regex(pattern, options), text):
+    for found in compile_regex(pattern, options).each(text):
         # an empty match at either end, or right behind the match before, splits nothing
         if found.start() < len(text) and found.end() > before:
             parts.append(text[at : found.start()])
@@ -256,12 +180,12 @@ def _replacement(text: str) -> tuple[str | int, ...]:
     return (*parts, text[at:])
 
 
-def _expand(found: re.Match[str], parts: tuple[str | int, ...]) -> str:
+def _expand(found: Found, parts: tuple[str | int, ...]) -> str:
     out = []
     for part in parts:
         if isinstance(part, str):
             out.append(part)
-        elif part <= found.re.groups:
+        elif part <= len(found.groups()):
             out.append(found.group(part) or "")
     return "".join(out)
 
@@ -269,9 +193,13 @@ def _expand(found: re.Match[str], parts: tuple[str | int, ...]) -> str:
 def _replace(text: str, pattern: str, new: str, options: str, start: int, number: int) -> str:
     """number 0: all of them."""
     parts = _replacement(new)
+    regex = compile_regex(pattern, options)
+    finder = regex.finder(text)
+    if finder is not None and number == 0 and start == 1 and len(parts) == 1:
+        return finder.sub(new.replace("\\", "\\\\"), text)
     out = []
     at = 0
-    for count, found in enumerate(_each(compile_regex(pattern, options), text, start - 1), 1):
+    for count, found in enumerate(regex.each(text, start - 1), 1):
         if number and count != number:
             continue
         out += [text[at : found.start()], _expand(found, parts)]
@@ -318,16 +246,18 @@ def textregexreplace_extended(text: str, pattern: str, new: str, start: int, num
 def regexp_count(text: str, pattern: str, start: int = 1, flags: str = "") -> int:
     _start(start)
     options, _ = _options(flags, "regexp_count")
-    return sum(1 for _ in _each(compile_regex(pattern, options), text, start - 1))
+    return sum(1 for _ in compile_regex(pattern, options).each(text, start - 1))
 
 
 def _nth(text: str, regex: Regex, start: int, number: int, group: int) -> tuple[int, int] | None:
-    """Where a group of the n-th match stands."""
+    """Where a group of the n-th match stands; an expression without groups is its own first."""
+    if group == 1 and not regex.groups:
+        group = 0
     if group > regex.groups:
         return None
-    for count, found in enumerate(_each(regex, text, start - 1), 1):
+    for count, found in enumerate(regex.each(text, start - 1), 1):
         if count == number:
-            return found.span(group) if found.start(group) >= 0 else None
+            return found.span(group) if found.span(group)[0] >= 0 else None
     return None
 
 

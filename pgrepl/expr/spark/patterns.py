@@ -1,6 +1,7 @@
 """LIKE, ILIKE and regular expressions: natively for constant patterns whose meaning is the same in Java.
 
-Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith.
+Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith. Java tries one way after
+the other: it gets no expression whose ways grow faster than the text, but for short texts.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from pgrepl.expr import tree
+from pgrepl.expr.regex.matching import compile_regex
+from pgrepl.expr.regex.native import ANY_LENGTH
+from pgrepl.expr.spark.fallback import fall_back
 from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.sql import Sql
 
@@ -44,8 +49,7 @@ def _like(negated: bool, ignore_case: bool) -> Callable[[Call], Sql | None]:
         subject = call.text(0)
         if ignore_case:
             parts = [(char if special else char.lower(), special) for char, special in parts]
-            # the letters beyond ASCII that match one of ASCII, as the evaluator's patterns have it
-            subject = f"lower(translate({subject}, '\\u0130\\u0131\\u017f\\u212a', 'iisk'))"
+            subject = f"lower(translate({subject}, '\\u0130', 'i'))"  # which Java makes two letters of
         found = _matched(subject, parts, call.compiler.statement.bind)
         return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
 
@@ -65,8 +69,22 @@ def _matched(subject: str, parts: list[Token], bind: Callable[[str], str]) -> st
             return f"endswith({subject}, {bind(word)})"
         if special == [0, count - 1]:
             return f"contains({subject}, {bind(word)})"
+    if sum(char == _ANY and wild for char, wild in parts) > 1:
+        return f"({subject} RLIKE {bind(_in_pieces(parts))})"
     pattern = "".join(char if wild or char not in "%_\\" else "\\" + char for char, wild in parts)
     return f"({subject} LIKE {bind(pattern)})"
+
+
+def _in_pieces(parts: list[Token]) -> str:
+    """For Java: what stands between two % is looked for once, and kept where it is found first."""
+    pieces = [""]
+    for char, wild in parts:
+        if wild and char == _ANY:
+            pieces.append("")
+        else:
+            pieces[-1] += "." if wild else re.escape(char) if char.isascii() else char
+    first, *inner, last = pieces
+    return f"(?s)\\A{first}{''.join(f'(?>.*?{piece})' for piece in inner)}.*{last}\\z"
 
 
 for _prefix in ("text", "name"):
@@ -105,6 +123,12 @@ def java_regex(pattern: str) -> str | None:
     return "(?s)" + "".join(out) + pattern[at:]
 
 
+def _longest_text(pattern: str) -> int:
+    """Of the texts in which Java may look for it."""
+    native = compile_regex(pattern).native
+    return 0 if native is None else native.exists_upto
+
+
 def _bounds_in_order(pattern: str) -> bool:
     return all(int(low) <= int(high) for low, high in re.findall(r"\{(\d+),(\d+)\}", pattern))
 
@@ -116,7 +140,17 @@ def _regex(negated: bool) -> Callable[[Call], Sql | None]:
         if java is None:
             return None
         found = f"({call.text(0)} RLIKE {call.compiler.statement.bind(java)})"
-        return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
+        if negated:
+            found = f"(NOT {found})"
+        upto = _longest_text(pattern)
+        if upto == ANY_LENGTH:
+            return Sql(found, "BOOLEAN")
+        column = call.compiler.named(call.args[0])
+        if upto == 0 or column is None or not isinstance(call.node, tree.Expr):
+            return None
+        short = f"(char_length({column.text}) <= {upto})"
+        rest = fall_back(call.node, call.compiler, unless=short)
+        return Sql(f"CASE WHEN {short} THEN {found} ELSE {rest.text} END", "BOOLEAN")
 
     return make
 

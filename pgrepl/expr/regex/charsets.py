@@ -1,0 +1,105 @@
+"""Sets of characters: what one element of a pattern matches."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable
+
+from pgrepl.frozen import frozen
+
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_CONTROLS = ("Cc", "Cs", "Cn")
+
+
+def _is_print(char: str) -> bool:
+    return unicodedata.category(char) not in _CONTROLS
+
+
+def _is_upper(char: str) -> bool:
+    return char.isalpha() and char.isupper()
+
+
+def _is_lower(char: str) -> bool:
+    return char.isalpha() and char.islower()
+
+
+CLASSES: dict[str, Callable[[str], bool]] = {
+    "alpha": str.isalpha,
+    "digit": lambda char: "0" <= char <= "9",
+    "alnum": lambda char: char.isalpha() or "0" <= char <= "9" or (char > "\x7f" and char.isnumeric()),
+    "upper": _is_upper,
+    "lower": _is_lower,
+    "space": lambda char: char in " \t\n\r\f\v" or (char > "\x7f" and char.isspace()),
+    "blank": lambda char: char in " \t",
+    "punct": lambda char: char in _PUNCTUATION,
+    "print": _is_print,
+    "graph": lambda char: _is_print(char) and not char.isspace(),
+    "cntrl": lambda char: unicodedata.category(char) == "Cc",
+    "xdigit": lambda char: char in "0123456789abcdefABCDEF",
+    "word": lambda char: char == "_" or char.isalpha() or char.isnumeric(),
+    "ascii": str.isascii,
+}
+
+
+@frozen
+class CharSet:
+    """Some characters, ranges and classes, without some classes, or all but these."""
+
+    chars: frozenset[str] = frozenset()
+    ranges: tuple[tuple[str, str], ...] = ()
+    classes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()  # classes whose complements belong to it
+    negated: bool = False
+
+    def __contains__(self, char: str) -> bool:
+        found = (
+            char in self.chars
+            or any(low <= char <= high for low, high in self.ranges)
+            or any(CLASSES[name](char) for name in self.classes)
+            or any(not CLASSES[name](char) for name in self.without)
+        )
+        return found is not self.negated
+
+
+def complement(of: CharSet) -> CharSet:
+    return CharSet(of.chars, of.ranges, of.classes, of.without, not of.negated)
+
+
+def of_class(name: str, *, negated: bool = False) -> CharSet:
+    return CharSet(classes=(name,), negated=negated)
+
+
+def of_chars(chars: Iterable[str]) -> CharSet:
+    return CharSet(frozenset(chars))
+
+
+ANY = CharSet(negated=True)
+WORD = of_class("word")
+
+
+def cases(char: str) -> frozenset[str]:
+    """A character in either case, as allcases does: simple mappings only."""
+    return frozenset(each for each in (char.lower(), char.upper(), char) if len(each) == 1)
+
+
+# Names of collating elements, as in [[.hyphen.]]; POSIX has them for the characters of ASCII.
+_NAMES = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL,alert BS,backspace HT,tab LF,newline VT,vertical-tab FF,form-feed "
+    "CR,carriage-return SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC IS4,FS IS3,GS IS2,RS IS1,US space "
+    "exclamation-mark quotation-mark number-sign dollar-sign percent-sign ampersand apostrophe left-parenthesis "
+    "right-parenthesis asterisk plus-sign comma hyphen,hyphen-minus period,full-stop slash,solidus zero one two three "
+    "four five six seven eight nine colon semicolon less-than-sign equals-sign greater-than-sign question-mark "
+    "commercial-at"
+)
+_LATER_NAMES = (
+    "left-square-bracket backslash,reverse-solidus right-square-bracket circumflex,circumflex-accent "
+    "underscore,low-line grave-accent"
+)
+_LAST_NAMES = "left-brace,left-curly-bracket vertical-line right-brace,right-curly-bracket tilde DEL"
+
+
+def _named(names: str, first: str) -> dict[str, str]:
+    return {name: chr(at) for at, each in enumerate(names.split(), ord(first)) for name in each.split(",")}
+
+
+COLLATING_NAMES = {**_named(_NAMES, "\0"), **_named(_LATER_NAMES, "["), **_named(_LAST_NAMES, "{")}

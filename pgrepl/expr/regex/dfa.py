@@ -1,0 +1,192 @@
+"""Sets of states that a text leads to, computed when a text first leads there (lazy subset construction).
+
+Whether a match ends at a place may depend on the character behind it. So a state says it of the place before the
+character that led to it, as in PostgreSQL's engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pgrepl.expr.regex.nfa import Alphabet, Nfa
+from pgrepl.expr.regex.syntax import Node
+from pgrepl.interrupts import check_for_interrupts
+
+MAX_STATES = 3_000  # kept; then it begins anew
+_SLICE = 512  # characters between two looks at interrupts
+
+ENDED, DEAD, COLD = 1, 2, 4  # a match ended before the last character; none can end later; nothing has begun yet
+
+Facts = Sequence[int]  # of each place, the lookarounds that hold there, as bits
+
+
+class State(dict[object, "State"]):
+    """Maps the next character to the next state; with lookarounds, the character and what they say."""
+
+    __slots__ = ("core", "dfa", "flag", "previous")
+
+    def __init__(self, dfa: Dfa, core: frozenset[int], previous: int, flag: int) -> None:
+        self.dfa = dfa
+        self.core = core
+        self.previous = previous
+        self.flag = flag
+
+    def __missing__(self, key: object) -> State:
+        char, facts = key if isinstance(key, tuple) else (key, 0)
+        found = self.dfa.step(self, char, facts)
+        self[key] = found
+        return found
+
+
+class Dfa:
+    def __init__(self, language: Node, alphabet: Alphabet, *, search: bool = False) -> None:
+        """`search`: a match may begin anywhere from the start on."""
+        self.nfa = Nfa(language, alphabet)
+        self.alphabet = alphabet
+        self.search = search
+        self._states: dict[tuple[frozenset[int], int, int], State] = {}
+        self._by_sets: dict[tuple[frozenset[int], int, int, int], tuple[frozenset[int], int, int]] = {}
+        self._beginning = frozenset({self.nfa.start})
+
+    # --- building -----------------------------------------------------------------------------------------------------
+
+    def begin(self, before: str) -> State:
+        """The state at a place with a character before it."""
+        return self._state(self._beginning, self.alphabet.bits(before) & self.nfa.behind, COLD if self.search else 0)
+
+    def _state(self, core: frozenset[int], previous: int, flag: int) -> State:
+        key = core, previous, flag
+        state = self._states.get(key)
+        if state is None:
+            if len(self._states) >= MAX_STATES:
+                self._forget()
+            state = self._states[key] = State(self, core, previous, flag)
+        return state
+
+    def _forget(self) -> None:
+        for state in self._states.values():
+            state.clear()
+        self._states = {}
+        self._by_sets = {}
+
+    def step(self, state: State, char: str, facts: int) -> State:
+        """Where a character leads; the empty text stands for the end."""
+        sets = self.alphabet.bits(char)
+        key = state.core, state.previous, sets, facts
+        found = self._by_sets.get(key)
+        if found is None:
+            found = self._by_sets[key] = self._move(state, sets, facts)
+        return self._state(*found)
+
+    def _move(self, state: State, sets: int, facts: int) -> tuple[frozenset[int], int, int]:
+        nfa = self.nfa
+        reached = self._reach(state.core, state.previous, sets, facts)
+        core = {target for target in reached if target >= 0}
+        flag = ENDED if -1 in reached else 0
+        if self.search:
+            if not core:
+                flag |= COLD
+            core.add(nfa.start)
+        if not core:
+            flag |= DEAD
+        return frozenset(core), sets & nfa.behind, flag
+
+    def _reach(self, core: frozenset[int], previous: int, sets: int, facts: int) -> set[int]:
+        """The states behind the next character; -1 for an end before it."""
+        nfa = self.nfa
+        steps, reads, final = nfa.steps, nfa.reads, nfa.final
+        seen = set(core)
+        waiting = list(core)
+        reached = set()
+        while waiting:
+            origin = waiting.pop()
+            read = reads[origin]
+            if read is not None:
+                if read[0] & sets:
+                    reached.add(read[1])
+            elif origin == final:
+                reached.add(-1)
+            for condition, target in steps[origin]:
+                if target in seen:
+                    continue
+                if condition is not None:
+                    if condition.look >= 0:
+                        if not facts >> condition.look & 1:
+                            continue
+                    elif not (sets if condition.ahead else previous) & condition.sets:
+                        continue
+                seen.add(target)
+                waiting.append(target)
+        return reached
+
+    # --- playing ------------------------------------------------------------------------------------------------------
+
+    def ends(self, text: str, begin: int, stop: int, facts: Facts | None, *, first: bool = False) -> list[int]:
+        """Where matches that begin at a place end, not behind `stop`, in order; only the first, if that will do."""
+        found: list[int] = []
+        state = self.begin(text[begin - 1] if begin else "")
+        at = begin
+        for piece in self._pieces(text, begin, stop, facts):
+            for key in piece:
+                state = state[key]
+                flag = state.flag
+                if flag:
+                    if flag & ENDED:
+                        found.append(at)
+                        if first:
+                            return found
+                    if flag & DEAD:
+                        return found
+                at += 1
+        return found
+
+    def longest(self, text: str, begin: int, stop: int, facts: Facts | None) -> int:
+        """Where the longest match ends; -1 if there is none."""
+        found = -1
+        state = self.begin(text[begin - 1] if begin else "")
+        at = begin
+        for piece in self._pieces(text, begin, stop, facts):
+            for key in piece:
+                state = state[key]
+                flag = state.flag
+                if flag:
+                    if flag & ENDED:
+                        found = at
+                    if flag & DEAD:
+                        return found
+                at += 1
+        return found
+
+    def whole(self, text: str, begin: int, end: int, facts: Facts | None) -> bool:
+        return self.longest(text, begin, end, facts) == end
+
+    def find(self, text: str, begin: int, facts: Facts | None) -> tuple[int, int] | None:
+        """Of a searching automaton: a place before which no match has begun, and the first where one ends."""
+        state = self.begin(text[begin - 1] if begin else "")
+        cold = at = begin
+        for piece in self._pieces(text, begin, len(text), facts):
+            for key in piece:
+                state = state[key]
+                flag = state.flag
+                if flag:
+                    if flag & ENDED:
+                        return cold, at
+                    cold = at + 1
+                at += 1
+        return None
+
+    def _pieces(self, text: str, begin: int, stop: int, facts: Facts | None) -> Iterator[Iterable[object]]:
+        """The keys that lead on: the characters up to the one behind the end, which says whether a match ends there."""
+        length = len(text)
+        last = min(stop + 1, length)
+        asks = facts is not None and self.nfa.looks
+        for at in range(begin, last, _SLICE):
+            check_for_interrupts()
+            upto = min(at + _SLICE, last)
+            piece = text[at:upto]
+            yield zip(piece, facts[at:upto], strict=True) if asks and facts is not None else piece
+        if stop == length:
+            yield ("",) if not asks or facts is None else (("", facts[length]),)
+
+
+__all__ = ["Dfa", "Facts"]

@@ -1,0 +1,93 @@
+"""A regular language: what a part of a pattern matches, without its groups and preferences.
+
+Constraints have no width. They say what stands at a place of the text: which character before or behind it, its end or
+beginning, or what a lookaround has found there.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pgrepl.expr.regex.charsets import CharSet
+from pgrepl.frozen import frozen
+
+
+@frozen
+class Chars:
+    """One character of a set."""
+
+    of: CharSet
+
+
+@frozen
+class Neighbour:
+    """The character before (or behind) the place is in the set, or the text begins (ends) there."""
+
+    ahead: bool
+    of: CharSet | None  # None: no character will do
+    edge: bool  # whether the text's edge will do
+
+
+@frozen
+class Look:
+    """What a lookaround says of the place; `number` in the pattern's list of them."""
+
+    number: int
+
+
+@frozen
+class Sequence:
+    nodes: tuple[Node, ...] = ()
+
+
+@frozen
+class Alternatives:
+    nodes: tuple[Node, ...]
+
+
+@frozen
+class Repeat:
+    node: Node
+    low: int
+    high: int | None
+
+
+Node: TypeAlias = "Chars | Neighbour | Look | Sequence | Alternatives | Repeat"
+EMPTY = Sequence()
+
+
+@frozen
+class Lookaround:
+    node: Node
+    ahead: bool
+    negated: bool
+
+
+def sequence(nodes: list[Node]) -> Node:
+    return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
+
+
+def without_constraints(node: Node) -> Node:
+    """A back reference matches texts that its group matches anywhere."""
+    if isinstance(node, (Neighbour, Look)):
+        return EMPTY
+    if isinstance(node, Sequence):
+        return Sequence(tuple(without_constraints(each) for each in node.nodes))
+    if isinstance(node, Alternatives):
+        return Alternatives(tuple(without_constraints(each) for each in node.nodes))
+    if isinstance(node, Repeat):
+        return Repeat(without_constraints(node.node), node.low, node.high)
+    return node
+
+
+def reverse(node: Node) -> Node:
+    """The same language read from the right."""
+    if isinstance(node, Neighbour):
+        return Neighbour(not node.ahead, node.of, node.edge)
+    if isinstance(node, Sequence):
+        return Sequence(tuple(reverse(each) for each in reversed(node.nodes)))
+    if isinstance(node, Alternatives):
+        return Alternatives(tuple(reverse(each) for each in node.nodes))
+    if isinstance(node, Repeat):
+        return Repeat(reverse(node.node), node.low, node.high)
+    return node
