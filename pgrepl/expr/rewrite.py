@@ -30,9 +30,10 @@ def view_query(session: Session, view: int) -> Query:
     return query
 
 
-def view_role(session: Session, view: Relation, role: int) -> int:
-    """With whose privileges a view that `role` asks reads its tables."""
-    return role if any(option.lower() in _INVOKER for option in view.options or ()) else view.owner
+def view_role(session: Session, view: Relation) -> int:
+    """With whose privileges a view reads its tables: its owner's, or those of the current user, whatever other views
+    stand between (RelationBuildRuleLock)."""
+    return session.role if any(option.lower() in _INVOKER for option in view.options or ()) else view.owner
 
 
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:
@@ -51,7 +52,7 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
             found = relation(session, rte.relid)
             rte = replace(rte, columns=relation_rte(found).columns)
             if rte.relkind == "v":
-                inner = expand_views(session, view_query(session, rte.relid), view_role(session, found, who))
+                inner = expand_views(session, view_query(session, rte.relid), view_role(session, found))
                 return replace(rte, kind=RteKind.SUBQUERY, subquery=inner)
             if found.row_security and hides_rows(session, found, who):
                 return replace(rte, kind=RteKind.VALUES, values=())

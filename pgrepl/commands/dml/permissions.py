@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 def check(session: Session, levels: Sequence[Level]) -> None:
     """The privileges on the target by what the statement does to it, on everything else to read it. Behind a view it is
-    the view's owner who changes the table."""
+    the view's owner who changes the table, and who must be able to read all columns that the view looks at, if the
+    statement reads the view (rewriteTargetView)."""
+    everything = _as_query(levels[0].modify)
+    columns = _read_columns(everything, levels[0].modify)
     for level in levels:
         target = relation(session, level.modify.relid)
-        everything = _as_query(level.modify)
-        if not _allowed(session, target, level.modify, _read_columns(everything, level.modify), level.role):
+        asked = columns if level is levels[0] or not columns else level.shown
+        if not _allowed(session, target, level.modify, asked, level.role):
             raise acl.permission_denied(target)
         read = level.where
         if level is levels[0]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.commands.query.columns import used_columns
 from pgrepl.commands.updatable import why_not_updatable
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup
@@ -37,29 +38,29 @@ class Level:
     modify: Modify
     role: int
     where: Query | None = None  # what the view looks at beside its table
+    shown: frozenset[int] = frozenset()  # the table's columns that the view looks at
 
 
 def on_tables(session: Session, written: Modify) -> tuple[Modify, list[Level]]:
     """The statement on the table at the bottom with all defaults, and its forms on the way there."""
-    role = session.role
-    levels = [Level(written, role)]
+    levels = [Level(written, session.role)]
     modify = written
     while relation(session, modify.relid).kind == "v":
         view = relation(session, modify.relid)
         modify = with_defaults(session, modify)
-        modify, where = _through(session, modify, view)
-        role = view_role(session, view, role)
-        levels.append(Level(modify, role, where))
+        modify, where, shown = _through(session, modify, view)
+        levels.append(Level(modify, view_role(session, view), where, shown))
     return with_defaults(session, modify), levels
 
 
-def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, Query]:
+def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, Query, frozenset[int]]:
     query = _updatable(session, modify, view)
     step = _Step(session, modify, view, query)
     _check_columns(modify, view, step)
     own = list(query.rtable)
     own[step.base - 1] = replace(step.rte, kind=RteKind.VALUES, relid=0)
-    return step.rewritten(), replace(query, targets=(), rtable=tuple(own))
+    shown = used_columns(query).get(step.base, frozenset())
+    return step.rewritten(), replace(query, targets=(), rtable=tuple(own)), shown
 
 
 def _updatable(session: Session, modify: Modify, view: Relation) -> Query:

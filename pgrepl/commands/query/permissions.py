@@ -65,7 +65,7 @@ def _check_level(session: Session, query: Query, role: int) -> None:
             if not _may_read(session, found, used.get(varno, frozenset()), role):
                 raise acl.permission_denied(found)
         if found.kind == "v" and not found.is_system:
-            check(session, view_query(session, found.oid), view_role(session, found, role))
+            check(session, view_query(session, found.oid), view_role(session, found))
 
 
 def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
