@@ -6,10 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_rewrite
+from pgrepl.errors import PgError
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SubLink
@@ -23,7 +25,10 @@ _INVOKER = frozenset(f"security_invoker={true}" for true in ("true", "on", "yes"
 
 
 def view_query(session: Session, view: int) -> Query:
-    """The query of a view that a user made."""
+    """The query of a view that a user made, unless the session is to see none (restrict_nonsystem_relation_kind)."""
+    restricted = session.settings.get("restrict_nonsystem_relation_kind")
+    if restricted and "view" in map(str.lower, split_identifiers(restricted) or ()):
+        raise PgError("55000", f'access to non-system view "{relation(session, view).name}" is restricted')
     row = one(session, pg_rewrite, ev_class=view)
     assert row is not None
     query: Query = from_json(row.ev_action)

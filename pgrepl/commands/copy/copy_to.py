@@ -74,7 +74,7 @@ def _table(session: Session, stmt: CopyStmt) -> Source:
     columns = copied_columns(found, stmt.columns)
     targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
     query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
-    permissions.check(session, query)
+    permissions.check_named(session, query, session.role)
     check_source(found)
     return _of_query(query, tuple(column.name for column in columns), found)
 

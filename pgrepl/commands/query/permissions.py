@@ -50,6 +50,16 @@ def check(session: Session, query: Query, role: int | None = None) -> None:
 
 
 def _check_level(session: Session, query: Query, role: int) -> None:
+    """First what the query itself names, then what its views name."""
+    named = [relation(session, rte.relid) for rte in query.rtable if rte.kind is RteKind.RELATION]
+    views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
+    check_named(session, query, role)
+    for view, behind in views:
+        check(session, behind, view_role(session, view))
+
+
+def check_named(session: Session, query: Query, role: int) -> None:
+    """Of the relations in the query's own FROM."""
     used: dict[int, frozenset[int]] | None = None
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
@@ -64,8 +74,6 @@ def _check_level(session: Session, query: Query, role: int) -> None:
             used = used_columns(query) if used is None else used
             if not _may_read(session, found, used.get(varno, frozenset()), role):
                 raise acl.permission_denied(found)
-        if found.kind == "v" and not found.is_system:
-            check(session, view_query(session, found.oid), view_role(session, found))
 
 
 def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:

@@ -1,0 +1,38 @@
+-- restrict_nonsystem_relation_kind
+CREATE TABLE t (a int PRIMARY KEY, b text);
+CREATE VIEW v AS SELECT a, b FROM t;
+CREATE VIEW w AS SELECT a FROM v;
+INSERT INTO t VALUES (1, 'one');
+SHOW restrict_nonsystem_relation_kind;
+SET restrict_nonsystem_relation_kind = 'nosuch';
+SET restrict_nonsystem_relation_kind = 'view, nosuch';
+SET restrict_nonsystem_relation_kind = 'foreign-table';
+SELECT * FROM v;
+SET restrict_nonsystem_relation_kind = 'View , foreign-table';
+SHOW restrict_nonsystem_relation_kind;
+SELECT * FROM v;
+SELECT * FROM w;
+SELECT 1 WHERE EXISTS (SELECT FROM w);
+SELECT count(*) FROM pg_tables WHERE schemaname = 'public';
+SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public';
+SELECT a FROM t;
+INSERT INTO v VALUES (2, 'x');
+UPDATE v SET b = 'y';
+DELETE FROM w;
+INSERT INTO t SELECT a + 1, b FROM v;
+COPY v TO STDOUT;
+COPY (SELECT * FROM v) TO STDOUT;
+EXPLAIN SELECT * FROM v;
+CREATE VIEW x AS SELECT * FROM v;
+CREATE TABLE y AS SELECT * FROM v;
+UPDATE t SET b = v.b FROM v;
+\d v
+DROP VIEW x;
+SET restrict_nonsystem_relation_kind = '';
+SELECT * FROM v;
+BEGIN;
+SET LOCAL restrict_nonsystem_relation_kind = view;
+TABLE w;
+ROLLBACK;
+TABLE w;
+SELECT name, setting, vartype, context, boot_val FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind';
