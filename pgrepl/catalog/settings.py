@@ -34,7 +34,8 @@ class State(NamedTuple):
     later: Mapping[str, Setting]
 
 
-CHARACTERISTICS = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
+_READ_ONLY = "transaction_read_only"
+CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable")
 
 
 class Settings:
@@ -308,4 +309,11 @@ class Settings:
 
     def set_characteristics(self, kept: Mapping[str, Setting | None]) -> None:
         """COMMIT AND CHAIN: the next transaction is like the last."""
-        self._now = {**self._now, **{k: v for k, v in kept.items() if v is not None}}
+        others = {name: setting for name, setting in self._now.items() if name not in kept}
+        self._now = {**others, **{name: setting for name, setting in kept.items() if setting is not None}}
+
+    def leave_savepoint(self, state: Any) -> None:
+        """RELEASE: what was set stays, but a transaction only reads if it did before (CommitSubTransaction)."""
+        before = State(*state).now.get(_READ_ONLY)
+        others = {name: setting for name, setting in self._now.items() if name != _READ_ONLY}
+        self._now = others if before is None else {**others, _READ_ONLY: before}

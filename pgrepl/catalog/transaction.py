@@ -68,6 +68,7 @@ class Transaction:
         self.before_commit: list[Callable[[], None]] = []
         self.undo: list[Callable[[], None]] = []  # for what the catalog's rollback does not reach
         self.settings_before: object = None
+        self.settings_at_start: object = None  # with the characteristics that a chained transaction has from the last
         self.started_at: datetime | None = None
         self.statement_at: datetime | None = None
         self.in_statement = False
@@ -207,6 +208,7 @@ class Transaction:
                 self._end_reading()
             self.settings_before = self._session.settings.begin()
             self._session.settings.start_transaction(read_only=self.in_recovery and not self._session.replays)
+            self.settings_at_start = self._session.settings.begin()
         self.in_statement = True
         if writes:
             self.require_write()
@@ -326,6 +328,7 @@ class Transaction:
             self.begin_statement()
             self.block = Block.EXPLICIT
             settings.set_characteristics(kept)
+            self.settings_at_start = settings.begin()
 
     def _abort(self) -> None:
         """Undo to the innermost savepoint; without one let go of the catalog at once."""
@@ -337,7 +340,7 @@ class Transaction:
         else:
             self._rollback_sql_to(point.sql_name)
         self._undo_from(0 if point is None else point.undo)
-        self._session.settings.restore(point.settings if point is not None else self.settings_before)
+        self._session.settings.restore(point.settings if point is not None else self.settings_at_start)
 
     def _undo_from(self, first: int) -> None:
         undone = self.undo[first:]
@@ -375,6 +378,7 @@ class Transaction:
         sql_name = self.savepoints[position].sql_name
         if sql_name is not None:
             self._session.link.execute(f"RELEASE SAVEPOINT {sql_name}")
+        self._session.settings.leave_savepoint(self.savepoints[position].settings)
         del self.savepoints[position:]
 
     def rollback_to(self, name: str) -> None:
@@ -409,9 +413,13 @@ def require_no_block(session: Session, what: str) -> None:
         raise PgError("25001", f"{what} cannot run inside a transaction block")
 
 
+def is_read_only(session: Session) -> bool:
+    return session.settings.get("transaction_read_only") == "on"
+
+
 def require_writable(session: Session, what: str) -> None:
     """As PreventCommandIfReadOnly."""
-    if session.settings.get("transaction_read_only") == "on":
+    if is_read_only(session):
         raise PgError("25006", f"cannot execute {what} in a read-only transaction")
 
 

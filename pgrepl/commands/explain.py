@@ -149,7 +149,8 @@ def _carry_out(session: Session, stmt: Statement, explained: Explained) -> int:
     from pgrepl.catalog.transaction import require_writable
     from pgrepl.sql.tags import command_tag
 
-    require_writable(session, command_tag(stmt))
-    session.transaction.require_write()
+    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+        require_writable(session, command_tag(stmt))
+        session.transaction.require_write()
     result = execute(stmt, session)
     return len(result.rows) if result.columns is not None else 0

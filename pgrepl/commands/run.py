@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
-from pgrepl.catalog.transaction import Block, aborted, require_writable
+from pgrepl.catalog.transaction import Block, aborted, is_read_only, require_writable
 from pgrepl.commands import timeouts
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
@@ -41,7 +41,8 @@ _READING = frozenset(
         "ConstraintsSetStmt",
     )
 )
-# these take the lock themselves: what Spark computes it computes without
+# these take the lock themselves, for what Spark computes it computes without; they may change temporary tables in a
+# transaction that only reads
 _LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
@@ -106,8 +107,9 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -
     if implicit:
         transaction.begin_implicit()
     if name not in _READING:
-        require_writable(session, command_tag(stmt))
-        if name not in _LOCK_LATER or session.in_block:
+        if name not in _LOCK_LATER or transaction.in_recovery:
+            require_writable(session, command_tag(stmt))
+        if name not in _LOCK_LATER or (session.in_block and not is_read_only(session)):
             transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_security import hides_rows
+from pgrepl.catalog.transaction import is_read_only
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
+from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.dml.views import on_tables
@@ -68,6 +70,9 @@ class Pending:
 @execute.register(MergeStmt)
 def modify_rows(stmt: Statement, session: Session) -> Result:
     transaction = session.transaction
+    if is_read_only(session):
+        modify = analyze_modifying(session, stmt)
+        check_writable(session, modify.command.value, modify.ctes, modify)
     tries = 0 if transaction.is_writing or _is_small(stmt, session) else _TRIES
     for _ in range(tries):
         done = _without_lock(stmt, session)

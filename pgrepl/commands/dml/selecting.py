@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.transaction import require_writable
+from pgrepl.catalog.transaction import is_read_only
+from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.run import with_queries, write
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.rowset import rows_of
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tuple[Any, ...]]]:
     """The analysed query and its rows; what it changes is written."""
-    require_writable(session, "SELECT")
+    if is_read_only(session):
+        check_writable(session, "SELECT", analyze_query(session, stmt).ctes)
     session.transaction.require_write()
     query = analyze_query(session, stmt)
     permissions.check(session, query)

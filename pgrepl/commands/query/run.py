@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.commands.base import Result, ResultColumn, execute
@@ -21,9 +22,11 @@ from pgrepl.types.text import TextStyle, writer
 @execute.register(SelectStmt)
 def select(stmt: SelectStmt, session: Session) -> Result:
     if stmt.into is not None:
+        require_writable(session, "SELECT INTO")
         return execute(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
     query = analyze_query(session, stmt)
-    if query.row_marks:
+    marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
+    if any(relid and relation(session, relid).persistence != "t" for relid in marked):
         require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")
     if any(cte.modify is not None for cte in query.ctes):
         from pgrepl.commands.dml.selecting import select_modifying
