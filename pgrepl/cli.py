@@ -69,6 +69,7 @@ _SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "status": ("pgrepl.shell.status", "status"),
     "sync": ("pgrepl.shell.applying", "sync"),
     "standby": ("pgrepl.shell.standby", "standby"),
+    "verify": ("pgrepl.shell.verify", "verify"),
 }
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
-from pgrepl.catalog import ducklake, later, tables
+from pgrepl.catalog import ducklake, later, sums, tables
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
@@ -70,6 +70,7 @@ def create(link: CatalogConnection, data_path: str) -> None:
     every_table().create_all(connection, checkfirst=False)
     for table, values in _contents(data_path):
         connection.execute(table.insert(), values)
+    sums.sum_up(link, every_table().tables.values())
     link.commit()
 
 

@@ -119,7 +119,7 @@ class CatalogConnection:
         """From now on nobody's lock is waited for long; from any thread."""
         self._gives_up = True
         if self._waits:
-            with suppress(self.catalog.driver_error):
+            with suppress(*self.catalog.driver_error):
                 self._driver.cancel_safe(timeout=_GIVING_UP)
 
     def commit(self, synchronous_commit: str | None = None) -> None:
@@ -206,7 +206,8 @@ class Catalog:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
         module: Any = engine.dialect.loaded_dbapi
-        self.driver_error: type[Exception] = module.Error
+        # a damaged name in SQLite's message about it is no text
+        self.driver_error: tuple[type[Exception], ...] = (module.Error, UnicodeDecodeError)
         self.statements: dict[Any, Any] = {}  # compiled once, by store.py
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
         self._spare: CatalogConnection | None = None
@@ -284,6 +285,8 @@ class Catalog:
             return self.lock_failure(LOCK_TIMEOUT)
         if sqlstate is not None:
             return PgError("58000", f'catalog "{self.name}" failed: {text}')
+        if isinstance(problem, UnicodeDecodeError) or "decode to UTF-8" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
         if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
             return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
         if "readonly" in text or "read-only" in text:
@@ -533,7 +536,7 @@ def _fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:
 def _is_database_error(problem: Exception) -> bool:
     from sqlalchemy.exc import DBAPIError
 
-    return isinstance(problem, (DBAPIError, sqlite3.Error)) or hasattr(problem, "sqlstate")
+    return isinstance(problem, (DBAPIError, sqlite3.Error, UnicodeDecodeError)) or hasattr(problem, "sqlstate")
 
 
 def _first_line(problem: BaseException) -> str:

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.catalog import ducklake
+from pgrepl.catalog import ducklake, sums
 from pgrepl.catalog.bootstrap import every_table
 from pgrepl.catalog.engine import FORMAT_VERSION
 
@@ -23,6 +23,9 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version < FORMAT_VERSION:
         every_table().create_all(link.sqlalchemy)  # formats 3 to 5: who is at work, copies, checksums
         _remember_publishers(link)
+        if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
+            sums.sum_up(link, every_table().tables.values())
+            link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")

@@ -123,6 +123,11 @@ class Numbering:
         if change not in self._here.changes:
             self._here.changes.append(change)
 
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The words that were noted of the running statement."""
+        return tuple(self._here.changes)
+
     def note(self, key: str, value: Any) -> None:
         """Something for `commit_extra_info`; lists are put together."""
         extra = self._here.extra
@@ -282,6 +287,8 @@ class Numbering:
     def adopt(self) -> None:
         """Bring the system tables in line."""
         link = self._session.link
+        if not self.lake_is_new():
+            link.execute(f"INSERT INTO pgrepl_adopted (snapshot_id) VALUES ({link.mark})", (self.snapshot(),))
         lake.keeper().adopt(self._session)
         self.store_snapshot()
         link.execute(

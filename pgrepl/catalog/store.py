@@ -19,8 +19,9 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy import update as sql_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import sums, tables
 from pgrepl.catalog.lake import WATCHED
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -100,11 +101,20 @@ def insert_many(session: Session, table: Table, values: Sequence[Mapping[str, An
         names = (*names, "begin_snapshot")
     statement = _statement(session, "insert", table, names, ())
     link = session.link
-    if len(values) == 1:
-        link.execute(statement.sql, statement.bind(values[0]))
+    bound = [statement.bind(v) for v in values]
+    if len(bound) == 1:
+        link.execute(statement.sql, bound[0])
     else:
-        link.execute_many(statement.sql, [statement.bind(v) for v in values])
+        link.execute_many(statement.sql, bound)
+    if link.is_sqlite and sums.is_summed(table):
+        sums.add(link, table, [_in_order(table, statement.names, row) for row in bound])
     session.forget(table)
+
+
+def _in_order(table: Table, names: Sequence[str], row: Sequence[Any]) -> list[Any]:
+    """A row as sums have it."""
+    given = dict(zip(names, row, strict=True))
+    return [given.get(name) for name in sums.names(table)]
 
 
 def update(session: Session, table: Table, where: Mapping[str, Any], **values: Any) -> int:
@@ -162,14 +172,14 @@ def count(session: Session, table: Table, **eq: Any) -> int:
 class _Compiled:
     """A statement for the driver: its text, and how values become parameters and columns become values."""
 
-    __slots__ = ("_binders", "_names", "_positional", "readers", "sql")
+    __slots__ = ("_binders", "_positional", "names", "readers", "sql")
 
     def __init__(self, clause: ClauseElement, table: Table | None, dialect: Dialect) -> None:
         compiled: Any = clause.compile(dialect=dialect)
         self.sql = str(compiled)
         positions: Any = compiled.positiontup if getattr(compiled, "positional", False) else None
         self._positional = positions is not None
-        self._names: tuple[str, ...] = tuple(positions if positions is not None else compiled.params)
+        self.names: tuple[str, ...] = tuple(positions if positions is not None else compiled.params)
         self._binders: dict[str, Callable[[Any], Any]] = {}
         for name, bound in compiled.binds.items():
             processor = bound.type.dialect_impl(dialect).bind_processor(dialect)
@@ -187,7 +197,7 @@ class _Compiled:
         if self._binders:
             values = {k: self._binders[k](v) if k in self._binders else v for k, v in values.items()}
         if self._positional:
-            return tuple([values[name] for name in self._names])
+            return tuple([values[name] for name in self.names])
         return values
 
 
@@ -278,7 +288,12 @@ def _read(session: Session, table: Table, eq: Mapping[str, Any]) -> list[Row]:
     if session.as_of is not None and table.info["versioned"]:
         names, values = ("as_of",), {**values, "as_of": session.as_of}
     statement = _statement(session, "select", table, names, shape)
-    return _as_rows(table, session.link.execute(statement.sql, statement.bind(values)), statement.readers)
+    found = session.link.execute(statement.sql, statement.bind(values))
+    try:
+        return _as_rows(table, found, statement.readers)
+    except ValueError as problem:
+        what = f'catalog "{session.catalog.name}" is damaged: {table.name}: {problem}'
+        raise PgError("XX001", what) from problem
 
 
 def _as_rows(
@@ -302,10 +317,39 @@ def _write(session: Session, action: str, table: Table, values: Mapping[str, Any
     if where is None:
         return 0
     shape, bound = where
+    link = session.link
+    before = _raw(session, table, shape, bound) if link.is_sqlite and sums.is_summed(table) else []
     statement = _statement(session, action, table, tuple(values), shape)
-    session.link.execute(statement.sql, statement.bind({**values, **bound}))
+    parameters = statement.bind({**values, **bound})
+    link.execute(statement.sql, parameters)
+    changed = link.changed_rows
+    if before:
+        sums.add(link, table, before, -1)
+        if action == "update":
+            new = dict(zip(statement.names, parameters, strict=True))
+            names = sums.names(table)
+            after = [[new.get(n, value) for n, value in zip(names, row, strict=True)] for row in before]
+            sums.add(link, table, after)
     session.forget(table)
-    return session.link.changed_rows
+    return changed
+
+
+def _raw(
+    session: Session, table: Table, shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The rows that a statement is about to change, as they are kept."""
+    statement = _statement(session, "select", table, (), shape)
+    found = session.link.execute(statement.sql, statement.bind(bound))
+    return [row[1:] for row in found] if table.info["versioned"] else found
+
+
+def expire(session: Session, table: Table, oldest: int) -> None:
+    """Remove versions for good that ended before a snapshot."""
+    link = session.link
+    condition = f"WHERE end_snapshot <= {link.mark}"
+    if link.is_sqlite:
+        sums.add(link, table, sums.rows(link, table, condition, (oldest,)), -1)
+    link.execute(f"DELETE FROM {table.name} {condition}", (oldest,))
 
 
 __all__ = [
@@ -314,6 +358,7 @@ __all__ = [
     "amend",
     "count",
     "delete",
+    "expire",
     "insert",
     "insert_many",
     "new_oid",

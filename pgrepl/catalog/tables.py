@@ -235,3 +235,11 @@ pgrepl_inlined = _table(  # the sum of the checksums of the rows that a snapshot
     "pgrepl_inlined", ("table_name", "begin_snapshot"),
     ("table_name", String), ("begin_snapshot", BigInteger), ("row_count", BigInteger), ("checksum", BigInteger),
 )  # fmt: skip
+pgrepl_sum = _table(  # the sum of the checksums of a system table's rows
+    "pgrepl_sum", ("table_name",),
+    ("table_name", String), ("row_count", BigInteger), ("checksum", BigInteger),
+)  # fmt: skip
+pgrepl_adopted = _table(  # the snapshots at which definitions of other writers were adopted
+    "pgrepl_adopted", ("snapshot_id",),
+    ("snapshot_id", BigInteger),
+)  # fmt: skip

@@ -15,8 +15,6 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pgrepl.lake.files import DataFile, DeleteFile
 
 IDENTITY = "pgrepl.file"  # the key under which a file's footer has its name: footers of different files differ
@@ -65,8 +63,3 @@ def compare(file: DataFile | DeleteFile) -> None:
             f'could not read file "{file.path}"',
             detail=f"It has checksum {found:08x} instead of {file.checksum:08x}.",
         )
-
-
-def of_row(values: Iterable[Any]) -> int:
-    """The checksum of what a row of the catalog says: numbers, texts and NULLs."""
-    return zlib.crc32(repr(tuple(values)).encode("utf-8", "surrogatepass"))

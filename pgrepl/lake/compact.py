@@ -59,6 +59,7 @@ def stage(session: Session, oid: int, *, full: bool) -> Staged | None:
 def commit(session: Session, staged: Staged) -> None:
     """Put the new files in the place of the old; holding the write lock. lake.commit.Stale: somebody came between."""
     check_unchanged(session, [staged.table.table_id], staged.snapshot)
+    inlined.settle(session.link, staged.table.table_id)
     ended = [file.data_file_id for file in staged.plan.files]
     flushed = [row.row_id for row in staged.plan.inlined]
     Compaction(session, staged.table).run(staged.files, ended, flushed)

@@ -72,12 +72,17 @@ def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dic
 
 def define_everything(session: Session, constant: Constant) -> None:
     """A catalog from before there was a lake: DuckLake learns of all that is defined."""
+    see_everything(session)
+    define(session, constant)
+
+
+def see_everything(session: Session) -> None:
+    """As if the running statement had defined all that there is."""
     touched = session.transaction.numbering.touched
     for database in store.rows(session, tables.pg_database, datistemplate=False):
         touched.databases.add(database.oid)
     for row in store.rows(session, tables.pg_class, relkind=("r", "p")):
         touched.relations[row.oid] = None
-    define(session, constant)
 
 
 def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str:

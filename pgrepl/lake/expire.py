@@ -8,18 +8,20 @@ scheduled for deletion, and go from the disk a while later: somebody may be in t
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import store, tables
 from pgrepl.catalog.later import every
 from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
 from pgrepl.lake import inlined_checksums, storage
-from pgrepl.lake.inlined import deletes_table, exists
+from pgrepl.lake.inlined import deletes_table, exists, settle
 from pgrepl.lake.readers import oldest_reader
 from pgrepl.lake.table import table_folder
 
 if TYPE_CHECKING:
+    from sqlalchemy import Table
+
     from pgrepl.catalog.engine import CatalogConnection
     from pgrepl.catalog.session import Session
 
@@ -83,6 +85,8 @@ def expire(session: Session, keep: timedelta) -> Expired:
             (oldest, oldest),
         )
     ]
+    for (table_id,) in link.execute("SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"):
+        settle(link, table_id)
     files = _expire_files(session, oldest, dropped)
     _expire_inlined(session, oldest, dropped)
     for table_id in dropped:
@@ -92,7 +96,7 @@ def expire(session: Session, keep: timedelta) -> Expired:
         link.execute(f"DELETE FROM {table} WHERE end_snapshot <= {mark}", (oldest,))
     for system_table in every:
         if system_table.info["versioned"]:
-            link.execute(f"DELETE FROM {system_table.name} WHERE end_snapshot <= {mark}", (oldest,))
+            store.expire(session, cast("Table", system_table), oldest)
     session.forget_all()
     return Expired(int(gone), files)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -189,14 +189,14 @@ def data_file_entry(
     partial: int | None,
 ) -> int:
     """The checksum of what never changes of a row of ducklake_data_file."""
-    return checksums.of_row((file_id, table_id, begin, path, rows, size, row_id_start, mapping, partial))
+    return of_row((file_id, table_id, begin, path, rows, size, row_id_start, mapping, partial))
 
 
 def delete_file_entry(
     file_id: int, table_id: int, begin: int, data_file_id: int, path: str, rows: int, size: int, partial: int | None
 ) -> int:
     """The same of ducklake_delete_file."""
-    return checksums.of_row((file_id, table_id, begin, data_file_id, path, rows, size, partial))
+    return of_row((file_id, table_id, begin, data_file_id, path, rows, size, partial))
 
 
 def _compare_entry(session: Session, table: str, path: str, found: int, wanted: int) -> None:

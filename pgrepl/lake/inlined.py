@@ -252,6 +252,16 @@ def damage(session: Session, table_id: int) -> Iterator[str]:
             yield f"the rows of snapshot {begin} in {name} are not as they were written"
 
 
+def settle(link: CatalogConnection, table_id: int) -> None:
+    """See inlined_checksums.settle; holding the write lock."""
+    if not link.is_sqlite:
+        return
+    names = link.execute("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table_id,))
+    for name in [*(name for (name,) in names), deletes_table(table_id)]:
+        if exists(link, name):
+            inlined_checksums.settle(link, name, table_id)
+
+
 # --- writing ------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake.checksums import of_row
+from pgrepl.catalog.sums import of_row
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import CatalogConnection
@@ -40,6 +41,15 @@ def delete(link: CatalogConnection, table: str, condition: str, values: Sequence
 def forget(link: CatalogConnection, table: str) -> None:
     """The table is dropped."""
     link.execute(f"DELETE FROM pgrepl_inlined WHERE table_name = {link.mark}", (table,))
+
+
+def settle(link: CatalogConnection, table: str, table_id: int) -> None:
+    """Forget the sums of what another program has moved into a file, while it can still be seen that it did."""
+    gone = f'begin_snapshot NOT IN (SELECT begin_snapshot FROM "{table}")'
+    where = f"table_name = ? AND {gone}"
+    if link.execute(f"SELECT 1 FROM pgrepl_inlined WHERE {where} LIMIT 1", (table,)):
+        if not damaged(link, table, table_id):
+            link.execute(f"DELETE FROM pgrepl_inlined WHERE {where}", (table,))
 
 
 def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
@@ -73,6 +83,8 @@ def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
 def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> dict[int, tuple[int, int]]:
     """The number of rows and the sum of their checksums by their snapshots."""
     names = [row[1] for row in link.execute(f'PRAGMA table_info("{table}")')]
+    if "begin_snapshot" not in names:
+        raise PgError("XX001", f'catalog "{link.catalog.name}" is damaged: {table} has no column begin_snapshot')
     begin = names.index("begin_snapshot")
     kept = [i for i, name in enumerate(names) if name != _END]
     found: dict[int, tuple[int, int]] = {}

@@ -1,0 +1,75 @@
+"""Sums of checksums over the rows of system tables (pgrepl_sum), so that `pgrepl verify` notices a changed row.
+
+SQLite's pages have no checksums. Whoever writes these tables goes through store.py, which keeps the sums: a row's
+checksum is added when it comes and taken off when it goes. Tables that DuckLake's other writers change have none, nor
+have those whose rows say what processes do just now. A catalog in PostgreSQL has that server's checksums.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+    from pgrepl.catalog.engine import CatalogConnection
+
+_STEADY = frozenset((
+    "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
+    "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel",
+))  # fmt: skip
+_UNSUMMED = ("row_version",)
+
+
+def of_row(values: Iterable[Any]) -> int:
+    """The checksum of what a row says: numbers, texts and NULLs as the database has them."""
+    return zlib.crc32(repr(tuple(values)).encode("utf-8", "surrogatepass"))
+
+
+def is_summed(table: Table) -> bool:
+    return bool(table.info["versioned"]) or table.name in _STEADY
+
+
+def names(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column.name not in _UNSUMMED]
+
+
+def add(link: CatalogConnection, table: Table, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:
+    """Rows, as `names` has their columns, have come (or gone: -1)."""
+    if rows:
+        _add(link, table.name, sign * len(rows), sign * sum(map(of_row, rows)))
+
+
+def _add(link: CatalogConnection, table: str, count: int, checksum: int) -> None:
+    link.execute(
+        "INSERT INTO pgrepl_sum (table_name, row_count, checksum) VALUES (?, ?, ?) ON CONFLICT (table_name) DO UPDATE"
+        " SET row_count = row_count + excluded.row_count, checksum = checksum + excluded.checksum",
+        (table, count, checksum),
+    )
+
+
+def rows(link: CatalogConnection, table: Table, condition: str = "", values: Any = ()) -> list[tuple[Any, ...]]:
+    """As they are kept."""
+    columns = ", ".join(f'"{name}"' for name in names(table))
+    return link.execute(f"SELECT {columns} FROM {table.name} {condition}", values)
+
+
+def sum_up(link: CatalogConnection, tables: Iterable[Table]) -> None:
+    """Of tables that had no sums before: of a new catalog, or of an older pgrepl's."""
+    for table in tables:
+        if is_summed(table):
+            add(link, table, rows(link, table))
+
+
+def disagreeing(link: CatalogConnection, tables: Iterable[Table]) -> list[str]:
+    """The tables whose rows are not as they were written."""
+    known = {name: (count, checksum) for name, count, checksum in link.execute("SELECT * FROM pgrepl_sum")}
+    found = []
+    for table in tables:
+        if is_summed(table):
+            there = rows(link, table)
+            if known.get(table.name, (0, 0)) != (len(there), sum(map(of_row, there))):
+                found.append(table.name)
+    return found

@@ -1,0 +1,270 @@
+"""What can be wrong in catalog.db itself: for `pgrepl verify`.
+
+SQLite verifies its pages, indexes and constraints (PRAGMA integrity_check). Its pages have no checksums, so that a
+changed number or letter is noticed only where something else disagrees: what rows refer to, which snapshots there are,
+of which type and form values are. A catalog in PostgreSQL has that server's checksums.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import sums
+from pgrepl.catalog.bootstrap import every_table
+from pgrepl.catalog.ducklake import LAKE_VERSION
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_MOST = 100  # of one kind
+
+# table and column → the table and column that have its values; 0 and NULL refer to nothing
+_REFERENCES = (
+    ("pg_namespace", "datid", "pg_database", "oid"), ("pg_namespace", "nspowner", "pg_authid", "oid"),
+    ("pg_namespace", "schema_id", "ducklake_schema", "schema_id"),
+    ("pg_class", "datid", "pg_database", "oid"), ("pg_class", "relnamespace", "pg_namespace", "oid"),
+    ("pg_class", "relowner", "pg_authid", "oid"),
+    ("pg_attribute", "attrelid", "pg_class", "oid"), ("pg_attrdef", "adrelid", "pg_class", "oid"),
+    ("pg_constraint", "conrelid", "pg_class", "oid"), ("pg_constraint", "confrelid", "pg_class", "oid"),
+    ("pg_constraint", "conindid", "pg_class", "oid"), ("pg_constraint", "conparentid", "pg_constraint", "oid"),
+    ("pg_index", "indexrelid", "pg_class", "oid"), ("pg_index", "indrelid", "pg_class", "oid"),
+    ("pg_inherits", "inhrelid", "pg_class", "oid"), ("pg_inherits", "inhparent", "pg_class", "oid"),
+    ("pg_partitioned_table", "partrelid", "pg_class", "oid"), ("pg_rewrite", "ev_class", "pg_class", "oid"),
+    ("pg_sequence", "seqrelid", "pg_class", "oid"),
+    ("pg_database", "datdba", "pg_authid", "oid"), ("pg_auth_members", "roleid", "pg_authid", "oid"),
+    ("pg_auth_members", "member", "pg_authid", "oid"), ("pg_auth_members", "grantor", "pg_authid", "oid"),
+    ("pg_publication", "datid", "pg_database", "oid"), ("pg_publication", "pubowner", "pg_authid", "oid"),
+    ("pg_publication_rel", "prpubid", "pg_publication", "oid"), ("pg_publication_rel", "prrelid", "pg_class", "oid"),
+    ("pg_publication_namespace", "pnpubid", "pg_publication", "oid"),
+    ("pg_publication_namespace", "pnnspid", "pg_namespace", "oid"),
+    ("pg_subscription", "subdbid", "pg_database", "oid"), ("pg_subscription", "subowner", "pg_authid", "oid"),
+    ("pg_subscription_rel", "srsubid", "pg_subscription", "oid"), ("pg_subscription_rel", "srrelid", "pg_class", "oid"),
+    ("pg_replication_slot", "datoid", "pg_database", "oid"),
+    ("ducklake_table", "schema_id", "ducklake_schema", "schema_id"),
+    ("ducklake_view", "schema_id", "ducklake_schema", "schema_id"),
+    ("ducklake_column", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_data_file", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_delete_file", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_delete_file", "data_file_id", "ducklake_data_file", "data_file_id"),
+    ("ducklake_file_column_stats", "data_file_id", "ducklake_data_file", "data_file_id"),
+    ("ducklake_table_stats", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_table_column_stats", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_inlined_data_tables", "table_id", "ducklake_table", "table_id"),
+    ("ducklake_inlined_data_tables", "table_name", "sqlite_master", "name"),
+    ("ducklake_schema_versions", "table_id", "ducklake_table", "table_id"),
+)  # fmt: skip
+_COUNTERS = (  # the next number stands in the one, those given out in the others
+    ("SELECT next_oid FROM pgrepl_instance",
+     (("pg_class", "oid"), ("pg_publication", "oid"), ("pg_subscription", "oid"), ("pg_constraint", "oid"))),
+    ("SELECT next_file_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1",
+     (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))),
+    ("SELECT next_catalog_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1",
+     (("ducklake_table", "table_id"), ("ducklake_schema", "schema_id"), ("ducklake_view", "view_id"))),
+)  # fmt: skip
+
+
+def catalog_problems(session: Session) -> Iterator[str]:
+    """Sentences on what is wrong, within a transaction that reads."""
+    session.transaction.require_read()
+    if session.catalog.is_sqlite:
+        yield from _of_sqlite(session)
+        wrong = list(_layouts(session))
+        yield from wrong
+        if wrong:
+            return  # what is asked for might not be there
+        yield from _sums(session)
+        yield from _values(session)
+    yield from _metadata(session)
+    yield from _references(session)
+    yield from _snapshots(session)
+    yield from _counters(session)
+
+
+def _tables() -> list[Any]:
+    """All that pgrepl makes."""
+    return list(every_table().tables.values())
+
+
+_METADATA = {"version": LAKE_VERSION, "encrypted": "false"}
+
+
+def _metadata(session: Session) -> Iterator[str]:
+    found = dict(session.link.execute("SELECT key, value FROM ducklake_metadata WHERE scope IS NULL"))
+    for key, value in _METADATA.items():
+        if found.get(key) != value:
+            yield f"ducklake_metadata says {found.get(key)!r} of {key} instead of {value!r}"
+    if "data_path" not in found:
+        yield "ducklake_metadata does not say where the files are"
+
+
+def _sums(session: Session) -> Iterator[str]:
+    for name in sums.disagreeing(session.link, _tables()):
+        yield f"the rows of {name} are not as they were written"
+
+
+def _layouts(session: Session) -> Iterator[str]:
+    """The tables and indexes are there, with their columns."""
+    link = session.link
+    for table in _tables():
+        columns = {(row[1], row[2]) for row in link.execute(f'PRAGMA table_info("{table.name}")')}
+        wanted = {(column.name, column.type.compile(session.catalog.dialect)) for column in table.columns}
+        if columns != wanted:
+            odd = ", ".join(sorted(" ".join(column) for column in columns ^ wanted))
+            yield f"table {table.name} " + (f"has other columns: {odd}" if columns else "is missing")
+        there = {row[1] for row in link.execute(f'PRAGMA index_list("{table.name}")')}
+        for index in table.indexes:
+            if index.name not in there:
+                yield f"index {index.name} is missing"
+
+
+def _of_sqlite(session: Session) -> Iterator[str]:
+    for (said,) in session.link.execute(f"PRAGMA integrity_check({_MOST})"):
+        if said != "ok":
+            yield f"SQLite: {said}"
+
+
+_KINDS = {"BIGINT": "integer", "INTEGER": "integer", "SMALLINT": "integer", "BOOLEAN": "integer"}
+
+
+def _values(session: Session) -> Iterator[str]:
+    """Each value is of its column's type, and what is kept as JSON is JSON."""
+    link = session.link
+    for table in _tables():
+        for column in table.columns:
+            declared = column.type.compile(session.catalog.dialect)
+            kind = _KINDS.get(declared, "text" if declared != "DOUBLE" else "real")
+            name = f'"{column.name}"'
+            wrong = f"typeof({name}) NOT IN ('null', '{kind}')"
+            if declared == "BOOLEAN":
+                wrong += f" OR {name} NOT IN (0, 1)"
+            if kind == "real":
+                wrong = f"typeof({name}) NOT IN ('null', 'real', 'integer')"
+            for (count,) in link.execute(f"SELECT count(*) FROM {table.name} WHERE {wrong}"):
+                if count:
+                    yield f"{table.name}.{column.name} has {count} values that are no {kind}"
+            if declared == "JSON":
+                for (text,) in link.execute(f"SELECT {name} FROM {table.name} WHERE typeof({name}) = 'text'"):
+                    if not _is_json(text):
+                        yield f"{table.name}.{column.name} has a value that is not JSON"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_time(value: Any) -> bool:
+    text = str(value)
+    try:
+        datetime.fromisoformat(text + ":00" if re.search(r"[+-]\d\d\Z", text) else text)
+    except ValueError:
+        return False
+    return True
+
+
+def _references(session: Session) -> Iterator[str]:
+    link = session.link
+    for table, column, target, key in _REFERENCES:
+        if target == "sqlite_master" and not link.is_sqlite:
+            continue
+        here = _current(table)
+        there = " AND t.end_snapshot IS NULL" if _current(table) and _current(target) else ""
+        nothing = "" if key.endswith("_id") or key == "name" else f" AND c.{column} <> 0"
+        for (value,) in link.execute(
+            f"SELECT DISTINCT c.{column} FROM {table} c WHERE c.{column} IS NOT NULL{nothing}{here.replace('x.', 'c.')}"
+            f" AND NOT EXISTS (SELECT 1 FROM {target} t WHERE t.{key} = c.{column}{there}) LIMIT {_MOST}"
+        ):
+            yield f"{table}.{column} refers to {value}, which is not in {target}"
+
+
+_OF_DUCKLAKE = ("ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_column")
+
+
+def _current(table: str) -> str:
+    """The condition for current rows of a table that keeps older ones."""
+    versioned = {each.name for each in _tables() if each.info["versioned"]}
+    return " AND x.end_snapshot IS NULL" if table in versioned or table in _OF_DUCKLAKE else ""
+
+
+_CHANGE = re.compile(r"(?:^|,)([^:,\"]+):")
+_CHANGES = frozenset((  # DuckLake's words for what a snapshot did
+    "created_schema", "created_table", "created_view", "created_scalar_macro", "created_table_macro",
+    "dropped_schema", "dropped_table", "dropped_view", "dropped_scalar_macro", "dropped_table_macro",
+    "altered_table", "altered_view", "inserted_into_table", "deleted_from_table", "compacted_table",
+    "inlined_insert", "inlined_delete", "inline_flush", "flushed_inlined", "merge_adjacent", "rewrite_delete",
+))  # fmt: skip
+
+
+def _snapshots(session: Session) -> Iterator[str]:
+    link = session.link
+    last, count, distinct = link.execute(
+        "SELECT max(snapshot_id), count(*), count(DISTINCT snapshot_id) FROM ducklake_snapshot"
+    )[0]
+    if last is None:
+        yield "ducklake_snapshot is empty"
+        return
+    if count != distinct:
+        yield "ducklake_snapshot has a snapshot twice"
+    for (number,) in link.execute(
+        "SELECT c.snapshot_id FROM ducklake_snapshot_changes c WHERE NOT EXISTS"
+        f" (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = c.snapshot_id) LIMIT {_MOST}"
+    ):
+        yield f"ducklake_snapshot_changes has snapshot {number}, which is not in ducklake_snapshot"
+    for table in _tables():
+        names = {column.name for column in table.columns}
+        if "begin_snapshot" not in names or table.name == "pgrepl_inlined":
+            continue
+        ends = " OR end_snapshot < begin_snapshot OR end_snapshot > {0}" if "end_snapshot" in names else ""
+        for (wrong,) in link.execute(
+            f"SELECT count(*) FROM {table.name} WHERE begin_snapshot IS NULL OR begin_snapshot < 0"
+            f" OR begin_snapshot > {last}{ends.format(last)}"
+        ):
+            if wrong:
+                yield f"{table.name} has {wrong} rows of snapshots that never were"
+    yield from _endings(session)
+    for number, when, made, extra in link.execute(
+        "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
+        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
+    ):
+        if extra is not None and not _is_json(extra):
+            yield f"ducklake_snapshot_changes has no JSON in commit_extra_info of snapshot {number}"
+        for change in _CHANGE.findall(made or ""):
+            if change not in _CHANGES:
+                yield f'ducklake_snapshot_changes has the unknown word "{change}" of snapshot {number}'
+        if not _is_time(when):
+            yield f"ducklake_snapshot has no time of snapshot {number}"
+
+
+def _endings(session: Session) -> Iterator[str]:
+    """A file that ended did so at a snapshot that says it changed the table."""
+    link = session.link
+    for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
+        for number, table_id, end, made in link.execute(
+            f"SELECT f.{key}, f.table_id, f.end_snapshot, c.changes_made FROM {table} f"
+            " JOIN ducklake_snapshot_changes c ON c.snapshot_id = f.end_snapshot"
+        ):
+            changes = [change.rpartition(":")[2] for change in (made or "").split(",")]
+            if str(table_id) not in changes:
+                yield f"{table} has file {number} end at snapshot {end}, which did not change its table"
+
+
+def _counters(session: Session) -> Iterator[str]:
+    link = session.link
+    for question, given in _COUNTERS:
+        found = link.execute(question)
+        if not found or found[0][0] is None:
+            yield f"there is no answer to {question}"
+            continue
+        for table, column in given:
+            highest = link.execute(f"SELECT max({column}) FROM {table}")[0][0]
+            if highest is not None and highest >= found[0][0]:
+                yield f"{table}.{column} is {highest}, but the next number to give out is {found[0][0]}"
+    if link.execute("SELECT count(*) FROM pgrepl_instance")[0][0] != 1:
+        yield "pgrepl_instance has not exactly one row"

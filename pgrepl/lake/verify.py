@@ -1,0 +1,153 @@
+"""`pgrepl verify`: an instance's catalog and all files of its tables, as amcheck and pg_checksums do it in PostgreSQL.
+
+Nothing is changed. Each table is looked at as of one moment; others may write meanwhile, and a file that has gone since
+then with its row in the catalog is not missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import lake, store
+from pgrepl.catalog.tables import pg_class, pg_database, pg_namespace
+from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.verify import catalog_problems
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.definition import see_everything
+from pgrepl.lake.expire import known_files
+from pgrepl.lake.inlined import count_rows
+from pgrepl.lake.table import lake_table
+from pgrepl.lake.verify_files import UNSUPPORTED, Contents, contents, problems_of, said
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.files import DataFile, DeleteFile
+
+_BUSY_OR_READ_ONLY = ("55P03", "25006", "0A000", "55000")
+_YOUNG = timedelta(hours=1)  # a file that nothing refers to may be about to be committed
+
+
+@frozen
+class Damage:
+    """One thing that is wrong; without a table it is of the catalog itself."""
+
+    table: str | None  # database.schema.name
+    file: str | None
+    what: str
+
+
+class Verification:
+    """`run` finds what is wrong; the numbers say how much was looked at."""
+
+    def __init__(self, session: Session, *, database: str | None = None, quick: bool = False) -> None:
+        self._session = session
+        self._database = database
+        self._quick = quick
+        self.tables = 0
+        self.files = 0
+        self.bytes = 0
+        self.inlined_rows = 0
+        self.unused_files = 0  # which VACUUM will remove
+        self.unknown: list[tuple[str, str]] = []  # tables that could not be verified, and why
+
+    def run(self, progress: Callable[[int, int], None]) -> Iterator[Damage]:
+        """`progress` is told how many bytes of how many have been verified."""
+        damage = list(self._of_catalog())
+        yield from damage or self._of_definitions()
+        known = []
+        for name, oid in self._named_tables():
+            found = self._contents(name, oid)
+            if isinstance(found, Damage):
+                yield found
+            elif found is not None:
+                known.append((name, oid, found))
+        total = sum(file.file_size_bytes for _, _, found in known for file in found.every)
+        progress(0, total)
+        for name, oid, found in known:
+            yield from (Damage(name, None, what) for what in found.problems)
+            for file in found.every:
+                yield from self._of_file(name, oid, found, file)
+                self.files += 1
+                self.bytes += file.file_size_bytes
+                progress(self.bytes, total)
+        self._look_for_unused()
+
+    def _of_catalog(self) -> Iterator[Damage]:
+        try:
+            with reading(self._session):
+                for what in catalog_problems(self._session):
+                    yield Damage(None, None, what)
+        except PgError as problem:
+            yield Damage(None, None, said(problem))
+
+    def _of_definitions(self) -> Iterator[Damage]:
+        """What DuckLake is told of schemas and tables is what the system tables say: nothing is to be written where
+        the one is made of the other. A catalog that cannot be written just now goes without this."""
+        session = self._session
+        transaction = session.transaction
+        try:
+            with reading(session):
+                if session.link.execute("SELECT 1 FROM pgrepl_adopted"):
+                    return  # others have defined what only they understand
+            transaction.begin_statement(writes=True)
+            try:
+                see_everything(session)
+                lake.keeper().define(session)
+                differences = transaction.numbering.changes
+            finally:
+                transaction.fail_statement()
+        except PgError as problem:
+            if problem.sqlstate not in _BUSY_OR_READ_ONLY:
+                yield Damage(None, None, said(problem))
+            return
+        for change in differences:
+            yield Damage(None, None, f"DuckLake's tables do not say what the system tables say ({change})")
+
+    def _named_tables(self) -> list[tuple[str, int]]:
+        session = self._session
+        with reading(session):
+            databases = {row.oid: row.datname for row in store.rows(session, pg_database)}
+            schemas = {(row.datid, row.oid): row.nspname for row in store.rows(session, pg_namespace)}
+            return [
+                (f"{databases.get(row.datid)}.{schemas.get((row.datid, row.relnamespace))}.{row.relname}", row.oid)
+                for row in store.rows(session, pg_class, relkind="r", table_id=store.NOT_NULL)
+                if self._database is None or databases.get(row.datid) == self._database
+            ]
+
+    def _contents(self, name: str, oid: int) -> Contents | Damage | None:
+        session = self._session
+        try:
+            with reading(session):
+                table = lake_table(session, oid)
+                found = contents(session, table)
+                self.inlined_rows += count_rows(session, table, found.last_snapshot)
+        except PgError as problem:
+            if problem.sqlstate != UNSUPPORTED:
+                return Damage(name, None, said(problem))
+            self.unknown.append((name, said(problem)))
+            return None
+        self.tables += 1
+        return found
+
+    def _of_file(self, name: str, oid: int, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
+        for what in problems_of(file, known, quick=self._quick):
+            if storage.size_of(file.path) is not None or self._is_known(oid, file):
+                yield Damage(name, file.path, what)
+
+    def _is_known(self, oid: int, file: DataFile | DeleteFile) -> bool:
+        """Whether the catalog refers to it, now."""
+        with reading(self._session):
+            return file.path in known_files(self._session)
+
+    def _look_for_unused(self) -> None:
+        try:
+            with reading(self._session):
+                known = known_files(self._session)
+            for path, age in storage.listed(self._session.catalog.data_path):
+                self.unused_files += path.endswith(".parquet") and path not in known and age >= _YOUNG
+        except PgError:
+            return  # a folder that cannot be listed, or a damaged catalog, which has been said

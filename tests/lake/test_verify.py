@@ -1,0 +1,210 @@
+"""`pgrepl verify`: nothing is found where all is well, and what is changed behind its back is."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError
+from pgrepl.lake.verify import Damage, Verification
+from pgrepl.shell.verify import DAMAGED, verify
+from tests.lake.conftest import Lake
+from tests.lake.test_damage import files, forget
+
+EVERYTHING = """
+    CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c numeric CHECK (c < 1e6), d timestamptz, e float8[]);
+    INSERT INTO t SELECT i, 'row ' || i, i / 3.0, now(), ARRAY[i, NULL] FROM generate_series(1, 500) i;
+    DELETE FROM t WHERE a % 4 = 0;
+    INSERT INTO t SELECT i, 'inlined ' || i, i / 3.0, now() FROM generate_series(1001, 1060) i;
+    UPDATE t SET b = 'new' WHERE a < 5;
+    DELETE FROM t WHERE a IN (6, 1002);
+    CREATE VIEW v AS SELECT a, b FROM t WHERE a > 3;
+    CREATE ROLE joe LOGIN;
+    GRANT SELECT ON t TO joe;
+    CREATE PUBLICATION p FOR TABLE t (a, b) WHERE (a > 7);
+    CREATE SCHEMA s;
+    CREATE TABLE s.u (x int GENERATED ALWAYS AS IDENTITY, y text);
+    INSERT INTO s.u (y) VALUES ('a'), ('b');
+    ALTER TABLE s.u ADD COLUMN z int DEFAULT 7;
+    ALTER TABLE s.u RENAME COLUMN y TO why;
+    COMMENT ON TABLE t IS 'about t';
+    CREATE INDEX ON t (b);
+    CREATE TABLE pt (k int, v text) PARTITION BY RANGE (k);
+    CREATE TABLE pt1 PARTITION OF pt FOR VALUES FROM (0) TO (100);
+    INSERT INTO pt VALUES (1, 'z');
+    CREATE DATABASE shop;
+    CREATE TABLE gone (a int);
+    INSERT INTO gone SELECT generate_series(1, 200);
+    DROP TABLE gone"""
+
+
+@pytest.fixture
+def whole(lake: Lake) -> Iterator[Lake]:
+    for statement in EVERYTHING.split(";"):
+        lake.sql(statement)
+    yield lake
+
+
+def damage(path: Path, *, quick: bool = False) -> list[Damage]:
+    forget()
+    catalog = open_catalog(path)
+    try:
+        session = Session(catalog)
+        try:
+            return list(Verification(session, quick=quick).run(lambda done, total: None))
+        finally:
+            session.close()
+    finally:
+        catalog.close()
+
+
+def test_nothing_is_found_where_all_is_well(whole: Lake) -> None:
+    assert damage(whole.path) == []
+    whole.sql("SET pgrepl.keep_snapshots = 0; SET pgrepl.file_grace = 0")
+    for command in ("VACUUM", "VACUUM FULL"):
+        whole.sql(command)
+        assert damage(whole.path) == []
+
+
+def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
+    whole.duck_runs(
+        "INSERT INTO postgres.t (a, b) SELECT range, 'duck' FROM range(3000, 3500)",
+        "DELETE FROM postgres.t WHERE a % 7 = 0",
+        "CALL ducklake_flush_inlined_data('lake')",
+        "CALL ducklake_merge_adjacent_files('lake')",
+        "CREATE TABLE postgres.ducks AS SELECT range AS id FROM range(2000)",
+    )
+    assert damage(whole.path) == []
+    whole.sql("SELECT count(*) FROM t")
+    whole.sql("VACUUM FULL")
+    assert damage(whole.path) == []
+
+
+CHANGES = [
+    "UPDATE pg_class SET relname = 'T' WHERE relname = 't'",
+    "UPDATE pg_attribute SET atttypid = 25 WHERE attname = 'a'",
+    "UPDATE pg_publication_rel SET prqual = NULL",
+    "UPDATE pg_authid SET rolsuper = 1 WHERE rolname = 'joe'",
+    "DELETE FROM pg_attrdef",
+    "UPDATE pg_class SET end_snapshot = 9 WHERE relname = 'v'",
+    "UPDATE ducklake_column SET column_name = 'q' WHERE column_name = 'b'",
+    "UPDATE ducklake_column SET nulls_allowed = 1 WHERE column_name = 'a'",
+    "UPDATE ducklake_table SET table_name = 'q' WHERE table_name = 't'",
+    "UPDATE ducklake_file_column_stats SET max_value = '400' WHERE column_id = 1",
+    "UPDATE ducklake_file_column_stats SET null_count = 7 WHERE column_id = 1",
+    "UPDATE ducklake_table_column_stats SET min_value = '40' WHERE column_id = 1",
+    "UPDATE ducklake_table_stats SET next_row_id = 3",
+    "DELETE FROM ducklake_snapshot WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)",
+    "UPDATE ducklake_snapshot_changes SET changes_made = 'inserted_intu_table:2' WHERE snapshot_id = 3",
+    "UPDATE ducklake_metadata SET value = 'true' WHERE key = 'encrypted'",
+    "DELETE FROM ducklake_data_file",
+    "UPDATE ducklake_delete_file SET data_file_id = 55",
+    "UPDATE ducklake_inlined_data_2_2 SET b = 'other' WHERE a = 1005",
+    "UPDATE ducklake_inlined_delete_2 SET row_id = 400",
+    "DROP INDEX pg_class_key",
+    "UPDATE pgrepl_instance SET next_oid = 5",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_changed_behind_its_back_is_found(whole: Lake, change: str) -> None:
+    with sqlite3.connect(whole.path) as link:
+        if "inlined_data" in change:
+            name = link.execute("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = 2").fetchone()[0]
+            change = change.replace("ducklake_inlined_data_2_2", name)
+        assert link.execute(change).rowcount
+    link.close()
+    assert damage(whole.path) != []
+
+
+def test_missing_damaged_and_unused_files(whole: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    data, deletes = files(whole)
+    content = bytearray(data[0].read_bytes())
+    content[600] ^= 4
+    data[0].write_bytes(content)
+    deletes[0].unlink()
+    stray = data[0].with_name("stray.parquet")
+    shutil.copyfile(data[0], stray)
+    os.utime(stray, (1, 1))
+    assert {(found.table, found.file) for found in damage(whole.path)} == {
+        ("postgres.public.t", str(data[0])), ("postgres.public.t", str(deletes[0])),
+    }  # fmt: skip
+    assert [found.file for found in damage(whole.path, quick=True)] == [str(deletes[0])]
+    assert verify(["--catalog", str(whole.path), "--json"]) == DAMAGED
+    told = json.loads(capfd.readouterr().out)
+    assert (told["unused_files"], {each["file"] for each in told["damage"]}) == (1, {str(data[0]), str(deletes[0])})
+    assert verify(["--catalog", str(whole.path), "-d", "shop"]) == 0
+    assert capfd.readouterr().out.startswith("verified 0 tables, 0 files (0 bytes), 0 inlined rows: no damage\n")
+
+
+def test_only_superusers_verify(whole: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    assert verify(["--catalog", str(whole.path), "-U", "joe"]) == 1
+    assert "permission denied to verify an instance" in capfd.readouterr().err
+
+
+def content_of(path: Path) -> list[str] | None:
+    try:
+        link = sqlite3.connect(path)
+        try:
+            return list(link.iterdump())
+        finally:
+            link.close()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+
+
+def flip_in_catalog(folder: Path, whole: Lake, many: int, seed: int) -> tuple[int, list[str]]:
+    """How many flips were noticed, and what the catalog says otherwise after those that were not."""
+    whole.session.close()
+    whole.catalog.close()
+    forget()
+    before = whole.path.read_bytes()
+    said = content_of(whole.path)
+    assert said is not None
+    filled = [at for at, byte in enumerate(before) if byte]  # most of it is empty
+    chance = random.Random(seed)
+    noticed, missed = 0, []
+    for _ in range(many):
+        at, bit = chance.choice(filled), chance.randrange(8)
+        changed = bytearray(before)
+        changed[at] ^= 1 << bit
+        for end in ("-wal", "-shm"):
+            Path(f"{whole.path}{end}").unlink(missing_ok=True)
+        whole.path.write_bytes(changed)
+        after = content_of(whole.path)
+        whole.path.write_bytes(changed)
+        try:
+            found = damage(whole.path) != []
+        except PgError as problem:
+            assert problem.sqlstate in ("XX001", "42809", "0A000", "3D000", "28000"), problem
+            found = True
+        noticed += found
+        if not found and after != said:
+            lines = set(after or ()) - set(said)
+            missed.append(f"bit {bit} of byte {at} (seed {seed}): {sorted(lines)[:2]}")
+    whole.path.write_bytes(before)
+    whole.catalog = open_catalog(whole.path)
+    whole.session = Session(whole.catalog)
+    return noticed, missed
+
+
+def test_a_flipped_bit_in_the_catalog_is_noticed_or_harmless(whole: Lake, tmp_path: Path) -> None:
+    noticed, missed = flip_in_catalog(tmp_path, whole, 40, 1)
+    assert noticed + len(missed) >= 30
+    assert len(missed) <= 4, missed
+
+
+@pytest.mark.slow
+def test_many_flipped_bits_in_the_catalog_are_noticed_or_harmless(whole: Lake, tmp_path: Path) -> None:
+    noticed, missed = flip_in_catalog(tmp_path, whole, 500, 2)
+    assert noticed >= 450
+    assert len(missed) <= 25, missed
