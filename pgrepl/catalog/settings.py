@@ -14,6 +14,7 @@ from pgrepl.catalog import parameters
 from pgrepl.catalog.parameters import Parameter, Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
+from pgrepl.sql.literals import StringRules
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -276,6 +277,15 @@ class Settings:
             return
         self._now = {k: v for k, v in self._now.items() if k != key}
         self._later = {k: v for k, v in self._later.items() if k != key}
+
+    @property
+    def string_rules(self) -> StringRules:
+        """How the session's statements are read, and constants printed."""
+        return StringRules(
+            self.get("standard_conforming_strings") == "on",
+            self.get("escape_string_warning") == "on",
+            self.get("backslash_quote") != "off",  # UTF-8 is safe
+        )
 
     # --- transactions ---------------------------------------------------------------------------------------------
 

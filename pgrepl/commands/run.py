@@ -96,7 +96,7 @@ def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
     invalid = invalid_utf8(text)
     if invalid is not None:
         raise invalid
-    return parse(text, session.report)
+    return parse(text, session.report, session.settings.string_rules)
 
 
 def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -> Result:

@@ -241,8 +241,11 @@ def _(expr: Const, out: Printer, implicit: bool) -> None:
     print_const(expr, out, 0)
 
 
-def simple_quote(text: str) -> str:
-    """As simple_quote_literal does, strings being standard-conforming: a backslash is nothing special."""
+def simple_quote(text: str, out: Printer) -> str:
+    """As simple_quote_literal does: the session that reads it takes a backslash as it stands, unless it has
+    standard_conforming_strings off."""
+    if "\\" in text and not out.session.settings.string_rules.conforming:
+        text = text.replace("\\", "\\\\")
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -264,7 +267,7 @@ def print_const(const: Const, out: Printer, show_type: int) -> None:
     if const.type == oids.BOOL:
         out.put("true" if const.value else "false")
     else:
-        out.put(text if bare else simple_quote(text))
+        out.put(text if bare else simple_quote(text, out))
     if not label:
         return
     if const.type in (oids.BOOL, oids.UNKNOWN):
@@ -302,7 +305,7 @@ def _(expr: tree.SQLValueFunction, out: Printer, implicit: bool) -> None:
 
 @print_expr.register(tree.NextValueExpr)
 def _(expr: tree.NextValueExpr, out: Printer, implicit: bool) -> None:
-    name = simple_quote(display_name(out.session, relation(out.session, expr.sequence)))
+    name = simple_quote(display_name(out.session, relation(out.session, expr.sequence)), out)
     out.put(f"nextval({name}::regclass)")
 
 

@@ -44,7 +44,7 @@ def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[P
 
     transaction = connection.session.transaction
     try:
-        statements = parse(text, lambda report: None)
+        statements = parse(text, lambda report: None, connection.session.settings.string_rules)
     except PgError:
         transaction.fail_statement()
         raise

@@ -6,11 +6,33 @@ Functions take the whole text and an index and give the value and the index behi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
+from pgrepl.frozen import frozen
 from pgrepl.types.encoding import invalid_bytes
 
 NAMEDATALEN = 64
+OnNotice = Callable[[Report], None]
+
+
+@frozen
+class StringRules:
+    """What a backslash between quotes means: the settings standard_conforming_strings, escape_string_warning and
+    backslash_quote."""
+
+    conforming: bool = True
+    warning: bool = True
+    quote: bool = True  # \\' may stand for a quote
+
+
+STANDARD = StringRules()
+_UNSAFE_QUOTE = "Use '' to write quotes in strings. \\' is insecure in client-only encodings."
+_WARNINGS = {
+    "'": ("\\'", "Use '' to write quotes in strings, or use the escape string syntax (E'...')."),
+    "\\": ("\\\\", "Use the escape string syntax for backslashes, e.g., E'\\\\'."),
+}
+_ESCAPE_WARNING = ("escape", "Use the escape string syntax for escapes, e.g., E'\\r\\n'.")
 
 CONTINUATION = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'")
 """Whitespace with a newline in it, and a quote: the literal before it goes on."""
@@ -74,9 +96,11 @@ def quoted_name(text: str, index: int, start: int) -> tuple[str, int]:
     return name, index
 
 
-def escape_string(text: str, index: int, start: int) -> tuple[str, int]:
+def escape_string(
+    text: str, index: int, start: int, rules: StringRules = STANDARD, warn: OnNotice | None = None
+) -> tuple[str, int]:
     """An E'' literal from behind its opening quote. Octal and hexadecimal escapes are bytes, so the whole is put
-    together as bytes and must be UTF-8 in the end."""
+    together as bytes and must be UTF-8 in the end. `warn` is told of the first escape."""
     raw = bytearray()
     first_half = 0  # of a surrogate pair
     while True:
@@ -87,6 +111,13 @@ def escape_string(text: str, index: int, start: int) -> tuple[str, int]:
         if part is None:
             raise near("unterminated quoted string", text, start, len(text))
         at, index = index, part.end()
+        if kind == "single" and part["single"] == "'" and not rules.quote:
+            raise PgError("22P06", "unsafe use of \\' in a string literal", hint=_UNSAFE_QUOTE, location=start)
+        if warn is not None and kind in ("single", "octal", "hex"):
+            what, hint = _WARNINGS.get(part["single"] or "", _ESCAPE_WARNING)
+            message = f"nonstandard use of {what} in a string literal"
+            warn(Report("WARNING", "22P06", message, hint=hint, position=start + 1))
+            warn = None
         if kind == "plain":
             raw += part[0].encode("utf-8", "surrogatepass")
         elif kind == "doubled":

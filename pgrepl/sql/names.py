@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pgrepl.errors import Report
-from pgrepl.sql.literals import NAMEDATALEN
-
-OnNotice = Callable[[Report], None]
+from pgrepl.sql.literals import NAMEDATALEN, OnNotice
 
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
@@ -28,3 +24,6 @@ def truncate(name: str, on_notice: OnNotice | None = None) -> str:
     if on_notice is not None:
         on_notice(Report("NOTICE", "42622", f'identifier "{name}" will be truncated to "{cut}"'))
     return cut
+
+
+__all__ = ["OnNotice", "fold", "truncate"]

@@ -15,14 +15,15 @@ from typing import Any, cast
 
 from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice
 from pgrepl.sql.build import on_notice as notice_receiver
+from pgrepl.sql.literals import STANDARD, StringRules
 from pgrepl.sql.nodes import Expr, RawStmt, TypeName
 from pgrepl.sql.scanner import Token, error_at, tokens
 from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
 
 
-def parse(text: str, on_notice: OnNotice | None = None) -> list[RawStmt]:
+def parse(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> list[RawStmt]:
     """The statements of a query string, as raw_parser gives them. Empty statements are left out."""
-    statements: list[RawStmt] = _parser().parse("parse_toplevel", text, on_notice)
+    statements: list[RawStmt] = _parser().parse("parse_toplevel", text, on_notice, rules)
     return statements
 
 
@@ -67,10 +68,10 @@ class Parser:
         self.rows[state] = row
         return row
 
-    def parse(self, start: str, text: str, on_notice: OnNotice | None) -> Any:
+    def parse(self, start: str, text: str, on_notice: OnNotice | None, rules: StringRules = STANDARD) -> Any:
         before = notice_receiver.set(on_notice)
         try:
-            return self.run(self.tables.starts[start], text, tokens(text, on_notice))
+            return self.run(self.tables.starts[start], text, tokens(text, on_notice, rules))
         finally:
             notice_receiver.reset(before)
 

@@ -13,7 +13,16 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.sql.keywords import TOKENS
-from pgrepl.sql.literals import NAMEDATALEN, escape_string, near, quoted, quoted_name, unescape_unicode
+from pgrepl.sql.literals import (
+    NAMEDATALEN,
+    STANDARD,
+    StringRules,
+    escape_string,
+    near,
+    quoted,
+    quoted_name,
+    unescape_unicode,
+)
 from pgrepl.sql.names import OnNotice, fold, truncate
 from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
 
@@ -79,7 +88,7 @@ def error_at(token: Token, message: str, text: str) -> PgError:
     return near(message, text, token[2], token[3])
 
 
-def scan(text: str, on_notice: OnNotice | None = None) -> Iterator[Token]:
+def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> Iterator[Token]:
     """The tokens of scan.l. U&'' and U&"" come as USCONST and UIDENT, still escaped; at the end comes `$END`."""
     index, length, match, keywords = 0, len(text), _TOKEN.match, TOKENS
     while index < length:
@@ -107,7 +116,10 @@ def scan(text: str, on_notice: OnNotice | None = None) -> Iterator[Token]:
                 raise near("operator too long", text, start, index)
             yield terminal, ("<>" if operator == "!=" else operator), start, index
         elif kind == "string":
-            value, index = quoted(text, index, start)
+            if rules.conforming:
+                value, index = quoted(text, index, start)
+            else:
+                value, index = escape_string(text, index, start, rules, on_notice if rules.warning else None)
             yield "SCONST", value, start, index
         elif kind == "number":
             token = _number(text, start)
@@ -119,7 +131,7 @@ def scan(text: str, on_notice: OnNotice | None = None) -> Iterator[Token]:
         elif kind == "colons":
             yield ("TYPECAST" if found[0] == "::" else "COLON_EQUALS"), found[0], start, index
         elif kind == "prefixed":
-            token = _prefixed(text, start, index)
+            token = _prefixed(text, start, index, rules)
             index = token[3]
             yield token
         elif kind == "comment":
@@ -183,13 +195,13 @@ def _junk_end(text: str, start: int, end: int) -> int:
     return longest
 
 
-def _prefixed(text: str, start: int, index: int) -> Token:
+def _prefixed(text: str, start: int, index: int, rules: StringRules) -> Token:
     """The literals with a letter before the quote."""
     letter = text[start].lower()
     if letter == "n":  # NCHAR, and the string follows as a token of its own
         return "NCHAR", "nchar", start, start + 1
     if letter == "e":
-        value, index = escape_string(text, index, start)
+        value, index = escape_string(text, index, start, rules)
         return "SCONST", value, start, index
     if letter == "b":
         value, index = quoted(text, index, start, "bit string literal")
@@ -198,6 +210,14 @@ def _prefixed(text: str, start: int, index: int) -> Token:
         value, index = quoted(text, index, start, "hexadecimal string literal")
         return "XCONST", "x" + value, start, index
     if text[index - 1] == "'":
+        if not rules.conforming:
+            raise PgError(
+                "0A000",
+                "unsafe use of string constant with Unicode escapes",
+                detail="String constants with Unicode escapes cannot be used when "
+                '"standard_conforming_strings" is off.',
+                location=start,
+            )
         value, index = quoted(text, index, start)
         return "USCONST", value, start, index
     value, index = quoted_name(text, index, start)
@@ -213,9 +233,9 @@ def _comment_end(text: str, start: int) -> int:
     raise near("unterminated /* comment", text, start, len(text))
 
 
-def tokens(text: str, on_notice: OnNotice | None = None) -> Iterator[Token]:
+def tokens(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> Iterator[Token]:
     """The tokens as the grammar wants them: NOT before IN is NOT_LA, U&'' is an SCONST, and so on (base_yylex)."""
-    source = scan(text, on_notice)
+    source = scan(text, on_notice, rules)
     for token in source:
         while True:
             terminal = token[0]

@@ -244,7 +244,7 @@ def _answer(session: Session, text: str) -> tuple[Any, ...] | None:
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse
 
-    (raw,) = parse(text)
+    (raw,) = parse(text, rules=session.settings.string_rules)
     assert isinstance(raw.stmt, SelectStmt)
     before = session.act_as(BOOTSTRAP_SUPERUSER)
     try:

@@ -131,8 +131,9 @@ def schedule_rebuilding(work: Work, altered: Altered) -> None:
         drop_objects(session, addresses, cascade=False, quietly=True)
 
 
-def _parsed(text: str) -> Statement:
-    return parse(text)[0].stmt
+def _parsed(session: Session, text: str) -> Statement:
+    """Printed and read by the same session."""
+    return parse(text, rules=session.settings.string_rules)[0].stmt
 
 
 def _schedule_constraint(work: Work, oid: int, definition: str) -> None:
@@ -141,7 +142,7 @@ def _schedule_constraint(work: Work, oid: int, definition: str) -> None:
     rel = relation(session, row.conrelid)
     name = quote_qualified(None, row.conname)
     table = quote_qualified(rel.schema, rel.name)
-    stmt = _parsed(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
+    stmt = _parsed(session, f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
     assert isinstance(stmt, AlterTableStmt)
     constraint = stmt.commands[0].constraint
     assert constraint is not None
@@ -169,7 +170,7 @@ def _schedule_constraint(work: Work, oid: int, definition: str) -> None:
 def _schedule_index(work: Work, oid: int, definition: str) -> None:
     session = work.session
     rel = relation(session, index_info(session, oid).table)
-    stmt = _parsed(definition)
+    stmt = _parsed(session, definition)
     assert isinstance(stmt, IndexStmt)
     stmt = replace(stmt, relation=replace(stmt.relation, inh=True))  # again one for each partition
     spec = replace(index_spec(session, rel, stmt), comment=comment_on(session, ObjectAddress(PG_CLASS, oid)))
