@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.recovery import STANDBY
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog import configuration, tables
+from pgrepl.catalog.store import Row, one
 from pgrepl.errors import PgError
 from pgrepl.types.encoding import is_utf8
 
@@ -57,7 +56,7 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
     own."""
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
-    apply_system_settings(session)
+    configuration.start(session)
     apply_stored_settings(session, role.oid, database.oid)
     for name, value in startup.items():
         if not is_utf8(value):
@@ -77,19 +76,6 @@ def apply_stored_settings(session: Session, role: int, database: int) -> None:
         for item in stored.setconfig if stored is not None else ():
             name, _, value = item.partition("=")
             session.settings.set_default(name, value, complain=False, source=source)
-
-
-def apply_system_settings(session: Session) -> None:
-    """What ALTER SYSTEM left in the instance. A value that was one when it was set, and is none now, must not keep
-    everybody out: then nobody could set another."""
-    for row in rows(session, tables.pgrepl_setting):
-        if row.name == STANDBY:
-            continue
-        try:
-            session.settings.set_by_system(row.name, row.value)
-        except PgError as wrong:
-            says = wrong.report
-            session.notice("WARNING", says.message, sqlstate=says.sqlstate, detail=says.detail, hint=says.hint)
 
 
 def _fatal(sqlstate: str, message: str, detail: str | None = None) -> PgError:

@@ -8,6 +8,7 @@ remembers the old ones by keeping them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog import parameters
@@ -35,6 +36,7 @@ class State(NamedTuple):
     later: Mapping[str, Setting]
 
 
+_FILE = "configuration file"
 _READ_ONLY = "transaction_read_only"
 CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable")
 
@@ -46,6 +48,8 @@ class Settings:
         self._later: Mapping[str, Setting] = {}
         self._defaults: dict[str, Setting] = {}  # from the connection, the role, the database
         self._custom: dict[str, str] = {}  # names of custom parameters as they were first written
+        self.loaded_at: datetime | None = None  # when the instance's settings were read
+        self.pending_restart: frozenset[str] = frozenset()  # keys of what only a new session will take up
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -180,14 +184,32 @@ class Settings:
     def set_by_system(self, name: str, text: str) -> None:
         """What ALTER SYSTEM left: the instance's default."""
         parameter = parameters.find(name)
-        self._defaults[name.lower()] = self._checked(name, parameter, text)._replace(source="configuration file")
+        setting = self._checked(name, parameter, text)._replace(source=_FILE)
+        if self._defaults.get(name.lower(), setting).source == _FILE:
+            self._defaults[name.lower()] = setting
         if parameter is None:
             self._custom.setdefault(name.lower(), name)
+
+    def system_names(self) -> list[str]:
+        """The parameters whose default the instance gives."""
+        return [self.canonical_name(key) for key, setting in self._defaults.items() if setting.source == _FILE]
+
+    def forget_system(self, name: str) -> None:
+        """ALTER SYSTEM RESET: the built-in default again."""
+        del self._defaults[name.lower()]
+
+    def differs_from_system(self, name: str, text: str | None) -> bool:
+        """Would a new session begin with another value, now that the instance says this (None: nothing)?"""
+        parameter = parameters.find(name)
+        assert parameter is not None
+        now = self._defaults.get(parameter.key)
+        value = parameter.default if text is None else self._checked(name, parameter, text).value
+        return value != (parameter.default if now is None else now.value)
 
     def take_system(self, other: Settings) -> None:
         """What ALTER SYSTEM left, as another session of the instance knows it."""
         for name, setting in other._defaults.items():
-            if setting.source == "configuration file":
+            if setting.source == _FILE:
                 self._defaults[name] = setting
 
     def take_defaults(self, other: Settings) -> None:

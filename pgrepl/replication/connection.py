@@ -16,9 +16,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import configuration
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.databases import database_or_none
-from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings, apply_system_settings
+from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings
 from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.store import Row
@@ -194,7 +195,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
             role, database, used_password = _admit(door, wish, options)
         there = door.elsewhere(database, role, apart=True)
         with reading(there):
-            apply_system_settings(there)
+            configuration.start(there)
             apply_stored_settings(there, role, database)
             apply_options(there, options.get("options", ""))
     except BaseException:

@@ -19,6 +19,7 @@ _HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
 
 # functions whose EXECUTE initdb has revoked from PUBLIC (system_functions.sql), of those that are here
 _PRIVATE_FUNCTIONS = (
+    "pg_reload_conf",
     "pg_replication_origin_",
     "pg_stat_reset_subscription_stats",
     "pg_switch_wal",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pgrepl.catalog import copies, parameters
+from pgrepl.catalog import configuration, copies, parameters
+from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
 from pgrepl.catalog.parameters import Parameter, Value
-from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.roles import has_privs_of_role, role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import (
@@ -22,6 +23,13 @@ from pgrepl.replication import lease, senders
 
 
 def _settings(session: Session) -> Iterator[Values]:
+    lines: dict[str, Values] = {}
+    if has_privs_of_role(session, session.role, ROLE_READ_ALL_SETTINGS):
+        lines = {
+            each.name: {"sourcefile": session.catalog.name, "sourceline": each.line}
+            for each in configuration.file_settings(session)
+            if session.settings.source(each.name) == "configuration file"
+        }
     for parameter in parameters.all_parameters():
         if not session.settings.may_examine(parameter.name):
             continue
@@ -34,7 +42,16 @@ def _settings(session: Session) -> Iterator[Values]:
             "source": session.settings.source(parameter.name), "min_val": _limit(parameter, parameter.minimum),
             "max_val": _limit(parameter, parameter.maximum),
             "enumvals": None if parameter.options is None else list(parameter.options),
-            "boot_val": parameter.boot, "reset_val": parameters.raw(parameter, reset), "pending_restart": False,
+            "boot_val": parameter.boot, "reset_val": parameters.raw(parameter, reset),
+            "pending_restart": parameter.key in session.settings.pending_restart, **lines.get(parameter.name, {}),
+        }  # fmt: skip
+
+
+def _file_settings(session: Session) -> Iterator[Values]:
+    for each in configuration.file_settings(session):
+        yield {
+            "sourcefile": session.catalog.name, "sourceline": each.line, "seqno": each.number, "name": each.name,
+            "setting": each.text, "applied": each.error is None, "error": each.error,
         }  # fmt: skip
 
 
@@ -127,6 +144,7 @@ def _nothing(session: Session) -> Iterable[Values]:
 
 PROVIDERS: dict[str, Provider] = {
     "pg_settings": _settings,
+    "pg_file_settings": _file_settings,
     "pg_replication_slots": _slots,
     "pg_stat_replication_slots": _slot_statistics,
     "pg_stat_replication": _replication,
@@ -141,7 +159,7 @@ PROVIDERS: dict[str, Provider] = {
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",
             "pg_stat_ssl", "pg_stat_gssapi", "pg_available_extensions", "pg_available_extension_versions",
-            "pg_file_settings", "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions",
+            "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions",
         ),
         _nothing,
     ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
+from pgrepl.catalog import configuration
 from pgrepl.catalog.recovery import control_functions_refused, in_recovery
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
@@ -15,6 +17,8 @@ from pgrepl.expr.functions import implements
 from pgrepl.lake.history import snapshots
 from pgrepl.replication.slots import current_lsn
 from pgrepl.types.datetime_decoding import current_usecs
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 @implements("pgsql_version", context=True)
@@ -63,9 +67,21 @@ def pg_is_in_recovery(call: Call) -> bool:
     return in_recovery(call.session)
 
 
-@implements("pg_postmaster_start_time", "pg_conf_load_time", context=True)
+@implements("pg_postmaster_start_time", context=True)
 def pg_postmaster_start_time(call: Call) -> int:
     return current_usecs(call.style)
+
+
+@implements("pg_conf_load_time", context=True)
+def pg_conf_load_time(call: Call) -> int:
+    loaded = call.session.settings.loaded_at
+    return current_usecs(call.style) if loaded is None else (loaded - _EPOCH) // timedelta(microseconds=1)
+
+
+@implements("pg_reload_conf", context=True)
+def pg_reload_conf(call: Call) -> bool:
+    configuration.reload(call.session)
+    return True
 
 
 @implements(
