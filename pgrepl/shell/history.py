@@ -1,6 +1,6 @@
 """What was typed in earlier sessions: one statement a line in ~/.pgrepl_history, which only its owner can read.
 
-Statements with a password in them are recalled in their own session, but never written.
+What may have a password in it is recalled in its own session, but never written: better a line too few is kept.
 """
 
 from __future__ import annotations
@@ -8,13 +8,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from prompt_toolkit.history import History
 
 from pgrepl.shell.shell import Shell
 
 _NEWLINE = "\x01"  # stands for a line end inside a statement, as in psql's history
-_SECRET = re.compile(r"\bpassword\s*(?:=|e?'|u&'|\$|\s(?!required|null))", re.IGNORECASE)
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+# PASSWORD 'x', password=x, "password" 'x', sslpassword=x, PGPASSWORD=x, password: x; not PASSWORD NULL
+_PASSWORD = re.compile(r"password[\"']?\s*(?:[=:,]|e?'|u&'|\$|\\|\s(?!required\b|null\b|encryption\b))", re.IGNORECASE)
+# postgresql://user:x@host
+_URI = re.compile(r"://[^\s/@]*:[^\s@]*@")
+# a connection string that is not written as it is: what it says cannot be told from its letters
+_DISGUISED = re.compile(r"\bconnection\b.*?(?:\be'|\bu&'|\$\w*\$|\|\||:'|:[a-z_])", re.IGNORECASE | re.DOTALL)
+_SECRET_NAME = re.compile(r"pass|pwd|\bpw|_pw|secret|token|credential", re.IGNORECASE)
+_SET = re.compile(r"\s*\\(?:set|setenv|prompt)\s+(\S+)\s+\S", re.IGNORECASE)
+_VARIABLE = re.compile(r":['\"]?([A-Za-z0-9_\x80-\U0010ffff]+)")
 
 
 def history_file(shell: Shell) -> str | None:
@@ -25,7 +35,20 @@ def history_file(shell: Shell) -> str | None:
 
 
 def holds_password(statement: str) -> bool:
-    return _SECRET.search(statement) is not None
+    """Whether it may, however that is written: comments between the words, percent signs in a URI."""
+    spellings = {statement, _COMMENT.sub(" ", statement), unquote(statement)}
+    if any(_PASSWORD.search(text) or _URI.search(text) for text in spellings):
+        return True
+    variable = _SET.match(statement)
+    return _DISGUISED.search(statement) is not None or (
+        variable is not None and _SECRET_NAME.search(variable[1]) is not None
+    )
+
+
+def _set_variable(statement: str) -> str | None:
+    """The variable that `\\set` gives a value."""
+    found = _SET.match(statement)
+    return None if found is None else found[1]
 
 
 class StatementHistory(History):
@@ -53,6 +76,14 @@ class StatementHistory(History):
     def store_string(self, string: str) -> None:
         if not holds_password(string):
             self._added.append(string)
+            return
+        used = set(_VARIABLE.findall(string))  # their values were passwords, too
+        self._added = [entry for entry in self._added if _set_variable(entry) not in used]
+
+    def without_passwords(self) -> list[str]:
+        """What may be written to a file."""
+        hidden = set(self.get_strings()).difference(self._added, self._read())
+        return [entry for entry in self.get_strings() if entry not in hidden]
 
     def save(self) -> None:
         """Append what this session typed; the file keeps HISTSIZE entries."""
@@ -77,4 +108,5 @@ class StatementHistory(History):
                 lines = file.read().decode("utf-8", "surrogateescape").split("\n")
         except OSError:
             return []
-        return [line.replace(_NEWLINE, "\n") for line in lines if line]
+        entries = [line.replace(_NEWLINE, "\n") for line in lines if line]
+        return [entry for entry in entries if not holds_password(entry)]

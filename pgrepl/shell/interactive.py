@@ -114,8 +114,8 @@ class Terminal:
         self._waiting = text.split("\n")
         return self._waiting.pop(0)
 
-    def history(self) -> list[str] | None:
-        return list(self._history.get_strings())
+    def history(self, *, for_file: bool) -> list[str] | None:
+        return self._history.without_passwords() if for_file else list(self._history.get_strings())
 
     def _continuation(self, width: int, line_number: int, wrap_count: int) -> ANSI:
         """PROMPT2 before every further line, saying what the lines above have left open."""

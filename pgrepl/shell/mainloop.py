@@ -25,8 +25,8 @@ class Person(Protocol):
     def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
         """The next line, None at the end of input. KeyboardInterrupt if the line was abandoned."""
 
-    def history(self) -> list[str] | None:
-        """All entries, None if none are kept."""
+    def history(self, *, for_file: bool) -> list[str] | None:
+        """All entries, for a file those without passwords; None if none are kept."""
 
 
 class MainLoop:

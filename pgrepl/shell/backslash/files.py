@@ -71,7 +71,7 @@ def history(c: Command) -> bool:
     shell = c.shell
     name = c.word(semicolon=True)
     person = c.loop.person if c.loop is not None else None
-    lines = person.history() if person is not None else None
+    lines = person.history(for_file=name is not None) if person is not None else None
     if lines is None:
         # Without line editing there is no history; psql says nothing of it either.
         if name is None:
