@@ -89,7 +89,9 @@ def _timed(session: Session) -> Iterator[None]:
 
 def _of_a_cancelled_job(problem: BaseException) -> bool:
     """A job of Spark does not know why it was cancelled."""
-    return problem.sqlstate == "57014" if isinstance(problem, PgError) else isinstance(problem, Exception)
+    if isinstance(problem, PgError):
+        return problem.sqlstate == "57014" or problem.report.severity == "FATAL"
+    return isinstance(problem, Exception)
 
 
 def _parsed(session: Session, text: str) -> Sequence[RawStmt]:

@@ -27,6 +27,7 @@ Due = tuple[float, PgError]  # in seconds from now, and what happens then
 
 _SHORTEST = 1e-6  # an interval of 0 would turn the alarm off
 _IMPORTING = 0.01  # seconds until the alarm rings again if it has come in the middle of an import
+_BUSY = 0.05  # seconds until it rings again if an idle session is not
 _AGAIN = 1.0  # seconds until it rings again in case something has swallowed the error, as Python does in a __del__
 _alarm: Callable[[FrameType | None], None] | None = None  # what it does; None: it is off
 _handler: Any = None  # of SIGALRM, before it was ours
@@ -60,18 +61,31 @@ def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
 
 
 @contextmanager
-def idle(session: Session, terminate: Callable[[PgError], None]) -> Iterator[None]:
-    """While the session waits for its client; one that does so for too long is terminated, wherever its client is."""
-    due = _idle_due(session)
+def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -> Iterator[None]:
+    """While the session waits for its client; one that does so for too long is terminated."""
+    due = _idle_due(session, since)
     if due is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     seconds, error = due
-    _turn_on(seconds, lambda _: terminate(error))
+
+    def rings(_: object) -> None:
+        if session.transaction.in_statement:  # the prompt looks something up
+            _turn_on(_BUSY, rings)
+        else:
+            terminate(error)
+
+    _turn_on(seconds, rings)
     try:
         yield
     finally:
         _turn_off()
+
+
+def overdue(session: Session, since: float) -> PgError | None:
+    """What terminates a session that has been idle since then."""
+    due = _idle_due(session, since)
+    return due[1] if due is not None and due[0] <= 0 else None
 
 
 def _due(session: Session) -> Due | None:
@@ -93,19 +107,20 @@ def _transaction_due(session: Session, timeout: int) -> Due:
     return timeout / 1000 - passed, _terminating("25P04", "transaction timeout")
 
 
-def _idle_due(session: Session) -> Due | None:
+def _idle_due(session: Session, since: float) -> Due | None:
+    passed = time.monotonic() - since
     found: list[Due] = []
     if session.transaction.block in (Block.EXPLICIT, Block.ABORTED):
         transaction = _milliseconds(session, "transaction_timeout")
         waiting = _milliseconds(session, "idle_in_transaction_session_timeout")
         if waiting and (waiting < transaction or not transaction):
-            found.append((waiting / 1000, _terminating("25P03", "idle-in-transaction timeout")))
+            found.append((waiting / 1000 - passed, _terminating("25P03", "idle-in-transaction timeout")))
         if transaction:
             found.append(_transaction_due(session, transaction))
     else:
         waiting = _milliseconds(session, "idle_session_timeout")
         if waiting:
-            found.append((waiting / 1000, _terminating("57P05", "idle-session timeout")))
+            found.append((waiting / 1000 - passed, _terminating("57P05", "idle-session timeout")))
     return min(found, key=lambda due: due[0], default=None)
 
 

@@ -194,7 +194,7 @@ def _names(shell: Shell, kind: str, current: str, words: Sequence[str]) -> list[
     if kind == "<variable>":
         return sorted({*RULES, *(name for name, _ in shell.variables)})
     connection = shell.connection
-    if connection is None:
+    if connection is None or connection.lost is not None:
         return []
     from pgrepl.catalog.transaction import reading
 

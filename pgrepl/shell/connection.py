@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,6 +121,8 @@ class Connection:
         from pgrepl.catalog.session import Session
 
         self.target = target
+        self.lost: PgError | None = None  # what has ended the session
+        self.idle_since = time.monotonic()
         self._catch_up: CatchUp | None = None
         try:
             self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path)
@@ -177,6 +180,8 @@ class Connection:
 
     def catch_up(self) -> None:
         """Let the subscriptions of the database have what their publishers have by now."""
+        if self.lost is not None:
+            return
         if self._catch_up is None:
             if self.session.transaction.block.name != "NONE" or not self._has_subscriptions():
                 return
@@ -197,9 +202,12 @@ class Connection:
         """A simple query: the results of its statements, one after the other; PgError where one fails."""
         from pgrepl.commands.run import run
 
+        self.check_open()
         try:
             yield from run(self.session, text)
-        except PgError:
+        except PgError as error:
+            if error.report.severity == "FATAL":
+                self.terminate(error)
             raise
         except Exception as problem:
             raise _of_spark(problem) or internal_error(problem) from problem
@@ -208,9 +216,27 @@ class Connection:
             if self.session.transaction.block.name == "IMPLICIT":
                 self.session.transaction.fail_statement()
             raise
+        finally:
+            self.idle_since = time.monotonic()
+
+    def check_open(self) -> None:
+        """Before the session is asked: raise what has ended it, or what ends one that was idle for too long."""
+        from pgrepl.commands.timeouts import overdue
+
+        error = self.lost or overdue(self.session, self.idle_since)
+        if error is not None:
+            self.terminate(error)
+            raise error
+
+    def terminate(self, error: PgError) -> None:
+        """The session ends, as a server ends one; who asks it for more is told why."""
+        if self.lost is None:
+            self.lost = error
+            self.session.close()
 
     def close(self) -> None:
-        self.session.close()
+        if self.lost is None:
+            self.session.close()
         self.catalog.close()
 
 

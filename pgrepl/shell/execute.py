@@ -19,6 +19,7 @@ from pgrepl.shell import interrupt
 from pgrepl.shell.autocommit import runs_outside_block
 from pgrepl.shell.copydata import CopiedTo, CopyTraffic, count_copies
 from pgrepl.shell.input import standard_input
+from pgrepl.shell.lost import check_connection
 from pgrepl.shell.portions import print_portions, table_of
 from pgrepl.shell.results import remember_error, row_count, set_error_variables, set_success_variables
 from pgrepl.shell.shell import NextQuery, Shell
@@ -155,6 +156,7 @@ def run_hidden(shell: Shell, query: str) -> Result | None:
     except PgError as error:
         remember_error(shell, error, query)
         shell.report(error.report, query)
+        check_connection(shell, error)
         return None
     return results[-1] if results else None
 
@@ -169,6 +171,7 @@ def _quietly(shell: Shell, command: str) -> bool:
     except PgError as error:
         remember_error(shell, error, command)
         shell.report(error.report, command)
+        check_connection(shell, error)
         return False
     return True
 
@@ -296,6 +299,7 @@ class _Run:
         self.shell.report(error.report, self.query)
         if not self.watched:
             set_error_variables(self.shell, error)
+        check_connection(self.shell, error)
 
     # --- showing -----------------------------------------------------------------------------------------------------
 

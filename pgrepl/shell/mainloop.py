@@ -7,6 +7,7 @@ handed to `backslash`; the rest waits in the query buffer for the next line.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from pgrepl.shell import interrupt
@@ -121,13 +122,22 @@ class MainLoop:
         return self._end(status, stop_on_error, outcome)
 
     def _read_line(self) -> str | None:
-        with interrupt.stops_waiting():
+        with interrupt.stops_waiting(), self._while_idle():
             if self.person is None:
                 assert self.source is not None
                 return self.source.read_line()
             if not self.query:
                 self.prompt = Prompt.READY
             return self.person.read_line(self.prompt, self)
+
+    def _while_idle(self) -> AbstractContextManager[None]:
+        """A session that waits for too long is ended, so that nobody waits for it."""
+        connection = self.shell.connection
+        if connection is None or connection.lost is not None:
+            return nullcontext()
+        from pgrepl.commands.timeouts import idle
+
+        return idle(connection.session, connection.idle_since, connection.terminate)
 
     def _abandon(self) -> None:
         """Ctrl-C while waiting: what was typed is forgotten, and the innermost \\if with it."""

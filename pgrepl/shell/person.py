@@ -23,5 +23,5 @@ class PlainPerson:
             self.shell.say("")
             raise
 
-    def history(self) -> list[str] | None:
+    def history(self, *, for_file: bool) -> list[str] | None:
         return None

@@ -19,30 +19,32 @@ def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
     answers = instance.play(
         "pub",
         "CREATE TABLE t (a int)",
-        "SET statement_timeout = '200ms'",
-        "INSERT INTO t SELECT 1 FROM pg_sleep(5)",
+        "INSERT INTO t VALUES (1)",
+        "SET statement_timeout = '1500ms'",
+        "INSERT INTO t SELECT 1 FROM pg_sleep(50)",
         "SELECT count(*) FROM generate_series(1, 1000000000)",
-        "BEGIN; INSERT INTO t VALUES (2); SELECT pg_sleep(5); COMMIT",
+        "BEGIN; INSERT INTO t VALUES (2); SELECT pg_sleep(50); COMMIT",
         "SELECT 'aborted'",
         "ROLLBACK",
         "SELECT count(*) FROM t",
     )
     assert answers == [
-        *("CREATE TABLE", "SET", CANCELLED, CANCELLED, "BEGIN", "INSERT 0 1", CANCELLED),
+        *("CREATE TABLE", "INSERT 0 1", "SET", CANCELLED, CANCELLED, "BEGIN", "INSERT 0 1", CANCELLED),
         "ERROR:  current transaction is aborted, commands ignored until end of transaction block",
-        *("ROLLBACK", "0"),
+        *("ROLLBACK", "1"),
     ]
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 40
 
 
 def test_each_statement_of_a_string_has_the_whole_time(instance: Instance) -> None:
     answers = instance.play(
         "pub",
-        "SET statement_timeout = '1s'",
-        "SELECT pg_sleep(0.6); SELECT pg_sleep(0.6)",
-        "SELECT pg_sleep(0.1); SELECT pg_sleep(5)",
+        "SELECT pg_sleep(0)",
+        "SET statement_timeout = '2s'",
+        "SELECT pg_sleep(1.2); SELECT pg_sleep(1.2)",
+        "SELECT pg_sleep(0.1); SELECT pg_sleep(50)",
     )
-    assert answers == ["SET", "", "", "", CANCELLED]
+    assert answers == ["", "SET", "", "", "", CANCELLED]
 
 
 def test_a_wait_for_anothers_lock_ends(instance: Instance) -> None:
@@ -55,7 +57,7 @@ def test_a_statement_of_another_thread_is_cancelled_where_it_waits(instance: Ins
     answers: list[str] = []
 
     def work() -> None:
-        answers.extend(instance.play("pub", "SET statement_timeout = '200ms'", "SELECT pg_sleep(5)", "SELECT 1"))
+        answers.extend(instance.play("pub", "SET statement_timeout = '1s'", "SELECT pg_sleep(50)", "SELECT 1"))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -64,13 +66,13 @@ def test_a_statement_of_another_thread_is_cancelled_where_it_waits(instance: Ins
 
 
 def test_the_transaction_that_takes_too_long_ends_its_session(instance: Instance) -> None:
-    answers = instance.play("pub", "SET transaction_timeout = '200ms'", "BEGIN; SELECT pg_sleep(5)")
+    answers = instance.play("pub", "SET transaction_timeout = '1s'", "BEGIN; SELECT pg_sleep(50)")
     assert answers == ["SET", "BEGIN", "FATAL:  terminating connection due to transaction timeout"]
 
 
 def test_the_longer_timeout_is_ignored(instance: Instance) -> None:
     answers = instance.play(
-        "pub", "SET transaction_timeout = '10s'; SET statement_timeout = '200ms'", "SELECT pg_sleep(5)"
+        "pub", "SET transaction_timeout = '20s'; SET statement_timeout = '300ms'", "SELECT pg_sleep(50)"
     )
     assert answers == ["SET", "SET", CANCELLED]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
+from pgrepl.shell.lost import check_connection
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -43,10 +44,12 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     from pgrepl.catalog.transaction import reading
 
     try:
+        connection.check_open()
         with reading(connection.session):
             return describe(shell, pattern, second)
     except PgError as error:
         shell.report(error.report, None)
+        check_connection(shell, error)
         return False
 
 

@@ -1,0 +1,51 @@
+"""A session that is ended by a timeout: a script ends, as psql's does when its server has gone; others go on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.shell.conftest import Run, environment
+
+LOST = """server closed the connection unexpectedly
+\tThis probably means the server terminated abnormally
+\tbefore or while processing the request.
+connection to server was lost
+"""
+
+
+def test_a_transaction_that_takes_too_long(pgrepl: Run) -> None:
+    done = pgrepl(script="SET transaction_timeout = 300;\nSELECT pg_sleep(5);\nSELECT 5;\n")
+    assert done.stdout.decode() == "SET\nFATAL:  terminating connection due to transaction timeout\n" + LOST
+    assert done.returncode == 2
+
+
+def test_an_idle_session(pgrepl: Run) -> None:
+    done = pgrepl(script="SET idle_session_timeout = 300;\n\\! sleep 0.6\n\\d\n")
+    assert done.stdout.decode() == "SET\nFATAL:  terminating connection due to idle-session timeout\n" + LOST
+    assert done.returncode == 2
+
+
+def test_an_idle_transaction_gives_its_locks_back(tmp_path: Path, pgrepl: Run) -> None:
+    idle = subprocess.Popen(
+        [sys.executable, "-m", "pgrepl", "-X"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert idle.stdin is not None
+    assert idle.stdout is not None
+    idle.stdin.write(b"SET idle_in_transaction_session_timeout = '1s';\nBEGIN;\nCREATE TABLE t (a int);\n")
+    idle.stdin.flush()
+    for tag in (b"SET\n", b"BEGIN\n", b"CREATE TABLE\n"):
+        assert idle.stdout.readline() == tag
+    began = time.monotonic()
+    assert pgrepl("-c", "CREATE TABLE t (b int)").stdout == b"CREATE TABLE\n"
+    assert time.monotonic() - began < 20
+    said, _ = idle.communicate(b"SELECT 1;\n", timeout=60)
+    assert said.decode() == "FATAL:  terminating connection due to idle-in-transaction timeout\n" + LOST
+    assert idle.returncode == 2
