@@ -36,7 +36,14 @@ from pgrepl.replication.applying.target import WIRE_STYLE, IncorrectBinary, Targ
 from pgrepl.replication.applying.writing import write
 from pgrepl.replication.bulk.copy import BulkCopy, stage_copy
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
-from pgrepl.replication.publisher import Came, Publisher, PublisherError, TableCopy
+from pgrepl.replication.publisher import (
+    Came,
+    Publisher,
+    PublisherError,
+    TableCopy,
+    not_created,
+    not_received,
+)
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
 from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
 from pgrepl.rows.routing import Router
@@ -91,7 +98,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
     try:
         publisher.create_slot(slot, two_phase=False, failover=bool(subscription.subfailover))
     except PublisherError as error:
-        raise WorkerFailed(PgError("08006", f'could not create replication slot "{slot}": {error}')) from None
+        raise WorkerFailed(not_created(slot, error)) from None
     step("copy.slot")
     return slot
 
@@ -178,7 +185,7 @@ def _received(
             lines = _Lines(table.name, source.relation, binary=bool(subscription.subbinary))
             return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)
         except PublisherError as error:
-            raise PgError("08006", f"could not receive data from WAL stream: {error}") from None
+            raise not_received(error) from None
 
 
 def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> TableCopy:

@@ -16,10 +16,10 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import find_relation, relation, relation_or_none
-from pgrepl.catalog.store import rows
+from pgrepl.catalog.store import Row, rows
 from pgrepl.catalog.subscription import system_identifier
 from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from pgrepl.replication import senders, slots
 from pgrepl.replication.bulk.batch import WireBatch
 from pgrepl.replication.publisher import (
@@ -34,7 +34,8 @@ from pgrepl.replication.publisher import (
     slot_is_ahead,
 )
 from pgrepl.replication.senders import Sender
-from pgrepl.replication.sending.wire import Message, Row, TruncateMessage, WireTransaction
+from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.sending.wire import Row as Values
 from pgrepl.replication.standby_slots import sendable_lsn
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.lsn import lsn_text
@@ -56,6 +57,7 @@ class LakePublisher:
         self._own_instance = own_instance
         self._file = None if own_instance else _identity(session)
         self._token = self._slot = ""  # of the worker that has occupied its slot
+        self._held_back: Report | None = None  # why not all there is may be sent, as far as that was said
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
@@ -137,9 +139,17 @@ class LakePublisher:
     def current_lsn(self) -> int:
         with self._asked() as session:
             row = slots.slot_or_none(session, self._slot) if self._slot else None
-            lsn = slots.current_lsn(session) if row is None else sendable_lsn(session, row)
+            lsn = slots.current_lsn(session) if row is None else self._sendable(session, row)
         self._flush()
         return lsn
+
+    def _sendable(self, session: Session, row: Row) -> int:
+        """For whom it has to wait is said once."""
+        end, held_back = sendable_lsn(session, row)
+        if held_back is not None and held_back != self._held_back:
+            session.report(held_back)
+        self._held_back = held_back
+        return end
 
     def _flush(self) -> None:
         """What another instance is told must be on the disk here, though it was committed with `synchronous_commit =
@@ -230,7 +240,7 @@ class LakePublisher:
         with self._writing(within) as session:
             slots.confirm(session, slot, lsn)
 
-    def lag(self, slot: str) -> SlotLag | None:
+    def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         with self._asked() as session:
             row = slots.slot_or_none(session, slot)
             if row is None:
@@ -241,6 +251,7 @@ class LakePublisher:
                 slots.current_lsn(session),
                 senders.active_pid(session, row),
                 row.wal_status or "reserved",
+                self._sendable(session, row) if tell else sendable_lsn(session, row)[0],
             )
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
@@ -309,7 +320,7 @@ class LakePublisher:
         except Uncopyable as wrong:
             raise wrong.error from None
 
-    def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
+    def _taken(self, rows: Iterator[Values], transaction: ExitStack) -> Iterator[Values]:
         with transaction:
             yield from rows
         self._copying = None

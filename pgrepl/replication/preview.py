@@ -12,7 +12,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher import Published, Publisher, PublisherError
+from pgrepl.replication.publisher import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked
 from pgrepl.replication.sending.wire import TruncateMessage
 from pgrepl.replication.streaming import BATCH
@@ -61,10 +61,10 @@ def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool
     slot = subscription.subslotname
     lag = asked(lambda: publisher.lag(slot))
     if lag is None:
-        text = f'could not start WAL streaming: ERROR:  replication slot "{slot}" does not exist'
-        raise WorkerFailed(PgError("08006", text), began=False)
+        missing = PublisherError("42704", f'ERROR:  replication slot "{slot}" does not exist')
+        raise WorkerFailed(not_started(missing), began=False)
     start = max(lag.confirmed, state.position(session, subscription.oid))
-    end = max(start, lag.current if upto is None else min(lag.current, upto))
+    end = max(start, lag.sendable if upto is None else min(lag.sendable, upto))
     states = state.table_states(session, subscription.oid)
     tables = {}
     for relid, (current, _) in sorted(states.items()):
@@ -90,7 +90,7 @@ def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool
                         if found is not None and found.state not in (catalog.INIT, catalog.DATASYNC):
                             found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
         except PublisherError as error:
-            raise WorkerFailed(PgError("08006", f"could not receive data from WAL stream: {error}")) from None
+            raise WorkerFailed(not_received(error)) from None
     return Preview(subscription.subname, start, end, transactions, list(tables.values()))
 
 

@@ -36,6 +36,29 @@ def refused(error: PgError) -> PublisherError:
     return PublisherError(error.sqlstate, server_text(error))
 
 
+def not_received(error: PublisherError) -> PgError:
+    """What a subscriber makes of an error in the stream (libpqrcv_receive)."""
+    return PgError(_of_stream(error), f"could not receive data from WAL stream: {error}")
+
+
+def not_started(error: PublisherError) -> PgError:
+    """As libpqrcv_startstreaming."""
+    return PgError(_of_stream(error), f"could not start WAL streaming: {error}")
+
+
+def not_created(slot: str, error: PublisherError) -> PgError:
+    """As libpqrcv_create_slot."""
+    return PgError(_of_stream(error), f'could not create replication slot "{slot}": {error}')
+
+
+def _of_stream(error: PublisherError) -> str:
+    """A connection that is lost is one thing; that the publisher says no is not what the protocol has in mind."""
+    return _LOST if error.sqlstate == _LOST else "08P01"
+
+
+_LOST = "08006"
+
+
 def server_text(error: PgError) -> str:
     report = error.report
     lines = [f"{report.severity}:  {report.message}"]
@@ -109,6 +132,11 @@ class SlotLag:
     current: int  # the end of the publisher's log
     active_pid: int | None = None
     wal_status: str = "reserved"
+    held_back: int | None = None  # before which it may send, if that is not all there is
+
+    @property
+    def sendable(self) -> int:
+        return self.current if self.held_back is None else self.held_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +235,8 @@ class Publisher(Protocol):
         """Everything before `lsn` is safe with the subscriber."""
         ...
 
-    def lag(self, slot: str) -> SlotLag | None:
-        """How far the slot is behind; None: there is no such slot."""
+    def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
+        """How far the slot is behind; None: there is no such slot. `tell`: what it waits for is said, once."""
         ...
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:

@@ -31,7 +31,7 @@ from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
-from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.publisher import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.senders import Sender
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Receiver:
     def _catch_up_with_slot(self, publisher: Publisher, subscription: Row) -> None:
         """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
         with all that was looked at."""
-        lag = asked(lambda: publisher.lag(subscription.subslotname))
+        lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
         position = state.position(self.session, self.subid)
         if lag is not None and position and lag.confirmed > position:
             state.move(self.session, self.subid, lag.confirmed)
@@ -211,8 +211,7 @@ class Receiver:
         try:
             publisher.occupy(subscription.subslotname, Sender(token, self._application_name(subscription)), within)
         except PublisherError as error:
-            failed = PgError("08006", f"could not start WAL streaming: {error}")
-            raise WorkerFailed(failed, began=False) from None
+            raise WorkerFailed(not_started(error), began=False) from None
 
     @staticmethod
     def _application_name(subscription: Row) -> str:
@@ -357,12 +356,12 @@ class Receiver:
         to make ready, or something new. Costs little."""
         with self.transaction() as subscription:
             publisher = self.publisher(subscription)
-            lag = asked(lambda: publisher.lag(subscription.subslotname))
+            lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
         if lag is None or lag.current < position:
             return lsn or position or 1
-        end = lag.current if lsn is None else lsn
+        end = lag.sendable if lsn is None else lsn
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
         return end if behind else None
 
@@ -386,4 +385,4 @@ def asked(question: Callable[[], T]) -> T:
     try:
         return question()
     except PublisherError as error:
-        raise WorkerFailed(PgError("08006", f"could not receive data from WAL stream: {error}")) from None
+        raise WorkerFailed(not_received(error)) from None

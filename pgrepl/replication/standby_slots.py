@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import Row, one, update
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from pgrepl.replication.slots import check_new_slot, current_lsn, insert_slot, slot_or_none
 
 if TYPE_CHECKING:
@@ -48,51 +48,52 @@ def move_physical_slot(session: Session, name: str, lsn: int) -> None:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
 
 
-def sendable_lsn(session: Session, row: Row) -> int:
+def sendable_lsn(session: Session, row: Row) -> tuple[int, Report | None]:
     """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
-    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup)."""
+    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup); who has to be waited
+    for is said."""
     end = current_lsn(session)
     setting = one(session, tables.pgrepl_setting, name="synchronized_standby_slots") if row.failover else None
     named = setting.value.split(",") if setting is not None else ()
+    said: Report | None = None
     for name in filter(None, (part.strip() for part in named)):
         standby = slot_or_none(session, name)
         is_logical = standby is not None and standby.slot_type == "logical"
         if standby is None or is_logical:
-            _cannot_wait_for(session, name, exists=is_logical)
-            return 0
+            return 0, said or _cannot_wait_for(name, exists=is_logical)
         kept = standby.restart_lsn or 0
         if kept < end and not standby.active_pid:
-            _waits_for(session, name)
+            said = said or _waits_for(name)
         end = min(end, kept)
-    return end
+    return end, said
 
 
-def _waits_for(session: Session, name: str) -> None:
-    setting = '"synchronized_standby_slots"'
-    session.notice(
+_SETTING = '"synchronized_standby_slots"'
+
+
+def _waits_for(name: str) -> Report:
+    return Report(
         "WARNING",
-        f'replication slot "{name}" specified in parameter {setting} does not have active_pid',
-        sqlstate="55000",
-        detail=f'Logical replication is waiting on the standby associated with replication slot "{name}".',
-        hint=f'Start the standby associated with the replication slot "{name}", or amend parameter {setting}.',
+        "55000",
+        f'replication slot "{name}" specified in parameter {_SETTING} does not have active_pid',
+        f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        f'Start the standby associated with the replication slot "{name}", or amend parameter {_SETTING}.',
     )
 
 
-def _cannot_wait_for(session: Session, name: str, *, exists: bool) -> None:
-    setting = '"synchronized_standby_slots"'
+def _cannot_wait_for(name: str, *, exists: bool) -> Report:
     if exists:
-        session.notice(
+        return Report(
             "WARNING",
-            f'cannot specify logical replication slot "{name}" in parameter {setting}',
-            sqlstate="22023",
-            detail=f'Logical replication is waiting for correction on replication slot "{name}".',
-            hint=f'Remove the logical replication slot "{name}" from parameter {setting}.',
+            "22023",
+            f'cannot specify logical replication slot "{name}" in parameter {_SETTING}',
+            f'Logical replication is waiting for correction on replication slot "{name}".',
+            f'Remove the logical replication slot "{name}" from parameter {_SETTING}.',
         )
-        return
-    session.notice(
+    return Report(
         "WARNING",
-        f'replication slot "{name}" specified in parameter {setting} does not exist',
-        sqlstate="22023",
-        detail=f'Logical replication is waiting on the standby associated with replication slot "{name}".',
-        hint=f'Create the replication slot "{name}" or amend parameter {setting}.',
+        "22023",
+        f'replication slot "{name}" specified in parameter {_SETTING} does not exist',
+        f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        f'Create the replication slot "{name}" or amend parameter {_SETTING}.',
     )

@@ -18,7 +18,7 @@ from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.apply import Applied, play, step_through
 from pgrepl.replication.bulk.apply import commit_batch, receive
-from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.publisher import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.sending.wire import WireTransaction
 
@@ -90,8 +90,7 @@ def _start(publisher: Publisher, subscription: Row, position: int) -> int:
     try:
         return publisher.start(subscription.subslotname, position)
     except PublisherError as error:
-        failed = PgError("08006", f"could not start WAL streaming: {error}")
-        raise WorkerFailed(failed, began=False) from None
+        raise WorkerFailed(not_started(error), began=False) from None
 
 
 # --- receiving --------------------------------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ class _Received:
                 if alone:
                     return cls(found, True, None)
         except PublisherError as error:
-            return cls(found, False, PgError("08006", f"could not receive data from WAL stream: {error}"))
+            return cls(found, False, not_received(error))
         return cls(found, False, None)
 
     def reached(self, applied: Applied, start: int, end: int) -> int:

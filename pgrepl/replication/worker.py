@@ -25,6 +25,7 @@ from pgrepl.replication.copying import copy_table, forget_slot, tables_copied, t
 from pgrepl.replication.lease import LeaseHeld
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
+from pgrepl.replication.publisher import PublisherError, not_started
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.streaming import stream_batch
 from pgrepl.replication.table_workers import copy_together, workers_for
@@ -183,9 +184,7 @@ class Worker:
         with reading(self._session):
             subscription = self._receiver.subscription()
         name = "" if subscription is None else subscription.subslotname
-        return PgError(
-            "55006", f'could not start WAL streaming: ERROR:  replication slot "{name}" is active for PID {pid}'
-        )
+        return not_started(PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {pid}'))
 
     # --- the main stream ----------------------------------------------------------------------------------------------
 

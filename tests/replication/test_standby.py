@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.replication import standby as standby_room
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
+from pgrepl.replication.worker import Worker
+from tests.replication.conftest import HeardLog
 from tests.replication.nodes import LARGE, Node, Nodes
 
 
@@ -138,6 +141,36 @@ def test_subscribers_wait_for_the_standbys_that_are_named(nodes: Nodes) -> None:
     assert nodes.primary(
         "SELECT slot_type, restart_lsn = pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = 'standby'"
     ) == [("physical", "t")]
+
+
+def test_nobody_waits_for_a_follower_that_waits_for_a_standby(nodes: Nodes) -> None:
+    """Who reads gets the rows of before; for whom the follower waits is said when that changes."""
+    nodes.subscribe()
+    standby = nodes.create(slot="standby")
+    subid = int(str(nodes.subscriber("SELECT oid FROM pg_subscription")[0][0]))
+    log = HeardLog()
+    nodes.primary("ALTER SYSTEM SET synchronized_standby_slots = 'standby'")
+    follower = Worker(nodes.subscriber.session, subid, log, keeps_lease=True)
+    said = []
+    try:
+        for value in range(3):
+            nodes.primary(
+                "ALTER SYSTEM SET synchronized_standby_slots = 'standby'", f"INSERT INTO t VALUES ({1000 + value})"
+            )
+            for _ in range(3):
+                assert follower.round().error is None
+                since = time.monotonic()
+                assert nodes.subscriber.catch_up() == []
+                assert time.monotonic() - since < 5
+                assert 1000 + value not in nodes.subscriber.rows()
+            synchronize(standby.session)
+            assert follower.round().transactions == 1
+            said.append([report.message for report in log.reports if report.severity == "WARNING"])
+            log.reports.clear()
+    finally:
+        follower.close()
+    waits = 'replication slot "standby" specified in parameter "synchronized_standby_slots" does not have active_pid'
+    assert said == [[waits]] * 3
 
 
 def test_a_subscription_cannot_use_a_standby_before_its_promotion(nodes: Nodes) -> None:

@@ -52,7 +52,7 @@ def test_the_other_says_who_holds_the_slot(ready: Pair, holder: Worker) -> None:
     error = other.round().error
     assert error is not None
     assert (error.sqlstate, error.message) == (
-        "55006",
+        "08P01",
         f'could not start WAL streaming: ERROR:  replication slot "s" is active for PID {os.getpid()}',
     )
     assert ready.sub("SELECT * FROM t") == []

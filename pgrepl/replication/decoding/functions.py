@@ -105,7 +105,9 @@ def _decoded(
             row = slots.acquire(apart, name)
             slots.check_decodable(apart, row)
             start = int(row.confirmed_flush_lsn)
-            end = sendable_lsn(apart, row)
+            end, held_back = sendable_lsn(apart, row)
+            if held_back is not None:
+                session.report(held_back)
             if upto:
                 end = max(start, min(end, upto))
             for next_lsn, portion in _portions(call, apart, row, start, end, given, function):

@@ -35,6 +35,7 @@ class PostgresPublisher:
         self._opened = link
         self._data_path = data_path
         self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
+        self._slot = ""  # of the worker that reads from it
         self._reading: Reading | None = None
         self._telling: Thread | None = None  # the server what is committed here, by the connection
         self._unconfirmed = 0  # of what is committed here
@@ -78,7 +79,9 @@ class PostgresPublisher:
         slots.drop(self._link, name)
 
     def current_lsn(self) -> int:
-        return slots.current_lsn(self._link)
+        end = slots.current_lsn(self._link)
+        held_back = slots.sendable_lsn(self._link, self._slot) if self._slot else None
+        return end if held_back is None else min(end, held_back)
 
     def start(self, slot: str, lsn: int) -> int:
         ahead = self._reading is not None and self._reading.is_ahead
@@ -133,6 +136,7 @@ class PostgresPublisher:
     def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
         """A peek holds the slot only as long as it takes; that nobody else reads it shows in its position."""
         slots.check_free(self._link, slot)
+        self._slot = slot
         self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
@@ -175,7 +179,7 @@ class PostgresPublisher:
         if reading is not None:
             reading.interrupt()
 
-    def lag(self, slot: str) -> SlotLag | None:
+    def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         return slots.lag(self._link, slot)
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:

@@ -22,6 +22,9 @@ _OPTIONS_IN_PARENTHESES = 150000
 _REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
 
 
+_STANDBYS = 170000  # the release that knows synchronized_standby_slots
+
+
 @frozen
 class SlotPosition:
     """A slot as pg_replication_slots shows it, and the end of the server's log."""
@@ -35,6 +38,21 @@ class SlotPosition:
 
 def current_lsn(link: Link) -> int:
     return parse_lsn(link.value(f"SELECT {_FLUSHED}"))
+
+
+def sendable_lsn(link: Link, name: str) -> int | None:
+    """Before which LSN a slot that fails over may send, because standbys have not got more (StandbySlotsHaveCaughtup);
+    None: it has to wait for none. The server would let whoever peeks wait."""
+    if link.version < _STANDBYS:
+        return None
+    ((found,),) = link.rows(
+        "SELECT min(coalesce(standby.restart_lsn, '0/0')) FROM pg_catalog.pg_replication_slots slot, pg_catalog.unnest("
+        "pg_catalog.string_to_array(pg_catalog.current_setting('synchronized_standby_slots'), ',')) AS named "
+        "LEFT JOIN pg_catalog.pg_replication_slots standby ON standby.slot_type = 'physical' "
+        """AND standby.slot_name = pg_catalog.btrim(named, ' "') """
+        f"WHERE slot.slot_name = {link.literal(name)} AND slot.failover AND NOT pg_catalog.pg_is_in_recovery()"
+    )
+    return parse_lsn(found) if found else None
 
 
 def create(link: Link, name: str, *, two_phase: bool, failover: bool) -> int:
@@ -98,7 +116,9 @@ def lag(link: Link, name: str) -> SlotLag | None:
     found = position(link, name)
     if found is None:
         return None
-    return SlotLag(found.confirmed, found.restart, found.flushed, found.active_pid, found.wal_status)
+    held_back = sendable_lsn(link, name)
+    held_back = None if held_back is None else min(held_back, found.flushed)
+    return SlotLag(found.confirmed, found.restart, found.flushed, found.active_pid, found.wal_status, held_back)
 
 
 def check_free(link: Link, name: str) -> SlotPosition:
