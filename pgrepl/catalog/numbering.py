@@ -89,11 +89,17 @@ class Numbering:
             return self._made
         if self._last is not None:
             return self._last
-        self._transaction.require_read()
-        last = int(self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+        last = self.committed_snapshot()
         if self._transaction.is_writing:
             self._last = last
+        elif self._transaction.aside is not None:
+            last = max(last, self._transaction.aside.last_snapshot)
         return last
+
+    def committed_snapshot(self) -> int:
+        """The catalog's last one as the transaction sees it, without what it keeps aside."""
+        self._transaction.require_read()
+        return int(self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
 
     def snapshot(self) -> int:
         """The snapshot that the running statement makes."""
@@ -104,6 +110,12 @@ class Numbering:
                 self._first = self._made
             if self._group is None:
                 self._group = self._made
+        return self._made
+
+    def snapshot_aside(self) -> int:
+        """The same, by the transaction's own counting: the catalog numbers it anew at the commit."""
+        if self._made is None:
+            self._made = self.last_snapshot() + 1
         return self._made
 
     @property
@@ -191,11 +203,17 @@ class Numbering:
         made = self._made
         if made is None:
             return
+        here = self._here
+        if not self._transaction.is_writing:
+            assert self._transaction.aside is not None, "who makes a snapshot without the lock keeps something aside"
+            self._transaction.aside.end_statement(made, here.extra)
+            self._made = None
+            self._here = _Statement()
+            return
         from pgrepl.catalog.transaction import Block
 
         link = self._session.link
         mark = link.mark
-        here = self._here
         if self._session.origin is not None:
             here.extra.setdefault("origin", self._session.origin.name)
             here.extra.setdefault("origin_lsn", self._session.origin.remote_lsn)
@@ -317,6 +335,10 @@ class Numbering:
         self._first = self._group = None
         self._grouped = False
         self._oids_taken = False
+
+    def begin_replay(self) -> None:
+        """What was numbered aside gets its numbers from the catalog now."""
+        self._last = self._first = None
 
     def rolled_back_to_savepoint(self) -> None:
         """Snapshots behind it are undone; OIDs given behind it are not given again."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 SILENCE = 60.0  # seconds after which a process elsewhere counts as gone
 SIGN_OF_LIFE = 10.0  # seconds between two of ours
 _STUCK = 600.0  # and one here that lives, but has not given back what it should have
+_LONGEST = 86400.0  # what one on another machine holds without a sign of life
 
 _at_work: set[str] = set()  # the tokens of this process
 
@@ -58,6 +59,15 @@ def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
     if pid == os.getpid():
         return token in _at_work
     return is_alive(pid) and _started(pid) == token.partition(".")[0] and silent < _STUCK
+
+
+def holds(pid: int, host: str, token: str, since: float) -> bool:
+    """The same of who gives no sign of life while nothing happens, such as an open transaction."""
+    if host != machine():
+        return now() - since < _LONGEST
+    if pid == os.getpid():
+        return token in _at_work
+    return is_alive(pid) and _started(pid) == token.partition(".")[0]
 
 
 def _started(pid: int) -> str:

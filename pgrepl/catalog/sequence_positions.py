@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pgrepl.catalog.store import one, remember, update
+from pgrepl.catalog.store import Row, one, remember, update
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError
 
@@ -74,11 +74,13 @@ def discard(session: Session) -> None:
 
 
 def move(session: Session, oid: int, value: int, is_called: bool) -> None:
-    """Move a sequence; a rollback does not undo this (the WAL record of nextval belongs to no transaction)."""
-    row = one(session, pg_sequence, seqrelid=oid)
-    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
-    if row is not None:
-        remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
+    """Move a sequence; a rollback does not undo this (the WAL record of nextval belongs to no transaction). A
+    transaction that keeps its row changes aside moves it beside itself, at once."""
+    if session.transaction.keeps_aside:
+        _set(session.transaction.beside.write(), oid, value, is_called)
+        session.forget(pg_sequence)
+        return
+    _set(session, oid, value, is_called)
     mine, steps = _steps(session, oid)
     if steps and isinstance(steps[-1], _Position):
         steps.pop()
@@ -87,6 +89,19 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
     known = mine.undos.get(oid)
     if known is None or not known.is_open() or (savepoints and known.place < savepoints[-1].undo):
         mine.undos[oid] = _on_rollback(session, oid)
+
+
+def position(session: Session, oid: int) -> Row | None:
+    """The sequence's row, as it is to be moved on."""
+    transaction = session.transaction
+    return one(transaction.beside.write() if transaction.keeps_aside else session, pg_sequence, seqrelid=oid)
+
+
+def _set(session: Session, oid: int, value: int, is_called: bool) -> None:
+    row = one(session, pg_sequence, seqrelid=oid)
+    update(session, pg_sequence, {"seqrelid": oid}, last_value=value, is_called=is_called)
+    if row is not None:
+        remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
 
 
 def begin_file(session: Session, oid: int) -> None:

@@ -143,6 +143,10 @@ class Session:
         return self._database_oid != 0
 
     @property
+    def database_oid(self) -> int:
+        return self._database_oid
+
+    @property
     def user(self) -> int:
         """The session user: SET SESSION AUTHORIZATION changes it."""
         return int(self.settings.extra("session_authorization") or self.authenticated_user)
@@ -251,6 +255,8 @@ class Session:
             self.transaction.end()
             for action in self.at_close:
                 action()
+        self.transaction.locks.close()
+        self.transaction.beside.close()
         self.link.close()
 
 

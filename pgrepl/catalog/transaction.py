@@ -1,21 +1,27 @@
 """Transactions: PostgreSQL's states, and the SQL transaction of the catalog beneath them.
 
-One PostgreSQL transaction is one SQL transaction. It begins when it is first needed: a statement that only reads gets a
-snapshot for its own length (as READ COMMITTED has it), one that writes takes the catalog's write lock until the
-transaction ends. REPEATABLE READ and SERIALIZABLE keep the snapshot of their first statement; if somebody has committed
-since, their first write fails as PostgreSQL's would.
+A statement that only reads gets a snapshot for its own length (as READ COMMITTED has it); REPEATABLE READ and
+SERIALIZABLE keep the snapshot of their first statement. What a block changes of rows it keeps aside (`aside`,
+lake/pending.py) under row locks (`locks`), and takes the catalog's write lock for its commit alone. A statement by
+itself takes that lock at once, unless somebody has locked something; so does a block from the first statement on that
+changes definitions, and holds it until it ends.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import recovery
+from pgrepl.catalog.beside import Beside
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.locks import Locks
 from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
+_SLICE = 0.2  # seconds a writer waits for another before it looks around
 _ADOPTION_PATIENCE = 0.2  # seconds a reader waits for the write lock
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
@@ -46,6 +53,37 @@ class Sql(Enum):
     WRITE = "write"
 
 
+class LockNeeded(Exception):
+    """A statement that changes definitions has met a table on which another transaction is at work. It begins anew
+    once it has the lock: while it waits it must not hold the catalog's."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+
+class Aside(Protocol):
+    """Row changes that are kept aside until the commit (lake/pending.py)."""
+
+    replayed: bool
+
+    @property
+    def last_snapshot(self) -> int:
+        """The one that the last statement has made, by the transaction's own counting."""
+
+    @property
+    def mark(self) -> int:
+        """How far they have come, for `back_to`."""
+
+    def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
+        """The running statement has written what it writes."""
+
+    def back_to(self, mark: int) -> None:
+        """What came behind the mark is undone."""
+
+    def replay(self) -> None:
+        """Write all of it into the catalog."""
+
+
 @dataclass(slots=True)
 class Savepoint:
     name: str
@@ -54,6 +92,8 @@ class Savepoint:
     callbacks: int
     before_commit: int
     undo: int
+    aside: int
+    level: int  # of locks
 
 
 class Transaction:
@@ -73,7 +113,13 @@ class Transaction:
         self.statement_at: datetime | None = None
         self.in_statement = False
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
+        self._commits = False
+        self.had_lock = False  # the catalog's, before the running statement
         self.numbering = Numbering(self, session)
+        self.locks = Locks(session)
+        self.beside = Beside(session)
+        self.aside: Aside | None = None
+        self.prefers_aside = False  # a statement by itself is to be kept aside, too: others have locked something
         self.in_recovery = False  # the instance is a standby
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
@@ -81,7 +127,7 @@ class Transaction:
     # --- the SQL transaction --------------------------------------------------------------------------------------
 
     @property
-    def _keeps_snapshot(self) -> bool:
+    def keeps_snapshot(self) -> bool:
         return self.block is not Block.NONE and self._session.settings.get("transaction_isolation") in (
             "repeatable read",
             "serializable",
@@ -93,6 +139,41 @@ class Transaction:
         return self.sql is Sql.WRITE
 
     @property
+    def has_written(self) -> bool:
+        return self.sql is Sql.WRITE or self.aside is not None
+
+    @property
+    def can_keep_aside(self) -> bool:
+        session = self._session
+        return self.locks.possible and not session.replays and session.origin is None
+
+    @property
+    def keeps_aside(self) -> bool:
+        """Are changes of rows kept aside until the commit?"""
+        if self.sql is Sql.WRITE or not (self.block is not Block.NONE or self.prefers_aside):
+            return False
+        return self.can_keep_aside
+
+    @property
+    def locks_rows(self) -> bool:
+        """Must others be kept from the rows that it changes? A statement by itself that has the catalog's lock need
+        not: others come after it."""
+        return self.can_keep_aside and (self.block is not Block.NONE or self.prefers_aside)
+
+    def pause(self) -> None:
+        """The session is going to wait for somebody: it must not hold what that one needs."""
+        self.beside.end()
+
+    def refresh(self) -> bool:
+        """See what others have committed; has anybody? A snapshot that is to be kept stays."""
+        if self.sql is Sql.WRITE or self.keeps_snapshot:
+            return False
+        before = self._version
+        self._end_reading()
+        self.require_read()
+        return self._version != before
+
+    @property
     def version(self) -> int | None:
         """Changes whenever another session has changed the catalog."""
         return self._version
@@ -100,6 +181,22 @@ class Transaction:
     def release_write(self) -> None:
         """Nothing was written: others may, while the statement begins anew."""
         self._rollback_sql()
+        if self.aside is not None:
+            self.aside.replayed = False
+
+    def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
+        """Undo what the running statement has done, wait for a lock, and take the catalog's lock once more."""
+        self.release_write()
+        callbacks, before_commit, undo = mark
+        del self.callbacks[callbacks:]
+        del self.before_commit[before_commit:]
+        self._undo_from(undo)
+        self.locks.take([needed.wanted])
+        self.require_write()
+
+    @property
+    def statement_mark(self) -> tuple[int, int, int]:
+        return len(self.callbacks), len(self.before_commit), len(self.undo)
 
     def require_read(self) -> None:
         if self.sql is Sql.NONE:
@@ -111,20 +208,67 @@ class Transaction:
         if self.sql is Sql.WRITE:
             return
         session = self._session
+        if self.aside is not None:
+            self.numbering.store_snapshot()  # what the statement has written so far
         seen: int | None = None
         if self.sql is Sql.READ:
-            if self._keeps_snapshot:
-                seen = self._version
+            if self.keeps_snapshot:
+                seen = self.numbering.committed_snapshot()
             session.link.commit()
             self.sql = Sql.NONE
-        session.link.begin(write=True, lock_timeout=session.lock_timeout, synchronous_commit=self._synchronous_commit)
-        self.sql = Sql.WRITE
+        self._take_write_lock()
         self._look_around()
-        if seen is not None and self._version != seen:
-            raise PgError("40001", "could not serialize access due to concurrent update")
+        if seen is not None and self.snapshot_taken:
+            self._check_serializable(seen)
         if self.in_recovery and not session.replays:
             self._rollback_sql()
             raise PgError("25006", "cannot write to the catalog during recovery")
+        if self.block is not Block.NONE and not self._commits:
+            self.locks.hold_catalog()
+        if self.aside is not None:
+            self.numbering.begin_replay()
+            self.aside.replay()
+
+    def _take_write_lock(self) -> None:
+        session = self._session
+        self.beside.end()
+        patience = session.lock_timeout
+        deadline = time.monotonic() + patience
+
+        def begin(ticket: int = 0) -> bool:
+            left = deadline - time.monotonic()
+            try:
+                session.link.begin(
+                    write=True,
+                    lock_timeout=min(max(left, 0), _SLICE),
+                    synchronous_commit=self._synchronous_commit,
+                )
+            except PgError as problem:
+                if problem.sqlstate != "55P03":
+                    raise
+                if left <= 0:
+                    raise session.catalog.lock_failure(patience) from problem
+                return False
+            return True
+
+        if not self.locks.possible:
+            session.link.begin(write=True, lock_timeout=patience, synchronous_commit=self._synchronous_commit)
+        elif not begin():
+            self.locks.wait_until(Wanted(Kind.CATALOG, 0, 0, EXCLUSIVE), begin)
+        self.sql = Sql.WRITE
+
+    def _check_serializable(self, seen: int) -> None:
+        """A transaction that keeps its snapshot is about to see the catalog as it is now."""
+        if self._commits:
+            return  # its rows are locked: what others have changed it has not
+        link = self._session.link
+        changed = link.execute(
+            "SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > ? AND (changes_made LIKE '%insert%'"
+            " OR changes_made LIKE '%deleted_from%' OR changes_made LIKE '%inlined_delete%') LIMIT 1",
+            (seen,),
+        )
+        if changed:
+            raise PgError("40001", "could not serialize access due to concurrent update")
 
     def _look_around(self) -> None:
         version = self._session.link.version()
@@ -199,6 +343,7 @@ class Transaction:
     def begin_statement(self, *, writes: bool = False) -> None:
         now = datetime.now(timezone.utc)
         self.statement_at = now
+        self.had_lock = self.sql is Sql.WRITE
         if self.block is Block.NONE:
             self._end_reading()
             self.started_at = now
@@ -215,17 +360,19 @@ class Transaction:
 
     def end_statement(self) -> None:
         """The statement succeeded: outside a block that commits."""
+        self.beside.end()
         self.numbering.store_snapshot()
         self.in_statement = False
         if self.block is Block.NONE:
             self._commit()
-        elif self.sql is Sql.READ and not self._keeps_snapshot:
+        elif self.sql is Sql.READ and not self.keeps_snapshot:
             self._end_reading()
 
     def fail_statement(self) -> None:
         """The statement failed: everything of the transaction is undone, an explicit block is left aborted."""
         self.in_statement = False
         with hold_interrupts():
+            self.beside.end()
             if self.block in (Block.EXPLICIT, Block.ABORTED):
                 self._abort()
             else:
@@ -290,17 +437,22 @@ class Transaction:
         self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
 
     def _commit(self, *, chain: bool = False) -> None:
+        if self.aside is not None and not self.keeps_snapshot:
+            self._end_reading()  # what is looked at now is looked at as it is now
         try:
             for action in self.before_commit:
                 action()
             if self._session.origin is not None and self.sql is Sql.WRITE:
                 self._session.origin.advance(self._session)
+            self.numbering.store_snapshot()
+            check_for_interrupts()
+            if self.aside is not None and not self.aside.replayed:
+                self._commits = True
+                self.require_write()
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
             raise
-        check_for_interrupts()
         with hold_interrupts():
-            self.numbering.store_snapshot()
             self._commit_sql()
             callbacks = self.callbacks
             self._leave(committed=True, chain=chain)
@@ -321,6 +473,10 @@ class Transaction:
             self._undo_from(0)
         self.undo = []
         self.waits_for_disk = None
+        self._commits = False
+        self.aside = None
+        self.prefers_aside = False
+        self.locks.release()
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
         self.block = Block.NONE
@@ -335,12 +491,32 @@ class Transaction:
         self.block = Block.ABORTED
         link = self._session.link
         point = self.savepoints[-1] if self.savepoints else None
-        if point is None or point.sql_name is None or not link.in_transaction:
+        self.beside.end()
+        if point is not None and point.sql_name is None:
+            self._undo_sql()
+        elif point is None or point.sql_name is None or not link.in_transaction:
             self._rollback_sql()
         else:
             self._rollback_sql_to(point.sql_name)
+        if point is None:
+            self.aside = None
+            self.locks.release()
+        else:
+            self._aside_back_to(point)
         self._undo_from(0 if point is None else point.undo)
         self._session.settings.restore(point.settings if point is not None else self.settings_at_start)
+
+    def _undo_sql(self) -> None:
+        """Back to a savepoint before the catalog's lock was taken. A snapshot that is kept stays."""
+        if self.sql is Sql.READ and self.keeps_snapshot:
+            self.numbering.rolled_back_to_savepoint()
+        else:
+            self._rollback_sql()
+
+    def _aside_back_to(self, point: Savepoint) -> None:
+        self.locks.back_to(point.level)
+        if self.aside is not None and self.sql is not Sql.WRITE:
+            self.aside.back_to(point.aside)
 
     def _undo_from(self, first: int) -> None:
         undone = self.undo[first:]
@@ -369,6 +545,8 @@ class Transaction:
                 len(self.callbacks),
                 len(self.before_commit),
                 len(self.undo),
+                0 if self.aside is None else self.aside.mark,
+                self.locks.new_level(),
             )
         )
 
@@ -386,9 +564,10 @@ class Transaction:
         position = self._find(name)
         point = self.savepoints[position]
         if point.sql_name is None:
-            self._rollback_sql()
+            self._undo_sql()
         else:
             self._rollback_sql_to(point.sql_name)
+        self._aside_back_to(point)
         del self.savepoints[position + 1 :]
         del self.callbacks[point.callbacks :]
         del self.before_commit[point.before_commit :]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
-from pgrepl.catalog.transaction import Block, aborted, is_read_only, require_writable
+from pgrepl.catalog.transaction import Block, LockNeeded, aborted, is_read_only, require_writable
 from pgrepl.commands import timeouts
 from pgrepl.commands.base import Result, execute
 from pgrepl.errors import PgError
@@ -111,11 +111,19 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -
     if name not in _READING:
         if name not in _LOCK_LATER or transaction.in_recovery:
             require_writable(session, command_tag(stmt))
-        if name not in _LOCK_LATER or (session.in_block and not is_read_only(session)):
+        aside = transaction.keeps_aside or is_read_only(session)
+        if name not in _LOCK_LATER or (session.in_block and not aside):
             transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
-    result = execute(stmt, session)
+    mark = transaction.statement_mark
+    while True:
+        try:
+            result = execute(stmt, session)
+        except LockNeeded as needed:
+            transaction.begin_again(needed, mark)
+        else:
+            break
     transaction.end_statement()
     if implicit and last:
         transaction.end_implicit()

@@ -14,7 +14,7 @@ from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.errors import PgError
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SubLink
+from pgrepl.expr.tree import Expr, Query, RowMark, Rte, RteKind, SubLink
 from pgrepl.expr.walk import map_children, map_parts
 from pgrepl.types import oids
 
@@ -66,4 +66,21 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         return rte
 
     query = map_parts(query, expression, lambda nested: expand_views(session, nested, who))
-    return replace(query, rtable=tuple(entry(rte) for rte in query.rtable))
+    expanded = [entry(rte) for rte in query.rtable]
+    for mark in query.row_marks:
+        rte = expanded[mark.varno - 1]
+        if rte.relkind == "v" and rte.subquery is not None:
+            expanded[mark.varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
+    return replace(query, rtable=tuple(expanded))
+
+
+def mark_view(query: Query, mark: RowMark) -> Query:
+    """FOR UPDATE of a view locks the rows of the tables it shows (markQueryForLocking)."""
+    marks = list(query.row_marks)
+    rtable = list(query.rtable)
+    for varno, rte in enumerate(query.rtable, 1):
+        if rte.in_from and rte.kind in (RteKind.RELATION, RteKind.SUBQUERY):
+            marks.append(replace(mark, varno=varno, pushed_down=True))
+            if rte.subquery is not None:
+                rtable[varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
+    return replace(query, row_marks=tuple(marks), rtable=tuple(rtable))

@@ -408,6 +408,16 @@ class Rte:
     join_right: tuple[int, ...] = ()
     sample: TableSample | None = None
     in_from: bool = True
+    pinned: Sequence[PinnedRow] | None = field(default=None, compare=False)  # of a table these rows alone
+
+
+@frozen
+class PinnedRow:
+    """A row of a table that is looked at once more: where it stands, in which table, and its columns by number."""
+
+    place: Any
+    table: int
+    row: tuple[Any, ...]
 
 
 @frozen

@@ -60,7 +60,12 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
 
     `extra` goes into commit_extra_info as JSON (origin, truncation …); without a word of it there, tables truncated
     are noted as `truncate`. Raises Stale before anything is written if a Write's table has changed since its snapshot.
+
+    A transaction that keeps its row changes aside (lake.pending) has them recorded when it commits.
     """
+    if session.transaction.keeps_aside and not any(_needs_catalog(write) for write in writes):
+        _keep_aside(session, writes, extra or {})
+        return
     session.transaction.require_write()
     for write in writes:
         if write.snapshot is not None:
@@ -69,7 +74,7 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     for write in writes:
         write.stage()
         step("commit.begin")
-        _Commit(session, write).run()
+        record(session, write)
         if write.table.oid in session.emptied_at_commit and not write.truncates:
             _empty_at_commit(session, write.table.oid)
     numbering = session.transaction.numbering
@@ -79,6 +84,34 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     if truncated and "truncate" not in (extra or {}):
         numbering.note("truncate", {"tables": truncated, "cascade": False, "restart_identity": False})
     step("commit.end")
+
+
+def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
+    """Write one table's changes into the catalog; the first row id that was free, and the ids of the write's files."""
+    if write.is_final:
+        write.stage()
+    made = _Commit(session, write)
+    first = made.next_row_id
+    made.run()
+    return first, made.file_ids
+
+
+def _needs_catalog(write: Write) -> bool:
+    """What concerns more than rows: TRUNCATE, and files whose columns have to be found by name."""
+    return write.truncates or write.snapshot is not None or any(file.mapping for file in write.files)
+
+
+def _keep_aside(session: Session, writes: Sequence[Write], extra: Mapping[str, Any]) -> None:
+    from pgrepl.lake.pending import changes_of
+
+    aside = changes_of(session)
+    snapshot = session.transaction.numbering.snapshot_aside()
+    for write in writes:
+        aside.add(write, snapshot)
+        if write.table.oid in session.emptied_at_commit:
+            _empty_at_commit(session, write.table.oid)
+    for key, value in extra.items():
+        session.transaction.numbering.note(key, value)
 
 
 def _empty_at_commit(session: Session, oid: int) -> None:
@@ -119,6 +152,7 @@ class _Commit:
         self.record_count, self.next_row_id, self.size = found[0] if found else (0, 0, 0)
         self.forms = {leaf.column_id: leaf.form for _, leaf in statistics.leaves(self.table)}
         self.written: dict[int, ColumnStatistics] = {}
+        self.file_ids: list[int] = []
 
     def run(self) -> None:
         write = self.write
@@ -259,6 +293,7 @@ class _Commit:
         link = self.link
         row_id_start = None if self.rearranges else self.next_row_id
         file_id = self.numbering.next_file_id()
+        self.file_ids.append(file_id)
         mapping = self.add_mapping(file.mapping) if file.mapping else None
         link.execute(
             "INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, path, path_is_relative,"

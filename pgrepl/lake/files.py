@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
+from pgrepl.lake.pending import overlay
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | Non
         if known is not None:
             file = replace(known, delete_files=(*known.delete_files, *file.delete_files))
         found[file.data_file_id] = file
+    own = overlay(session, table, snapshot)
+    if own is not None:
+        found.update({file.data_file_id: file for file in own.files if only is None or file.data_file_id == only})
     return list(found.values())
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.errors import PgError
 from pgrepl.lake import inlined_checksums
 from pgrepl.lake.bounds import limits
+from pgrepl.lake.pending import overlay
 from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.files import DataFile
+    from pgrepl.lake.pending import TableOverlay
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -41,7 +43,33 @@ def rows(
     bounds may be among them."""
     mark = session.link.mark
     alive = f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
-    return _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
+    found = _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
+    own = overlay(session, table, snapshot)
+    return found if own is None else _laid_over(found, own, table, columns, bounds)
+
+
+def _laid_over(
+    found: list[InlinedRow],
+    own: TableOverlay,
+    table: LakeTable,
+    columns: Sequence[LakeColumn],
+    bounds: Sequence[Bound],
+) -> list[InlinedRow]:
+    """The catalog's rows with what the transaction has made of them."""
+    if own.dead_rows:
+        found = [row for row in found if row.row_id not in own.dead_rows]
+    places = {column.column_id: place for place, column in enumerate(table.columns)}
+    picked = [places[column.column_id] for column in columns]
+    tests = [
+        (places[table.column(bound.attnum).column_id], frozenset(bound.values))
+        for bound in bounds
+        if bound.values is not None and table.column(bound.attnum).type in _WHOLE
+    ]
+    for row_id, row in own.rows.items():
+        if all(row[place] in values for place, values in tests):
+            found.append(InlinedRow(row_id, own.snapshots[row_id], tuple([row[place] for place in picked])))
+    found.sort(key=lambda row: row.begin_snapshot)
+    return found
 
 
 def _read(
@@ -62,7 +90,7 @@ def _read(
         for limit in limited if link.is_sqlite else ():
             _add(conditions, given, inlined, limit)
         stored = link.execute(
-            f"SELECT row_id, begin_snapshot{names} FROM {_quoted(inlined.name)} WHERE {' AND '.join(conditions)}"
+            f"SELECT row_id, begin_snapshot{names} FROM {quoted(inlined.name)} WHERE {' AND '.join(conditions)}"
             f" ORDER BY begin_snapshot, {order}",
             tuple(given),
         )
@@ -74,6 +102,7 @@ def _read(
 
 _MOST_VALUES = 500
 _ORDERED_AS_STORED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "varchar")
+_WHOLE = ("int8", "int16", "int32", "int64")
 _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamptz")
 
 
@@ -83,7 +112,7 @@ def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit:
     stored = next((name for column_id, name, kind in inlined.columns if column_id == column.column_id), None)
     if stored is None:
         return
-    name = _quoted(stored)
+    name = quoted(stored)
     write = limit.form.to_inlined
     if limit.values is not None and column.type in _EQUAL_AS_STORED and len(limit.values) <= _MOST_VALUES:
         conditions.append(f"{name} IN ({', '.join('?' * len(limit.values))})")
@@ -111,7 +140,7 @@ def _layout(
         name, kind = there[column.column_id]
         readers.append(_reader(2 + len(picked), column, kind))
         as_text = "" if is_sqlite or kind in ("varchar", "blob") else "::text"
-        picked.append(_quoted(name) + as_text)
+        picked.append(quoted(name) + as_text)
     return picked, readers
 
 
@@ -158,7 +187,7 @@ def rows_ended(
     found = []
     for inlined in inlined_tables(session, table.table_id):
         ends = link.execute(
-            f"SELECT DISTINCT end_snapshot FROM {_quoted(inlined.name)}"
+            f"SELECT DISTINCT end_snapshot FROM {quoted(inlined.name)}"
             f" WHERE end_snapshot > {mark} AND end_snapshot <= {mark}",
             (after, upto),
         )
@@ -188,10 +217,12 @@ def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """How many inlined rows are alive at the snapshot."""
     link = session.link
     mark = link.mark
-    return sum(
+    own = overlay(session, table, snapshot)
+    more = 0 if own is None else len(own.rows) - len(own.dead_rows)
+    return more + sum(
         int(
             link.execute(
-                f"SELECT count(*) FROM {_quoted(inlined.name)} WHERE begin_snapshot <= {mark}"
+                f"SELECT count(*) FROM {quoted(inlined.name)} WHERE begin_snapshot <= {mark}"
                 f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
                 (snapshot, snapshot),
             )[0][0]
@@ -217,16 +248,18 @@ def deletes(
     session: Session, table: LakeTable, snapshot: int, file_id: int | None = None
 ) -> list[tuple[int, int, int]]:
     """File, position and snapshot of the inlined deletes up to the snapshot."""
+    own = overlay(session, table, snapshot)
+    kept = [] if own is None else own.deletes(file_id)
     link = session.link
     name = deletes_table(table.table_id)
     if not exists(link, name):
-        return []
+        return kept
     only = "" if file_id is None else f" AND file_id = {link.mark}"
     found = link.execute(
         f"SELECT file_id, row_id, begin_snapshot FROM {name} WHERE begin_snapshot <= {link.mark}{only}",
         (snapshot, *(() if file_id is None else (file_id,))),
     )
-    return [(f, p, s) for f, p, s in found]
+    return [*((f, p, s) for f, p, s in found), *kept]
 
 
 # --- damage -------------------------------------------------------------------------------------------------------
@@ -276,7 +309,7 @@ def insert(
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
     before = inlined_checksums.newest(link, inlined.name)
     link.execute_many(
-        f"INSERT INTO {_quoted(inlined.name)} VALUES ({marks})",
+        f"INSERT INTO {quoted(inlined.name)} VALUES ({marks})",
         [
             (
                 row_id,
@@ -297,7 +330,7 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
     mark = link.mark
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
-        name = _quoted(inlined.name)
+        name = quoted(inlined.name)
         _remove_new(link, inlined, snapshot, row_ids)
         link.execute_many(
             f"UPDATE {name} SET end_snapshot = {mark} WHERE row_id = {mark} AND end_snapshot IS NULL",
@@ -326,7 +359,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
     snapshot = session.snapshot()
     ended = 0
     for inlined in inlined_tables(session, table.table_id):
-        name = _quoted(inlined.name)
+        name = quoted(inlined.name)
         ended += _remove_new(link, inlined, snapshot, None)
         link.execute(f"UPDATE {name} SET end_snapshot = {mark} WHERE end_snapshot IS NULL", (snapshot,))
         ended += link.changed_rows

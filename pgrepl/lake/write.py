@@ -57,16 +57,18 @@ class Write:
         self.truncates = False
         self.rows: list[Sequence[Any]] = []  # new ones that are in no file
         self.updates: dict[int, Sequence[Any]] = {}  # new versions by row id, that are in no file
-        self._places: dict[int, int] = {}  # how many of `rows` came before each update
+        self.order: dict[int, int] = {}  # how many of `rows` came before each update
         self.files: list[NewFile] = []
         self.deletes: dict[int, Any] = {}  # positions by data file, that are in no file
         self.inlined_deletes: dict[int, None] = {}  # row ids of inlined rows, in order
         self.staged_deletes: list[StagedDeletes] = []
+        self.changed_row_ids: list[int] = []  # of rows that are updated or deleted by their places
         self.is_staged = False
         self.keeps_places = False  # for who goes on with the rows that it has written
         self.inserted: list[Place] = []  # where `rows` stand, in order, once they are committed
         self.moved: dict[int, Place] = {}  # where new versions stand, by row id
         self._filed: list[int] = []  # the row ids of new versions in a file
+        self.is_final = False  # it is written into the catalog now; else it may be kept aside until the commit
         self._arrays: dict[int, list[Any]] = {}
         self._writer: DataFileWriter | None = None
         self._made: list[str] = []  # paths
@@ -90,6 +92,7 @@ class Write:
     def delete(self, places: Iterable[Place]) -> None:
         self.is_staged = False
         for place in places:
+            self.changed_row_ids.append(place.row)
             if place.file is None:
                 self.inlined_deletes[place.row] = None
             else:
@@ -109,13 +112,13 @@ class Write:
         """The row becomes this one and keeps its row id."""
         self.delete([place])
         self.updates[place.row] = row
-        self._places[place.row] = len(self.rows)
+        self.order[place.row] = len(self.rows)
 
     def in_order(self) -> Iterator[tuple[int | None, Sequence[Any]]]:
         """What is in no file, as it came: updates with their row ids, new rows without."""
         done = 0
         for row_id, row in self.updates.items():
-            upto = max(done, self._places[row_id])
+            upto = max(done, self.order[row_id])
             yield from ((None, new) for new in self.rows[done:upto])
             done = upto
             yield row_id, row
@@ -156,6 +159,17 @@ class Write:
             self._stage_deletes(limit)
         self.is_staged = True
 
+    def stage_aside(self) -> None:
+        """The same for what is kept aside until the commit: new rows alone. Versions of rows that the transaction has
+        made itself get their row ids at the commit, and deletes are few or have to see those of others."""
+        from pgrepl.lake.pending import PROVISIONAL
+
+        limit = self._limit_of_rows(inlining_limit(self.session, self.table))
+        if self._writer is not None or len(self.rows) > limit:
+            self._stage_new_rows()
+        if len(self.updates) > limit and max(self.updates) < PROVISIONAL:
+            self._stage_updates()
+
     def discard(self) -> None:
         """The statement failed, or must begin anew: remove what has been written. (When the transaction rolls back
         that happens by itself, as long as the process lives; a killed process leaves files to VACUUM.)"""
@@ -181,22 +195,28 @@ class Write:
         self.rows = []
 
     def _stage_rows(self) -> None:
-        from pgrepl.lake.file_writer import DataFileWriter
+        self._stage_new_rows()
+        if self.updates:
+            self._stage_updates()
 
+    def _stage_new_rows(self) -> None:
         if self.rows:
             self._spill()
         if self._writer is not None:
             writer, self._writer = self._writer, None
             self.files.append(writer.close())
-        if self.updates:
-            writer = DataFileWriter(self.table, row_ids=True)
-            self._remember(writer.path)
-            row_ids, rows = list(self.updates), list(self.updates.values())
-            for start in range(0, len(rows), _PORTION):
-                writer.write(rows[start : start + _PORTION], row_ids[start : start + _PORTION])
-            self.files.append(writer.close())
-            self._filed = row_ids
-            self.updates = {}
+
+    def _stage_updates(self) -> None:
+        from pgrepl.lake.file_writer import DataFileWriter
+
+        writer = DataFileWriter(self.table, row_ids=True)
+        self._remember(writer.path)
+        row_ids, rows = list(self.updates), list(self.updates.values())
+        for start in range(0, len(rows), _PORTION):
+            writer.write(rows[start : start + _PORTION], row_ids[start : start + _PORTION])
+        self.files.append(writer.close())
+        self._filed = row_ids
+        self.updates = {}
 
     def _stage_deletes(self, limit: int) -> None:
         import numpy as np

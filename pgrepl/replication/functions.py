@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
-from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.functions import implements
 from pgrepl.replication import origins, slots, standby_slots
@@ -34,7 +33,7 @@ def create_logical_slot(
     session = call.session
     slots.check_slot_permissions(session)
     slots.check_decoding_requirements(session)
-    if session.transaction.sql is Sql.WRITE:
+    if session.transaction.has_written:
         slots.check_new_slot(session, name, failover=failover, temporary=temporary)
         raise PgError("25001", "cannot create logical replication slot in transaction that has performed writes")
     with slots.at_once(session) as there:

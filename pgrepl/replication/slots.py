@@ -19,7 +19,6 @@ from pgrepl.catalog.processes import is_alive
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.store import Row, delete, insert, one, rows, update
-from pgrepl.catalog.transaction import Sql
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication import senders
 from pgrepl.replication.senders import Sender
@@ -58,7 +57,9 @@ def check_decoding_requirements(session: Session) -> None:
 
 def current_lsn(session: Session) -> int:
     """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
-    return session.transaction.numbering.last_snapshot() + 1
+    transaction = session.transaction
+    numbering = transaction.numbering
+    return (numbering.last_snapshot() if transaction.is_writing else numbering.committed_snapshot()) + 1
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def at_once(session: Session) -> Iterator[Session]:
     A transaction that has written holds the catalog's write lock, and nobody else can have it: there the work becomes
     part of it.
     """
-    if session.transaction.sql is Sql.WRITE:
+    if session.transaction.is_writing:
         session.transaction.waits_for_disk = True
         yield session
         return

@@ -24,6 +24,7 @@ from dataclasses import replace
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
+from pgrepl.commands.dml.locking import lock_keys
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows.checks_table import TableChecks
@@ -165,6 +166,8 @@ class RowChecks:
     # --- unique keys --------------------------------------------------------------------------------------------------
 
     def _enter(self, prepared: Sequence[Change], conflict: OnConflict | None) -> list[Change]:
+        if self._session.transaction.locks_rows:
+            lock_keys(self._session, prepared)
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that rows come into, where every key is new
         for change in prepared:

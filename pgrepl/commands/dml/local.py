@@ -5,19 +5,29 @@ Rows are computed from the state before the statement, checked one after the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.arbiters import arbiter_indexes
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
 from pgrepl.commands.dml.checks import RowChecks, prepare
+from pgrepl.commands.dml.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.commands.dml.run import Pending
 from pgrepl.commands.dml.targets import changed_tables
 from pgrepl.commands.query.rowset import rows_of, stream
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Conflict, Modify
-from pgrepl.expr.dml.queries import Found, check_query, conflict_query, found_query, insert_query, returning_query
+from pgrepl.expr.dml.queries import (
+    Found,
+    check_query,
+    conflict_query,
+    found_query,
+    insert_query,
+    pinned,
+    returning_query,
+)
+from pgrepl.expr.tree import PinnedRow
 from pgrepl.rows.routing import converter
 
 if TYPE_CHECKING:
@@ -96,7 +106,7 @@ def update(session: Session, modify: Modify) -> Pending:
     carried: list[Row] = []
 
     def changes() -> Iterator[Change]:
-        for change, rest in found_rows(session, modify, target):
+        for change, rest in _found_and_locked(session, modify, target):
             carried.append(rest)
             yield change
 
@@ -109,7 +119,7 @@ def delete(session: Session, modify: Modify) -> Pending:
     checks = prepare(session, target, Kind.DELETE)
     carried: list[Row] = []
     changes = []
-    for change, rest in found_rows(session, modify, target):
+    for change, rest in _found_and_locked(session, modify, target):
         changes.append(change)
         carried.append(rest)
     return _finished(session, modify, checks, checks.local(changes), carried)
@@ -121,14 +131,46 @@ def nothing(session: Session, modify: Modify) -> Pending:
     return _finished(session, modify, checks, (), ())
 
 
-def found_rows(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:
-    """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them."""
+def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:
+    """The rows to change, locked; those that others have changed since in their newest version, if that is still to be
+    changed (ExecUpdate, ExecDelete, EvalPlanQual)."""
+    if not session.transaction.locks_rows:
+        yield from found_rows(session, modify, target)
+        return
+    found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
+    verb = "updating" if modify.command is Command.UPDATE else "deleting"
+    changed = _locked(session, [change for change, _ in found.values()], verb)
+    for row, each in found.items():
+        if row not in changed:
+            yield each
+            continue
+        newer = changed[row]
+        if newer is None:
+            continue
+        for again in found_rows(session, modify, target, (row.table, newer)):
+            _locked(session, [again[0]], verb)
+            yield again
+            break
+
+
+def _locked(session: Session, changes: Sequence[Change], verb: str) -> Mapping[Standing, Newer | None]:
+    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
+    _, changed = lock_rows(session, rows, [mode_of(session, change) for change in changes], verb=verb)
+    refuse_changed(session, changed)
+    return changed
+
+
+def found_rows(
+    session: Session, modify: Modify, target: Relation, newer: tuple[int, Newer] | None = None
+) -> Iterator[tuple[Change, Row]]:
+    """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them.
+    `newer`: this one alone, a row of this table."""
     updates = modify.command is Command.UPDATE
     seen: set[tuple[int, Place]] = set()
     for found, layout in _queries(session, modify, target):
         width, count = len(layout.attributes), 2 + len(found.columns)
         behind = count + len(found.assigned)
-        for row in stream(session, found.query):
+        for row in stream(session, found.query) if newer is None else _pinned(session, found, target, layout, newer):
             place, oid = row[0], row[1]
             if len(modify.from_) > 1:
                 # joined to several rows it is changed by the first
@@ -141,6 +183,17 @@ def found_rows(session: Session, modify: Modify, target: Relation) -> Iterator[t
                 convert = converter(layout, relation(session, oid))
                 old, new = convert(old), convert(new) if new is not None else None
             yield Change(oid, place, old, new), row[behind:]
+
+
+def _pinned(
+    session: Session, found: Found, target: Relation, layout: Relation, newer: tuple[int, Newer]
+) -> Iterable[Row]:
+    """The query over one row of the target."""
+    oid, version = newer
+    if layout.oid != oid and target.kind != "p":
+        return ()
+    row = version.row if layout.oid == oid else converter(relation(session, oid), layout)(version.row)
+    return _replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
 
 
 def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:

@@ -1,9 +1,10 @@
 """INSERT, UPDATE and DELETE as statements, alone or in WITH.
 
 A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
-see the state before any of them. What is small is worked out here, holding the catalog's write lock. What is large is
-Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile what it
-read (as READ COMMITTED waits and goes on).
+see the state before any of them. What is small is worked out here: in a block it is kept aside, under locks of its
+rows (locking.py); by itself it holds the catalog's write lock instead, as long as nobody has locked anything. What is
+large is Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile
+what it read (as READ COMMITTED waits and goes on).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
+from pgrepl.commands.dml.locking import lock_tables
 from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
@@ -73,6 +77,8 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
     if is_read_only(session):
         modify = analyze_modifying(session, stmt)
         check_writable(session, modify.command.value, modify.ctes, modify)
+    if transaction.keeps_aside:
+        return _aside(session, stmt)
     tries = 0 if transaction.is_writing or _is_small(stmt, session) else _TRIES
     for _ in range(tries):
         done = _without_lock(stmt, session)
@@ -81,7 +87,42 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
         if transaction.is_writing:
             break
     transaction.require_write()
+    if _others_hold_locks(session):
+        return _aside(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
+
+
+def _others_hold_locks(session: Session) -> bool:
+    """Then the statement has to take locks itself; it begins anew."""
+    transaction = session.transaction
+    if session.in_block or not transaction.can_keep_aside or not transaction.locks.has_others():
+        return False
+    transaction.release_write()
+    transaction.prefers_aside = True
+    return True
+
+
+def _aside(session: Session, stmt: Statement) -> Result:
+    """The statement under locks of its tables and rows; what it changes is kept aside until the commit."""
+    transaction = session.transaction
+    while True:
+        written = analyze_modifying(session, stmt)
+        changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
+        tables = list(dict.fromkeys(oid for each in changing for oid in _tables(session, each)))
+        if len(changing) == 1 and not _is_small(stmt, session) and _is_bulk(session, plan(session, written)):
+            # too many rows for locks of their own
+            lock_tables(session, tables, RelationMode.EXCLUSIVE)
+            transaction.require_write()
+            return _locked(session, analyze_modifying(session, stmt))
+        if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
+            return _locked(session, written, small=True)
+
+
+def _tables(session: Session, modify: Modify) -> list[int]:
+    """The table that the statement changes, with those below it."""
+    if relation(session, modify.relid).kind == "v":
+        modify, _ = on_tables(session, modify)
+    return inheritors(session, modify.relid)
 
 
 def _is_small(stmt: Statement, session: Session) -> bool:
@@ -103,7 +144,9 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     version = transaction.version
     transaction.require_write()
     if bulk is None:
-        return _locked(session, written, small=True) if transaction.version == version else None
+        if transaction.version != version:
+            return None
+        return _aside(session, stmt) if _others_hold_locks(session) else _locked(session, written, small=True)
     try:
         bulk.apply()
     except Stale:
@@ -149,12 +192,16 @@ def plan(session: Session, written: Modify) -> Plan:
 
 def _bulk(session: Session, planned: Plan) -> Bulk | None:
     """The statement as Spark has staged it, if it is large."""
-    modify = planned.modify
-    if planned.hidden or modify.returning or modify.check_options or not is_large(session, modify):
+    if not _is_bulk(session, planned):
         return None
     from pgrepl.commands.dml.bulk import stage
 
-    return stage(session, modify, planned.arbiters)
+    return stage(session, planned.modify, planned.arbiters)
+
+
+def _is_bulk(session: Session, planned: Plan) -> bool:
+    modify = planned.modify
+    return not (planned.hidden or modify.returning or modify.check_options) and is_large(session, modify)
 
 
 def work_out(session: Session, planned: Plan) -> Pending:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import check_table_privilege
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.dml.foreign import pending
+from pgrepl.commands.table.in_use import lock_table
 from pgrepl.errors import PgError
 from pgrepl.rows.references import referencing_tables, refuse_referenced
 from pgrepl.sql.nodes import TruncateStmt
@@ -81,6 +83,7 @@ def _check_kind(rel: Relation) -> None:
 
 def _check_unused(session: Session, rel: Relation) -> None:
     """As truncate_check_activity does."""
+    lock_table(session, rel.oid, RelationMode.ACCESS_EXCLUSIVE)
     if pending(session, rel.oid):
         raise PgError("55006", f'cannot TRUNCATE "{rel.name}" because it has pending trigger events')
 

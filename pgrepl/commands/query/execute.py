@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.dependence import kept, nearest
 from pgrepl.commands.query.env import Env, Evaluator, Slot
@@ -24,6 +24,9 @@ from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Query, RangeRef, SetOperation
 from pgrepl.sql.nodes import CoercionForm, SetOp
 from pgrepl.types.values import hash_form
+
+if TYPE_CHECKING:
+    from pgrepl.commands.query.row_locks import RowLocker
 
 Row = tuple[Any, ...]
 Run = Callable[[Env], Iterable[Row]]  # rows are computed as they are asked for, where that is possible
@@ -52,13 +55,28 @@ class Ctes:
 def compile_query(query: Query, context: Context, outer: Ctes | None = None, around: Evaluator | None = None) -> Run:
     """`around` is the evaluator of the query that has this one inside."""
     ctes = Ctes(outer)
+    lock = None
+    if query.row_marks:
+        query, lock = _locking(query, context, outer, around)
     evaluator = evaluator_of(query, context, ctes, around)
     compile_ctes(query, ctes, evaluator)
     if query.set_operation is not None:
         return _set_operation(query, evaluator, ctes)
     from pgrepl.commands.query.select import compile_select
 
-    return compile_select(query, evaluator, ctes)
+    return compile_select(query, evaluator, ctes, lock)
+
+
+def _locking(query: Query, context: Context, outer: Ctes | None, around: Evaluator | None) -> tuple[Query, RowLocker]:
+    from pgrepl.commands.query.row_locks import RowLocker, with_places
+
+    query, marks = with_places(query)
+    shown = tuple(replace(target, junk=False) for target in query.targets)
+
+    def again(other: Query, env: Env) -> Iterable[Row]:
+        return compile_query(replace(other, targets=shown), context, outer, around)(env)
+
+    return query, RowLocker(context.session, query, marks, again)
 
 
 def evaluator_of(query: Query, context: Context, ctes: Ctes, around: Evaluator | None) -> Evaluator:

@@ -35,6 +35,11 @@ class Finish:
             rows = _unique(sort(rows, self._distinct_order or ()), self._distinct)
         return sort(rows, self._order) if self._order else rows
 
+    def wanted(self, env: Env) -> int | None:
+        """How many rows LIMIT and OFFSET have use for; None: all, or so many as there are ties."""
+        limit, offset = self._limit(env), self._offset(env)
+        return None if limit is None or self._ties else max(limit, 0) + max(offset or 0, 0)
+
     def limited(self, rows: Iterable[Row], env: Env) -> Iterable[Row]:
         """LIMIT; and the columns that only served for order are dropped."""
         rows = _limited(rows, self._offset(env), self._limit(env), self._ties)

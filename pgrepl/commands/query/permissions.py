@@ -75,6 +75,16 @@ def check_named(session: Session, query: Query, role: int) -> None:
             used = used_columns(query) if used is None else used
             if not _may_read(session, found, used.get(varno, frozenset()), role):
                 raise acl.permission_denied(found)
+        if any(mark.varno == varno for mark in query.row_marks):
+            _check_may_lock(session, found, role)
+
+
+def _check_may_lock(session: Session, found: Relation, role: int) -> None:
+    """FOR UPDATE and its like ask for the right to UPDATE, at least of some column (ACL_SELECT_FOR_UPDATE)."""
+    if acl.has_table_privilege(session, found, "UPDATE", role):
+        return
+    if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
+        raise acl.permission_denied(found)
 
 
 def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pgrepl.commands.query.engine import choose
+from pgrepl.commands.query.engine import choose, levels
 from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
 from pgrepl.commands.query.initplans import with_values
@@ -89,10 +89,17 @@ def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalR
     return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
 
 
+def locks_rows(query: Query) -> bool:
+    """Whether it has FOR UPDATE or its like at any depth."""
+    return any(level.row_marks for level in levels(query))
+
+
 def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:
     """The same for who takes them once and keeps none."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
+    if locks_rows(query):
+        return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choose(session, query, context)
     if choice.spark:
         query = with_values(session, query)

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
-from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
+from pgrepl.commands.query.engine import levels
+from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, locks_rows, passing_rows
+from pgrepl.commands.query.tables import is_user_table
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
@@ -28,6 +31,9 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
     if any(relid and relation(session, relid).persistence != "t" for relid in marked):
         require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")
+    locking = locks_rows(query)
+    if locking:
+        query = _with_table_locks(session, stmt, query)
     if any(cte.modify is not None for cte in query.ctes):
         from pgrepl.commands.dml.selecting import select_modifying
 
@@ -41,12 +47,32 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     types = [c.type for c in query.columns]
     style = session.text_style
     texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))
-    if session.streams:
+    if session.streams and not locking:
         from pgrepl.commands.streamed import StreamedRows
 
         return Result("SELECT", columns, StreamedRows(session, texts))
     found = [row for batch in texts for row in batch]
     return Result(f"SELECT {len(found)}", columns, found)
+
+
+def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
+    """FOR UPDATE and its like lock their tables first, and then see what others have committed until then."""
+    from pgrepl.commands.dml.locking import lock_tables
+
+    transaction = session.transaction
+    if not transaction.can_keep_aside:
+        return query
+    transaction.prefers_aside = True
+    while True:
+        tables = [
+            level.rtable[mark.varno - 1].relid
+            for level in levels(query)
+            for mark in level.row_marks
+            if is_user_table(level.rtable[mark.varno - 1])
+        ]
+        if not lock_tables(session, dict.fromkeys(tables), RelationMode.ROW_SHARE):
+            return query
+        query = analyze_query(session, stmt)
 
 
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.commands.query.growing import Growing
-from pgrepl.commands.query.tables import is_user_table, members, table_rows
+from pgrepl.commands.query.tables import is_user_table, members, pinned_row, table_rows
 from pgrepl.commands.system import views
 from pgrepl.errors import unsupported
 from pgrepl.expr.tree import Rte, RteKind
@@ -63,6 +63,9 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
     scanned = members(session, entry.relid, entry.inh)
     attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
+    if entry.pinned is not None:
+        pinned = [pinned_row(each, attnums) for each in entry.pinned]
+        return lambda env: pinned
 
     def read() -> Iterator[tuple[Any, ...]]:
         if entry.sample is None:

@@ -21,13 +21,15 @@ from pgrepl.expr.walk import is_volatile, returns_set, rewrite
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes, Row, Run
+    from pgrepl.commands.query.row_locks import RowLocker
 
 Envs = Iterable[Env]
 
 
-def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
+def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes, lock: RowLocker | None = None) -> Run:
+    """`lock`: FOR UPDATE or its like."""
     plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator, ctes))
-    select = _Select(query, evaluator)
+    select = _Select(query, evaluator, lock)
 
     def run(env: Env) -> Iterable[Row]:
         surroundings = Env([None] * (len(query.rtable) + 1), env)
@@ -39,9 +41,10 @@ def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes) -> Run:
 class _Select:
     """What is done with the joined rows. `_after` says what an expression looks like at the step reached so far."""
 
-    def __init__(self, query: Query, evaluator: Evaluator) -> None:
+    def __init__(self, query: Query, evaluator: Evaluator, lock: RowLocker | None) -> None:
         self.query = query
         self.evaluator = evaluator
+        self._lock = lock
         self._steps: list[Callable[[Envs, Env], Envs]] = []
         self._rewrites: list[Callable[[Expr], Expr]] = [evaluator.flat]
         self._slots = 0  # values computed for a row so far
@@ -118,11 +121,14 @@ class _Select:
     def rows(self, envs: Envs, surroundings: Env) -> Iterable[Row]:
         for step in self._steps:
             envs = step(envs, surroundings)
+        rows: Iterable[Row]
         if self._second is None:
             rows = self._finish.ordered(self._first.rows(envs))
         else:
             made = ((*row, env) for row, env in self._first.with_envs(envs))
             rows = self._second.filled(self._finish.ordered(made))
+        if self._lock is not None:
+            rows = self._lock.rows(rows, surroundings.outer, self._finish.wanted(surroundings))
         return self._finish.limited(rows, surroundings)
 
 

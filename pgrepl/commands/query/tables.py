@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.expr.range_table import TABLEOID
-from pgrepl.expr.tree import PLACE, Rte, RteKind
+from pgrepl.expr.tree import PLACE, PinnedRow, Rte, RteKind
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -97,6 +97,10 @@ def _member_rows(
         (*row[:-1], *[make(row[-1]) for make in makers])
         for row in local.rows(session, table, own, bounds=below, places=True)
     )
+
+
+def pinned_row(pinned: PinnedRow, attnums: Sequence[int]) -> tuple[Any, ...]:
+    return tuple([pinned.row[n - 1] if n > 0 else _system_column(pinned.table, n)(pinned.place) for n in attnums])
 
 
 def system_value(relid: int, attnum: int) -> int:

@@ -25,6 +25,7 @@ from pgrepl.expr.tree import (
     Const,
     Expr,
     FieldSelect,
+    PinnedRow,
     Query,
     RangeRef,
     RowExpr,
@@ -137,6 +138,15 @@ def found_query(
     )
     query = _within(_computed_once(query, modify.multi), modify)
     return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned), tuple(carried))
+
+
+def pinned(query: Query, row: PinnedRow) -> Query:
+    """The query of `found_query` over this row of the target alone."""
+    first = query.rtable[0]
+    if first.kind is RteKind.SUBQUERY and first.name in ("*WITH*", "*FOUND*"):
+        assert first.subquery is not None
+        return replace(query, rtable=(replace(first, subquery=pinned(first.subquery, row)), *query.rtable[1:]))
+    return replace(query, rtable=(replace(first, pinned=(row,)), *query.rtable[1:]))
 
 
 def in_layout(session: Session, modify: Modify, target: Relation, member: Relation) -> Modify:

@@ -1,8 +1,8 @@
 """nextval, currval, setval, lastval.
 
-Unlike PostgreSQL's, a sequence is moved by the transaction that asks it, so another writer waits; but what is rolled
-back leaves it where it was moved to, as there. CACHE keeps nothing ahead. What currval and lastval know lives as long
-as the session.
+A transaction that holds the catalog's lock moves a sequence itself, so that another writer waits; but what is rolled
+back leaves it where it was moved to (catalog/sequence_positions.py). CACHE keeps nothing ahead. What currval and
+lastval know lives as long as the session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pgrepl.catalog import acl
 from pgrepl.catalog.relation import Relation, relation, relation_or_none
-from pgrepl.catalog.sequence_positions import move, used
+from pgrepl.catalog.sequence_positions import move, position, used
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_sequence
@@ -58,6 +58,8 @@ def nextval_identity(call: Call, oid: int) -> int:
 
 def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
     _require_writable(session, found, "nextval()")
+    if session.transaction.keeps_aside:
+        row = position(session, oid)
     value: int = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
         value += row.seqincrement

@@ -1,0 +1,70 @@
+"""The modes of locks and which of them cannot be held together (lock.c, heapam.c).
+
+Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
+that writes a row with a key holds the key until it ends. The catalog as a whole is held by a transaction that has
+changed definitions.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class Kind(Enum):
+    RELATION = "relation"
+    ROW = "row"
+    KEY = "key"  # of a unique index, by its hash
+    CATALOG = "catalog"
+
+
+class RelationMode(IntEnum):
+    ACCESS_SHARE = 1
+    ROW_SHARE = 2
+    ROW_EXCLUSIVE = 3
+    SHARE_UPDATE_EXCLUSIVE = 4
+    SHARE = 5
+    SHARE_ROW_EXCLUSIVE = 6
+    EXCLUSIVE = 7
+    ACCESS_EXCLUSIVE = 8
+
+
+class RowMode(IntEnum):
+    KEY_SHARE = 1
+    SHARE = 2
+    NO_KEY_UPDATE = 3
+    UPDATE = 4
+
+
+MODE_NAMES = {
+    1: "AccessShareLock", 2: "RowShareLock", 3: "RowExclusiveLock", 4: "ShareUpdateExclusiveLock", 5: "ShareLock",
+    6: "ShareRowExclusiveLock", 7: "ExclusiveLock", 8: "AccessExclusiveLock",
+}  # fmt: skip
+
+_RELATION_CONFLICTS = {
+    1: (8,),
+    2: (7, 8),
+    3: (5, 6, 7, 8),
+    4: (4, 5, 6, 7, 8),
+    5: (3, 4, 6, 7, 8),
+    6: (3, 4, 5, 6, 7, 8),
+    7: (2, 3, 4, 5, 6, 7, 8),
+    8: (1, 2, 3, 4, 5, 6, 7, 8),
+}
+_ROW_CONFLICTS = {1: (4,), 2: (3, 4), 3: (2, 3, 4), 4: (1, 2, 3, 4)}
+# what who waits for a row locks in the meantime (tupleLockExtraInfo)
+TUPLE_MODES = {1: 1, 2: 2, 3: 7, 4: 8}
+EXCLUSIVE = 7  # of keys and of the catalog
+
+ROW_MODES = {
+    "KEY SHARE": RowMode.KEY_SHARE,
+    "SHARE": RowMode.SHARE,
+    "NO KEY UPDATE": RowMode.NO_KEY_UPDATE,
+    "UPDATE": RowMode.UPDATE,
+}
+
+
+def conflicts(kind: Kind, mode: int) -> tuple[int, ...]:
+    """The modes that others may not hold beside this one."""
+    if kind is Kind.RELATION:
+        return _RELATION_CONFLICTS[mode]
+    return _ROW_CONFLICTS[mode] if kind is Kind.ROW else (EXCLUSIVE,)

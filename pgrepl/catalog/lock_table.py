@@ -1,0 +1,320 @@
+"""The locks of all sessions of an instance: a small SQLite database beside the catalog, `catalog.db-locks`.
+
+    holder    a transaction that holds locks or waits for one, with its process
+    lock      what it holds
+    waiting   what it waits for; a ticket says who came first
+
+Nothing here outlives its processes: what a killed process has left is taken away by who meets it, and a file that was
+copied along with a catalog is emptied. So nothing is synced to disk. A catalog without the file has no locks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pgrepl.catalog import processes
+from pgrepl.catalog.lock_modes import TUPLE_MODES, Kind, conflicts
+
+_SCHEMA = """
+CREATE TABLE file (identity TEXT);
+CREATE TABLE holder (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER, backend TEXT, host TEXT, token TEXT,
+    beat REAL, database INTEGER, prepared TEXT);
+CREATE TABLE lock (kind TEXT, object INTEGER, item INTEGER, holder INTEGER, mode INTEGER, level INTEGER,
+    PRIMARY KEY (kind, object, item, holder, mode)) WITHOUT ROWID;
+CREATE INDEX lock_of_holder ON lock (holder);
+CREATE TABLE waiting (ticket INTEGER PRIMARY KEY AUTOINCREMENT, holder INTEGER, kind TEXT, object INTEGER,
+    item INTEGER, mode INTEGER, since REAL);
+PRAGMA user_version = 1;
+"""
+_FIRST_XID = 700  # as a new cluster has it, more or less
+_PATIENCE = 30.0  # seconds for the moment that somebody else writes here
+
+
+class Wanted(NamedTuple):
+    """One lock that a session asks for. `item` is a row id or the hash of a key."""
+
+    kind: Kind
+    object: int
+    item: int
+    mode: int
+
+
+class Waiter(NamedTuple):
+    ticket: int
+    holder: int
+    wanted: Wanted
+    since: float
+
+
+class Holder(NamedTuple):
+    id: int
+    pid: int
+    backend: str
+    database: int
+    prepared: str | None  # of a prepared transaction its identifier: it needs no process
+
+    @property
+    def xid(self) -> int:
+        return _FIRST_XID + self.id
+
+
+def path_of(catalog: Path) -> Path:
+    return catalog.with_name(f"{catalog.name}-locks")
+
+
+class LockTable:
+    """One connection to the file."""
+
+    def __init__(self, catalog: Path) -> None:
+        self._path = path_of(catalog)
+        self._link: sqlite3.Connection | None = None
+        self._seen: int | None = None  # the version at which nobody else held anything
+
+    # --- the file ---------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        return self._link is not None or os.path.exists(self._path)
+
+    def open(self) -> sqlite3.Connection:
+        if self._link is None:
+            self._link = self._opened()
+        return self._link
+
+    def _opened(self) -> sqlite3.Connection:
+        if not os.path.exists(self._path):
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        link = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            link.execute("PRAGMA synchronous = OFF")
+            if link.execute("PRAGMA user_version").fetchone()[0] == 0:
+                link.execute("PRAGMA journal_mode = WAL")
+                link.execute("BEGIN IMMEDIATE")
+                if link.execute("PRAGMA user_version").fetchone()[0] == 0:
+                    for statement in _SCHEMA.split(";"):
+                        link.execute(statement)
+                link.execute("COMMIT")
+            self._keep_to_one_file(link)
+        except sqlite3.DatabaseError:
+            link.close()
+            raise
+        return link
+
+    def _keep_to_one_file(self, link: sqlite3.Connection) -> None:
+        """The locks in a copy are those of another catalog's sessions."""
+        found = os.stat(self._path)
+        identity = f"{found.st_dev}:{found.st_ino}"
+        known = link.execute("SELECT identity FROM file").fetchone()
+        if known == (identity,):
+            return
+        link.execute("BEGIN IMMEDIATE")
+        for table in ("file", "lock", "waiting"):
+            link.execute(f"DELETE FROM {table}")
+        link.execute("DELETE FROM holder WHERE prepared IS NULL")
+        link.execute("INSERT INTO file VALUES (?)", (identity,))
+        link.execute("COMMIT")
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    # --- holders ----------------------------------------------------------------------------------------------------
+
+    def enter(self, pid: int, backend: str, token: str, database: int) -> Holder:
+        link = self.open()
+        values = (pid, backend, processes.machine(), token, processes.now(), database)
+        cursor = link.execute(
+            "INSERT INTO holder (pid, backend, host, token, beat, database) VALUES (?, ?, ?, ?, ?, ?)", values
+        )
+        assert cursor.lastrowid is not None
+        return Holder(cursor.lastrowid, pid, backend, database, None)
+
+    def leave(self, holder: int) -> None:
+        """The transaction is over."""
+        link = self.open()
+        link.execute("BEGIN IMMEDIATE")
+        self._remove(link, holder)
+        link.execute("COMMIT")
+
+    def _remove(self, link: sqlite3.Connection, holder: int) -> None:
+        link.execute("DELETE FROM lock WHERE holder = ?", (holder,))
+        link.execute("DELETE FROM waiting WHERE holder = ?", (holder,))
+        link.execute("DELETE FROM holder WHERE id = ?", (holder,))
+
+    def holders(self) -> dict[int, Holder]:
+        found = self.open().execute("SELECT id, pid, backend, database, prepared FROM holder").fetchall()
+        return {row[0]: Holder(*row) for row in found}
+
+    def has_others(self, holder: int | None) -> bool:
+        """Does anybody else hold anything? Asked by each statement, so the answer costs next to nothing."""
+        if not self.exists():
+            return False
+        link = self.open()
+        version = int(link.execute("PRAGMA data_version").fetchone()[0])
+        if version == self._seen:
+            return False
+        if link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is None:
+            self._seen = version
+            return False
+        self.bury_the_dead(holder)
+        return link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is not None
+
+    def bury_the_dead(self, holder: int | None) -> None:
+        """Take away what killed processes have left."""
+        link = self.open()
+        others = link.execute(
+            "SELECT id, pid, host, token, beat FROM holder WHERE id IS NOT ? AND prepared IS NULL", (holder,)
+        ).fetchall()
+        gone = [row[0] for row in others if not processes.holds(*row[1:])]
+        if gone:
+            link.execute("BEGIN IMMEDIATE")
+            for each in gone:
+                self._remove(link, each)
+            link.execute("COMMIT")
+
+    # --- locks ------------------------------------------------------------------------------------------------------
+
+    def take(self, holder: int, wanted: Sequence[Wanted], level: int, ticket: int | None = None) -> Wanted | None:
+        """Take the locks one after the other. The first that cannot be had is returned, those before it are held;
+        None: all are. With a `ticket` those who wait behind it have to let it pass."""
+        link = self.open()
+        link.execute("BEGIN IMMEDIATE")
+        try:
+            blocked = self._first_blocked(link, holder, wanted, ticket)
+            upto = len(wanted) if blocked is None else blocked
+            if upto:
+                link.executemany(
+                    "INSERT OR IGNORE INTO lock (kind, object, item, holder, mode, level) VALUES (?, ?, ?, ?, ?, ?)",
+                    [(w.kind.value, w.object, w.item, holder, w.mode, level) for w in wanted[:upto]],
+                )
+            if blocked is None and ticket is not None:
+                link.execute("DELETE FROM waiting WHERE ticket = ?", (ticket,))
+        except BaseException:
+            link.execute("ROLLBACK")
+            raise
+        link.execute("COMMIT")
+        return None if blocked is None else wanted[blocked]
+
+    def _first_blocked(
+        self, link: sqlite3.Connection, holder: int, wanted: Sequence[Wanted], ticket: int | None
+    ) -> int | None:
+        contested: dict[tuple[Kind, int], bool] = {}
+        for number, each in enumerate(wanted):
+            about = (each.kind, each.object)
+            if about not in contested:
+                contested[about] = bool(
+                    link.execute(
+                        "SELECT 1 FROM lock WHERE kind = ? AND object = ? AND holder <> ? UNION ALL"
+                        " SELECT 1 FROM waiting WHERE kind = ? AND object = ? AND holder <> ? LIMIT 1",
+                        (each.kind.value, each.object, holder) * 2,
+                    ).fetchone()
+                )
+            if contested[about] and self._is_blocked(link, holder, each, ticket):
+                return number
+        return None
+
+    def _is_blocked(self, link: sqlite3.Connection, holder: int, wanted: Wanted, ticket: int | None) -> bool:
+        if self._in_the_way(link, holder, wanted):
+            return True
+        # who waits longer and could have it now goes first; who holds a lock on it already need not queue
+        if self._held_modes(link, holder, wanted):
+            return False
+        return any(
+            not self._in_the_way(link, waiter.holder, waiter.wanted)
+            for waiter in self._waiting_for(link, wanted)
+            if waiter.holder != holder
+            and (ticket is None or waiter.ticket < ticket)
+            and queue_conflict(wanted, waiter.wanted)
+        )
+
+    def _held_modes(self, link: sqlite3.Connection, holder: int, wanted: Wanted) -> list[int]:
+        found = link.execute(
+            "SELECT mode FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder = ?",
+            (wanted.kind.value, wanted.object, wanted.item, holder),
+        )
+        return [row[0] for row in found]
+
+    def _in_the_way(self, link: sqlite3.Connection, holder: int, wanted: Wanted) -> list[int]:
+        """Who holds what cannot be held beside this."""
+        modes = conflicts(wanted.kind, wanted.mode)
+        found = link.execute(
+            f"SELECT DISTINCT holder FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder <> ?"
+            f" AND mode IN ({', '.join(map(str, modes))}) ORDER BY holder",
+            (wanted.kind.value, wanted.object, wanted.item, holder),
+        )
+        return [row[0] for row in found]
+
+    def in_the_way(self, holder: int, wanted: Wanted) -> list[int]:
+        return self._in_the_way(self.open(), holder, wanted)
+
+    def held(self, holder: int | None = None) -> list[tuple[int, Wanted]]:
+        """All locks, or those of one holder."""
+        only = "" if holder is None else " WHERE holder = ?"
+        found = self.open().execute(
+            f"SELECT holder, kind, object, item, mode FROM lock{only}", () if holder is None else (holder,)
+        )
+        return [(row[0], Wanted(Kind(row[1]), *row[2:])) for row in found]
+
+    def give_back(self, holder: int, level: int) -> None:
+        """A savepoint is rolled back: what was taken behind it goes."""
+        self.open().execute("DELETE FROM lock WHERE holder = ? AND level > ?", (holder, level))
+
+    def is_held_by_others(self, holder: int | None, kind: Kind, objects: Iterable[int], modes: Iterable[int]) -> bool:
+        found = self.open().execute(
+            f"SELECT 1 FROM lock WHERE kind = ? AND object IN ({', '.join(map(str, objects))})"
+            f" AND mode IN ({', '.join(map(str, map(int, modes)))}) AND holder IS NOT ? LIMIT 1",
+            (kind.value, holder),
+        )
+        return found.fetchone() is not None
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    def wait(self, holder: int, wanted: Wanted) -> int:
+        """Queue for a lock; the ticket."""
+        cursor = self.open().execute(
+            "INSERT INTO waiting (holder, kind, object, item, mode, since) VALUES (?, ?, ?, ?, ?, ?)",
+            (holder, wanted.kind.value, wanted.object, wanted.item, wanted.mode, time.time()),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def give_up(self, ticket: int) -> None:
+        self.open().execute("DELETE FROM waiting WHERE ticket = ?", (ticket,))
+
+    def waiters(self) -> list[Waiter]:
+        found = self.open().execute("SELECT ticket, holder, kind, object, item, mode, since FROM waiting ORDER BY 1")
+        return [Waiter(row[0], row[1], Wanted(Kind(row[2]), *row[3:6]), row[6]) for row in found]
+
+    def _waiting_for(self, link: sqlite3.Connection, wanted: Wanted) -> list[Waiter]:
+        found = link.execute(
+            "SELECT ticket, holder, kind, object, item, mode, since FROM waiting"
+            " WHERE kind = ? AND object = ? AND item = ? ORDER BY ticket",
+            (wanted.kind.value, wanted.object, wanted.item),
+        ).fetchall()
+        return [Waiter(row[0], row[1], Wanted(Kind(row[2]), *row[3:6]), row[6]) for row in found]
+
+    def blockers(self, waiter: Waiter) -> list[tuple[int, bool]]:
+        """Whom it waits for: those who hold the lock, and (True) those who came before it."""
+        link = self.open()
+        hard = self._in_the_way(link, waiter.holder, waiter.wanted)
+        soft = [
+            other.holder
+            for other in self._waiting_for(link, waiter.wanted)
+            if other.ticket < waiter.ticket
+            and other.holder not in hard
+            and other.holder != waiter.holder
+            and queue_conflict(waiter.wanted, other.wanted)
+        ]
+        return [*((each, False) for each in hard), *((each, True) for each in dict.fromkeys(soft))]
+
+
+def queue_conflict(one: Wanted, other: Wanted) -> bool:
+    """Whether one has to wait until the other has had its turn."""
+    if one.kind is Kind.ROW:
+        return TUPLE_MODES[other.mode] in conflicts(Kind.RELATION, TUPLE_MODES[one.mode])
+    return other.mode in conflicts(one.kind, one.mode)

@@ -1,0 +1,188 @@
+"""The locks that statements take which change rows, and what becomes of rows that others have changed meanwhile.
+
+A statement finds its rows as of its snapshot and locks them one after the other. Who has waited, or comes late, meets
+newer versions: READ COMMITTED looks at these with the statement's condition again (EvalPlanQual), and rows that were
+not found at first are not added; REPEATABLE READ and SERIALIZABLE fail (40001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.locks import Wait
+from pgrepl.catalog.relation import relation
+from pgrepl.commands.dml.changes import Change, Row
+from pgrepl.commands.query.tables import ctid
+from pgrepl.errors import PgError
+from pgrepl.expr.index_info import index_infos
+from pgrepl.lake.pending import PROVISIONAL, own_rows
+from pgrepl.lake.place import Place
+from pgrepl.lake.table import lake_table
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class Standing(NamedTuple):
+    """A row of a table, where the statement has found it."""
+
+    table: int
+    place: Place
+
+
+class Newer(NamedTuple):
+    """Its newest version: in the layout of its table."""
+
+    place: Place
+    row: Row
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
+    """Lock tables for a statement that is about to begin. True: others have changed something since it was analysed."""
+    locks = session.transaction.locks
+    fresh = [Wanted(Kind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
+    if not fresh:
+        return False
+    locks.take(fresh)
+    session.transaction.beside.wait_for_writers()
+    return session.transaction.refresh()
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def lock_rows(
+    session: Session, rows: Sequence[Standing], modes: Sequence[RowMode], *, verb: str, blocked: Wait = Wait.BLOCK
+) -> tuple[set[Standing], dict[Standing, Newer | None]]:
+    """Lock rows in their order; those that were skipped, and those that others have changed since the snapshot, with
+    their newest version (None: they are gone)."""
+    transaction = session.transaction
+    wanted = [Wanted(Kind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)]
+
+    def context(lock: Wanted) -> str:
+        page, item = ctid(lock.item)
+        return f'while {verb} tuple ({page},{item}) in relation "{relation(session, lock.object).name}"'
+
+    skipped, _ = transaction.locks.take(
+        [each for each in wanted if each.item < PROVISIONAL], context=context, blocked=blocked
+    )
+    left_out = set(skipped)
+    missed = {each for each, lock in zip(rows, wanted, strict=True) if lock in left_out}
+    return missed, changed_since(session, [each for each in rows if each not in missed])
+
+
+def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
+    """The rows that others have changed since the statement's snapshot. All of them are locked."""
+    from pgrepl.lake.versions import begun_after, newest, standing
+
+    transaction = session.transaction
+    if transaction.is_writing:
+        return {}
+    transaction.beside.wait_for_writers()
+    snapshot = transaction.numbering.committed_snapshot()
+    by_table: dict[int, list[Standing]] = {}
+    found: dict[Standing, Newer | None] = {}
+    with transaction.beside.newest() as now:
+        if now.transaction.numbering.committed_snapshot() == snapshot:
+            return {}
+        for each in rows:
+            by_table.setdefault(each.table, []).append(each)
+        for oid, here in by_table.items():
+            table = lake_table(now, oid)
+            mine = own_rows(session, table.table_id)
+            asked = [each for each in here if each.place.row < PROVISIONAL and each.place.row not in mine]
+            places = [each.place for each in asked]
+            there = standing(now, table, places) - begun_after(now, table, places, snapshot)
+            moved = {each.place.row: each for each in asked if each.place not in there}
+            if not moved:
+                continue
+            width = len(relation(now, oid).attributes)
+            rows_now = newest(now, table, [column.attnum for column in table.columns], moved)
+            for row_id, each in moved.items():
+                row = rows_now.get(row_id)
+                found[each] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+    return found
+
+
+def as_found(session: Session, each: Standing) -> Newer | None:
+    """The row as the statement's snapshot has it."""
+    from pgrepl.lake.versions import newest
+
+    table = lake_table(session, each.table)
+    found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
+    row = found.get(each.place.row)
+    width = len(relation(session, each.table).attributes)
+    return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+
+
+def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None]) -> None:
+    """Who keeps a snapshot cannot go on with rows that others have changed since."""
+    if changed and session.transaction.keeps_snapshot:
+        what = "delete" if next(iter(changed.values())) is None else "update"
+        raise PgError("40001", f"could not serialize access due to concurrent {what}")
+
+
+def mode_of(session: Session, change: Change) -> RowMode:
+    """How an UPDATE or DELETE locks the row it changes: an UPDATE of no key column leaves room for foreign keys
+    (HeapDetermineColumnsInfo, INDEX_ATTR_BITMAP_KEY)."""
+    if change.new is None or change.old is None or (change.to and change.to != change.table):
+        return RowMode.UPDATE
+    keys = key_columns(session, change.table)
+    if any(change.old[n - 1] != change.new[n - 1] for n in keys):
+        return RowMode.UPDATE
+    return RowMode.NO_KEY_UPDATE
+
+
+def key_columns(session: Session, oid: int) -> frozenset[int]:
+    """The columns of a table that foreign keys could refer to."""
+    key = ("key_columns", oid)
+    known: frozenset[int] | None = session.derived.get(key)
+    if known is None:
+        infos = index_infos(session, oid) if relation(session, oid).has_index else ()
+        known = frozenset(
+            number
+            for info in infos
+            if info.unique and not info.exprs and info.predicate is None
+            for number in info.columns[: info.key_count]
+        )
+        session.derived[key] = known
+    return known
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def lock_keys(session: Session, changes: Sequence[Change]) -> None:
+    """Hold the unique keys of rows that come, change and go: who wants to write one of them waits. Then the newest
+    state decides about duplicates."""
+    from pgrepl.rows.unique import UniqueIndex, unique_indexes
+
+    indexes: dict[int, list[UniqueIndex]] = {}
+    wanted: dict[Wanted, None] = {}
+    for change in changes:
+        for oid, row in ((change.table, change.old), (change.to or change.table, change.new)):
+            if row is None:
+                continue
+            if oid not in indexes:
+                rel = relation(session, oid)
+                indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+            for index in indexes[oid]:
+                key = index.of_row(row)
+                if key is not None:
+                    wanted[Wanted(Kind.KEY, oid, _hash(index.info.oid, key), EXCLUSIVE)] = None
+    if wanted:
+        session.transaction.locks.take(list(wanted))
+        session.transaction.beside.wait_for_writers()
+        session.transaction.refresh()
+
+
+def _hash(index: int, key: tuple[Any, ...]) -> int:
+    digest = blake2b(repr((index, key)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

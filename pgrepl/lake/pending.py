@@ -1,0 +1,270 @@
+"""Row changes that a transaction keeps aside until it commits, so that others can write meanwhile.
+
+    statement    what one statement has written, as `Write`s: nothing of it is in the catalog
+    commit       `replay` writes all of it into the catalog, each statement at a snapshot of its own
+
+Until then the transaction itself sees its changes laid over the catalog's rows (`overlay`). New rows have row ids and
+new files have ids from PROVISIONAL on; the catalog gives the final ones at the commit, and what later statements of
+the transaction say of such rows is translated then. Row locks (catalog/locks.py) see to it that nobody else has
+changed the same rows; VACUUM may have moved them, so places are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.lake.place import Place
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.file_writer import NewFile
+    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.write import Write
+
+PROVISIONAL = 1 << 60
+
+
+@dataclass
+class Statement:
+    """What one statement has written, and what is said of it in commit_extra_info."""
+
+    snapshot: int  # by the transaction's own counting
+    writes: list[Write]
+    extra: dict[str, Any]
+    first_ids: list[tuple[int, int]]  # of each write: the first row id and the first file id it was given
+
+
+@dataclass
+class TableOverlay:
+    """What the statements so far have made of one table."""
+
+    rows: dict[int, Sequence[Any]] = field(default_factory=dict)  # new ones and new versions, by row id
+    snapshots: dict[int, int] = field(default_factory=dict)  # at which each of them was written
+    dead_rows: set[int] = field(default_factory=set)  # of those inlined in the catalog
+    dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
+    files: list[DataFile] = field(default_factory=list)
+    row_ids: set[int] = field(default_factory=set)  # of the catalog's rows, that have been changed or deleted
+
+    def deletes(self, file_id: int | None) -> list[tuple[int, int, int]]:
+        """File, position and snapshot of what was deleted in files, or in one of them."""
+        files = self.dead_positions if file_id is None else {file_id: self.dead_positions.get(file_id, {})}
+        return [(file, position, when) for file, each in files.items() for position, when in each.items()]
+
+
+class RowChanges:
+    """A transaction's. `transaction.aside` holds it from its first row change on."""
+
+    def __init__(self, session: Session, first_snapshot: int) -> None:
+        self.statements: list[Statement] = []
+        self.first_snapshot = first_snapshot  # the catalog's last one when the first change was made
+        self.replayed = False  # the transaction has taken the catalog's lock since, and all is written there
+        self._session = session
+        self._tables: dict[int, TableOverlay] = {}
+        self._next_row = PROVISIONAL
+        self._next_file = PROVISIONAL
+        self._writes: list[Write] = []  # of the running statement
+        self._first_ids: list[tuple[int, int]] = []
+
+    # --- statements -------------------------------------------------------------------------------------------------
+
+    @property
+    def last_snapshot(self) -> int:
+        return self.statements[-1].snapshot if self.statements else 0
+
+    def add(self, write: Write, snapshot: int) -> None:
+        """The running statement writes to one table."""
+        write.stage_aside()
+        self._writes.append(write)
+        self._first_ids.append((self._next_row, self._next_file))
+        self._lay_over(write, snapshot)
+
+    def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
+        self.statements.append(Statement(snapshot, self._writes, extra, self._first_ids))
+        self._writes, self._first_ids = [], []
+
+    @property
+    def mark(self) -> int:
+        return len(self.statements)
+
+    def back_to(self, mark: int) -> None:
+        """A savepoint is rolled back, or a statement has failed: what came behind it goes."""
+        self.replayed = False
+        if len(self.statements) == mark and not self._writes:
+            return
+        del self.statements[mark:]
+        self._writes, self._first_ids = [], []
+        self._tables = {}
+        for statement in self.statements:
+            for write, (row, file) in zip(statement.writes, statement.first_ids, strict=True):
+                self._next_row, self._next_file = row, file
+                self._lay_over(write, statement.snapshot)
+
+    def _lay_over(self, write: Write, snapshot: int) -> None:
+        table = self._tables.setdefault(write.table.table_id, TableOverlay())
+        for file_id, positions in write.deletes.items():
+            table.dead_positions.setdefault(file_id, {}).update(dict.fromkeys(positions, snapshot))
+        for row_id in write.inlined_deletes:
+            if table.rows.pop(row_id, None) is None:
+                table.dead_rows.add(row_id)
+        table.row_ids.update(write.changed_row_ids)
+        for file in write.files:
+            table.files.append(_pending_file(write.table, file, self._next_file, self._next_row, snapshot))
+            self._next_file += 1
+            self._next_row += file.record_count
+        for known, row in write.in_order():
+            row_id = self._next_row if known is None else known
+            if known is None:
+                self._next_row += 1
+            table.rows[row_id] = row
+            table.snapshots[row_id] = snapshot
+
+    # --- what the transaction sees ----------------------------------------------------------------------------------
+
+    def overlay(self, table_id: int) -> TableOverlay | None:
+        return None if self.replayed else self._tables.get(table_id)
+
+    @property
+    def tables(self) -> list[int]:
+        return list(self._tables)
+
+    # --- the commit -------------------------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """Write everything into the catalog; the session has just taken the catalog's lock."""
+        from pgrepl.lake import commit
+
+        session = self._session
+        numbering = session.transaction.numbering
+        self.replayed = True
+        ids: dict[int, _Ids] = {}
+        for statement in self.statements:
+            numbering.snapshot()
+            for write, (row, file) in zip(statement.writes, statement.first_ids, strict=True):
+                known = ids.setdefault(write.table.table_id, _Ids())
+                final = _final(session, write, known, self.first_snapshot)
+                written = commit.record(session, final)
+                known.add(write, row, file, written)
+            for key, value in statement.extra.items():
+                numbering.note(key, value)
+            numbering.store_snapshot()
+
+
+class _Ids:
+    """From the provisional ids of a table's rows and files to those they have in the catalog."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int]] = []  # first, behind the last, what to add
+        self.files: dict[int, int] = {}
+
+    def add(self, write: Write, row: int, file: int, written: tuple[int, Sequence[int]]) -> None:
+        first, files = written
+        count = sum(each.record_count for each in write.files) + len(write.rows)
+        if count:
+            self.rows.append((row, row + count, first - row))
+        self.files.update({file + n: file_id for n, file_id in enumerate(files)})
+
+    def row(self, row_id: int) -> int:
+        if row_id < PROVISIONAL:
+            return row_id
+        return next(row_id + shift for first, end, shift in self.rows if first <= row_id < end)
+
+    def file(self, file_id: int) -> int:
+        return file_id if file_id < PROVISIONAL else self.files[file_id]
+
+
+def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
+    """The write as the catalog takes it: with the ids it has given, at the places where rows stand now."""
+    final = copy(write)
+    final.updates = {ids.row(row_id): row for row_id, row in write.updates.items()}
+    final.order = {ids.row(row_id): place for row_id, place in write.order.items()}
+    final.inlined_deletes = {ids.row(row_id): None for row_id in write.inlined_deletes}
+    final.deletes = {ids.file(file_id): list(positions) for file_id, positions in write.deletes.items()}
+    final.files = list(write.files)
+    final.staged_deletes = []
+    final.is_staged = False
+    final.is_final = True
+    if (write.deletes or write.inlined_deletes) and _may_have_moved(session, write.table.table_id, since):
+        _find_again(session, final, {ids.row(row_id) for row_id in write.changed_row_ids})
+    return final
+
+
+def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
+    """Has anybody done more to the table since than to add rows?"""
+    link = session.link
+    for (changes,) in link.execute(
+        f"SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark}", (since,)
+    ):
+        for change in (changes or "").split(","):
+            word, _, what = change.rpartition(":")
+            if what == str(table_id) and word not in ("inserted_into_table", "inlined_insert"):
+                return True
+    return False
+
+
+def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
+    """VACUUM may have moved the rows that are deleted."""
+    from pgrepl.lake.versions import standing
+
+    places = [Place(None, None, row_id) for row_id in write.inlined_deletes]
+    places += [Place(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
+    there = standing(session, write.table, places)
+    if len(there) == len(places):
+        return
+    import numpy as np
+
+    from pgrepl.lake.stage_places import locate
+
+    found = locate(session, write.table, np.array(sorted(row_ids), np.int64))
+    if sum(map(len, found.files.values())) + len(found.inlined) < len(row_ids):
+        raise PgError("40001", "could not serialize access due to concurrent delete")
+    write.inlined_deletes = dict.fromkeys(found.inlined.tolist())
+    write.deletes = {file_id: positions.tolist() for file_id, positions in found.files.items()}
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, snapshot: int) -> DataFile:
+    from pgrepl.lake.files import DataFile
+
+    return DataFile(
+        file_id, snapshot, None, table.location + file.name, file.record_count, file.file_size_bytes, row_id,
+        None, None, (),
+    )  # fmt: skip
+
+
+# --- for who reads --------------------------------------------------------------------------------------------------
+
+
+def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay | None:
+    """What the session's transaction has kept aside of a table, if it is looked at as it is now."""
+    aside = session.transaction.aside
+    if aside is None:
+        return None
+    assert isinstance(aside, RowChanges)
+    found = aside.overlay(table.table_id)
+    return found if found is not None and snapshot > aside.first_snapshot else None
+
+
+def own_rows(session: Session, table_id: int) -> set[int]:
+    """Row ids that the transaction has changed."""
+    aside = session.transaction.aside
+    found = aside.overlay(table_id) if isinstance(aside, RowChanges) else None
+    return found.row_ids if found is not None else set()
+
+
+def changes_of(session: Session) -> RowChanges:
+    """Where the running statement's row changes go."""
+    transaction = session.transaction
+    if transaction.aside is None:
+        transaction.aside = RowChanges(session, transaction.numbering.committed_snapshot())
+    assert isinstance(transaction.aside, RowChanges)
+    return transaction.aside
+
+
+__all__ = ["PROVISIONAL", "RowChanges", "Statement", "TableOverlay", "changes_of", "overlay", "own_rows"]

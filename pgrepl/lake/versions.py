@@ -1,0 +1,81 @@
+"""Which version of a row is the newest: whether rows that were found still stand where they stood, and where else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import dead, inlined
+from pgrepl.lake.files import data_file, last_snapshot
+from pgrepl.lake.table import inlined_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+    from pgrepl.lake.table import LakeTable
+
+_AT_ONCE = 500
+
+
+def standing(session: Session, table: LakeTable, places: Iterable[Place]) -> set[Place]:
+    """The places whose rows are still there, in the catalog as the session sees it."""
+    by_file: dict[int | None, list[Place]] = {}
+    for place in places:
+        by_file.setdefault(place.file, []).append(place)
+    found: set[Place] = set()
+    for file_id, here in by_file.items():
+        if file_id is None:
+            alive = _inlined(session, table, [place.row for place in here])
+            found.update(place for place in here if place.row in alive)
+            continue
+        file = data_file(session, table, file_id)
+        if file is not None:
+            gone = set(dead.dead(session, table, file).tolist())
+            found.update(place for place in here if place.pos not in gone)
+    return found
+
+
+def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
+    """Which of these rows are inlined in the catalog and alive."""
+    link = session.link
+    found: set[int] = set()
+    for each in inlined_tables(session, table.table_id):
+        for start in range(0, len(row_ids), _AT_ONCE):
+            some = row_ids[start : start + _AT_ONCE]
+            rows = link.execute(
+                f"SELECT row_id FROM {inlined.quoted(each.name)} WHERE end_snapshot IS NULL"
+                f" AND row_id IN ({', '.join([link.mark] * len(some))})",
+                tuple(some),
+            )
+            found.update(row[0] for row in rows)
+    return found
+
+
+def begun_after(session: Session, table: LakeTable, places: Sequence[Place], snapshot: int) -> set[Place]:
+    """Inlined rows among the places that stand there in a newer version than the snapshot's."""
+    link = session.link
+    wanted = {place.row: place for place in places if place.file is None}
+    found: set[Place] = set()
+    for each in inlined_tables(session, table.table_id) if wanted else ():
+        rows = link.execute(
+            f"SELECT row_id FROM {inlined.quoted(each.name)} WHERE end_snapshot IS NULL"
+            f" AND begin_snapshot > {link.mark}",
+            (snapshot,),
+        )
+        found.update(wanted[row[0]] for row in rows if row[0] in wanted)
+    return found
+
+
+def newest(
+    session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
+) -> dict[int, tuple[Any, ...]]:
+    """The rows with these ids as they are now, by id: the columns, and last the Place. Rows that are gone are left
+    out."""
+    from pgrepl.lake import local
+
+    wanted = set(row_ids)
+    return {
+        row[-1].row: row
+        for row in local.rows(session, table, attnums, places=True, snapshot=last_snapshot(session))
+        if row[-1].row in wanted
+    }
