@@ -1,13 +1,16 @@
 """What a person at a terminal sees of a statement that takes long: time, and a bar while Spark works.
 
 It is drawn by a thread of its own on standard error and goes without a trace before anything else is printed. Nothing
-of it happens where output goes to a file or a pipe.
+of it happens where output goes to a file or a pipe. What the person types meanwhile is not shown until the next prompt
+shows it.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -56,7 +59,10 @@ class Busy:
 
         columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"), BarColumn())
         redirected: Any = {"redirect_stdout": False, "redirect_stderr": False}
-        with Progress(*columns, console=console, transient=True, auto_refresh=False, **redirected) as progress:
+        with (
+            _without_echo(self._stream),
+            Progress(*columns, console=console, transient=True, auto_refresh=False, **redirected) as progress,
+        ):
             task = progress.add_task("working", total=None)
             while not self._over.wait(_PAUSE):
                 found = self._tasks()
@@ -68,9 +74,27 @@ class Busy:
                 progress.refresh()
 
 
-def spark_tasks() -> tuple[int, int] | None:
-    import sys
+@contextmanager
+def _without_echo(stream: TextIO) -> Iterator[None]:
+    """The terminal does not show what is typed; what was typed before stands at the next prompt, too."""
+    import termios
 
+    try:
+        before = termios.tcgetattr(sys.stdin)
+    except (termios.error, ValueError, OSError):  # input comes from elsewhere
+        yield
+        return
+    silent = before.copy()
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, silent)
+    stream.write("\r\x1b[2K")
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+
+def spark_tasks() -> tuple[int, int] | None:
     lake = sys.modules.get("pgrepl.lake.spark")
     if lake is None or not lake.started():
         return None

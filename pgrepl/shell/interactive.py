@@ -7,16 +7,22 @@ to the main loop one by one, as a script's would.
 from __future__ import annotations
 
 import os
+import sys
+import termios
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from pgrepl.shell.candidates import complete
 from pgrepl.shell.completion import completions
 from pgrepl.shell.highlight import STYLE, StatementLexer
 from pgrepl.shell.history import StatementHistory
@@ -53,6 +59,22 @@ def prompts_of(lexer: Lexer, text: str) -> tuple[list[Prompt], bool]:
             complete = True
         prompts.append(prompt)
     return prompts, complete
+
+
+def _output() -> Output:
+    """The terminal is not asked where its cursor is: the answer could come while a query runs, as if typed."""
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
+
+
+def _terminal_modes() -> list[Any] | None:
+    """As they were; whatever happens, they are so again at the end."""
+    try:
+        return termios.tcgetattr(sys.stdin)
+    except (termios.error, ValueError, OSError):
+        return None
 
 
 class _Completer(Completer):
@@ -93,7 +115,9 @@ class Terminal:
             enable_open_in_editor=False,
             enable_system_prompt=False,
             enable_suspend=True,
+            output=_output(),
         )
+        self._modes = _terminal_modes()
 
     def __enter__(self) -> Terminal:
         return self
@@ -101,6 +125,8 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._modes is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
         self._history.save()
 
     def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
@@ -132,6 +158,7 @@ class Terminal:
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
+        bindings.add("tab")(complete)
 
         @bindings.add("enter")
         def enter(event: KeyPressEvent) -> None:

@@ -101,7 +101,7 @@ class Terminal:
     """pgrepl in a pseudo-terminal, and a screen that shows what it writes."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        variables = {**environment(folder), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", "PAGER": ""}
+        variables = {**environment(folder), "TERM": "xterm", "NO_COLOR": "1", "PAGER": ""}
         variables["PGOPTIONS"] = "-c pgrepl.engine=local"  # no Spark in the background
         command = ["-m", "pgrepl", "-X", *arguments]
         self.child = pexpect.spawn(sys.executable, command, cwd=folder, env=variables, dimensions=(30, 100))
@@ -242,6 +242,36 @@ def test_tab_completes(terminal: Terminal) -> None:
     terminal.see("CREATE PUBLICATION\n")
     terminal.press("drop pub\t\tcomp\t;\r")
     terminal.see("DROP PUBLICATION\n")
+
+
+def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Terminal) -> None:
+    terminal.press("set \t")
+    terminal.see("possibilities? (y or n)")
+    terminal.press("\x03")
+    terminal.see("postgres=#")
+    terminal.press("set \t")
+    terminal.see("possibilities? (y or n)")
+    terminal.press("y")
+    terminal.see("--More--")
+    terminal.press("\x03")
+    terminal.see("postgres=#")
+    terminal.enter("select 'still' || 'there';")
+    terminal.see(" stillthere\n")
+    terminal.enter("\\q")
+    assert terminal.end() == 0
+    assert "Traceback" not in terminal.screen.text(0)
+
+
+def test_what_is_typed_while_a_query_runs_stands_at_the_next_prompt(terminal: Terminal) -> None:
+    terminal.enter("select pg_sleep(5), 'slept';")
+    terminal.see("working")  # the line that shows it is at work
+    terminal.enter("select 'typed' || 'ahead';")
+    terminal.see(" | slept")
+    terminal.see(" typedahead\n")
+    shown = terminal.screen.text(0)
+    assert shown.count("select 'typed' || 'ahead';") == 1
+    assert "\x1b[" not in shown
+    assert "1R" not in shown
 
 
 def test_history_outlives_the_session_without_passwords(terminal: Terminal, tmp_path: Path) -> None:
