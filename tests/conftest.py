@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import zoneinfo
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +19,23 @@ settings.register_profile("same", derandomize=True)
 if not os.environ.get("HYPOTHESIS_PROFILE"):
     settings.load_profile("same")
 
+# Expected times were recorded with these zones (IANA's 2025b); a machine's own data may be newer.
+_ZONES = Path(__file__).with_name("zoneinfo")
+os.environ["PYTHONTZPATH"] = os.pathsep.join([str(_ZONES), *(path for path in zoneinfo.TZPATH if path != str(_ZONES))])
+zoneinfo.reset_tzpath()
+
 # A process that pytest-xdist has started ignores Ctrl-C; here it is what it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """A test writes in folders of its own, not where the suite is run."""
+    before = set(os.listdir())
+    here = os.getcwd()
+    yield
+    left = {name for name in set(os.listdir(here)) - before if not name.startswith((".", "__pycache__"))}
+    assert left == set()
 
 
 @pytest.fixture(scope="session")

@@ -305,10 +305,10 @@ def test_numerics_have_thousands_of_digits(catalog: Catalog) -> None:
 
 def test_queries_in_queries_take_no_longer_than_their_text(catalog: Catalog) -> None:
     session = Session(catalog)
-    started = time.monotonic()
+    started = time.process_time()
     assert answer(session, f"SELECT {'(SELECT ' * 60}1{')' * 60}") == [[("1",)]]
     session.close()
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def noise(dice: random.Random) -> bytes:

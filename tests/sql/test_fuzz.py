@@ -46,11 +46,11 @@ def random_texts(seed: int, count: int) -> list[str]:
 
 
 def check(seed: int, count: int) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     mutated = outcomes(list(islice(mutants(STATEMENTS, seed), count)))
     noise = outcomes(random_texts(seed, count))
     assert mutated["parsed"] > count // 20 and noise["parsed"] > 0
-    assert time.monotonic() - started < count / 300
+    assert time.process_time() - started < count / 300
 
 
 def test_twenty_thousand_bad_inputs_give_nodes_or_postgresqls_errors() -> None:
@@ -82,6 +82,6 @@ def test_many_more_bad_inputs(seed: int) -> None:
     ids=lambda text: text[:24],
 )
 def test_long_input_takes_no_more_than_its_length(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()  # of this process alone, whatever else the machine does
     outcomes([text])
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
