@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pgrepl.catalog import disk
+from pgrepl.catalog import data_folder, disk
+from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
@@ -39,6 +40,9 @@ _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard 
 _GIVING_UP = 0.8  # seconds who is about to end still waits
 _ADVISORY_KEY = APPLICATION_ID
 PG_SCHEMA = "pgrepl"
+_FILE = "NULL"
+_DATABASE = """'postgresql:' || (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/'
+    || (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"""
 
 
 _connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
@@ -209,6 +213,8 @@ class Catalog:
         # a damaged name in SQLite's message about it is no text
         self.driver_error: tuple[type[Exception], ...] = (module.Error, UnicodeDecodeError)
         self.statements: dict[Any, Any] = {}  # compiled once, by store.py
+        self.identity = ""  # the file, or which database of which server
+        self.system_identifier = 0
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
         self._spare: CatalogConnection | None = None
         self._folder_synced = False
@@ -252,13 +258,18 @@ class Catalog:
             self._spare = None
         self.engine.dispose()
 
+    @property
+    def folder(self) -> DataFolder:
+        """Where the files are, and whose they are to be."""
+        return DataFolder(self.data_path, self.identity, self.system_identifier)
+
     def check_format(self) -> None:
         """Read the catalog's own word about its format; the connection serves the first session."""
         link = self.connect()
         try:
             found = link.execute(
                 "SELECT format_version, (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL)"
-                " FROM pgrepl_instance"
+                f", system_identifier, {_FILE if self.is_sqlite else _DATABASE} FROM pgrepl_instance"
             )
         except PgError as problem:
             link.close()
@@ -266,7 +277,8 @@ class Catalog:
         if len(found) != 1 or found[0][0] != FORMAT_VERSION:
             link.close()
             raise _wrong_version(self.name, found[0][0] if found else 0)
-        self.data_path = str(found[0][1])
+        self.data_path, self.system_identifier = str(found[0][1]), int(found[0][2])
+        self.identity = str(found[0][3]) if self.path is None else os.path.realpath(self.path)
         self._spare = link
 
     def lock_failure(self, timeout: float) -> PgError:
@@ -325,7 +337,7 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     if version != FORMAT_VERSION:
         _migrate(catalog, data_path or _data_path(f"{path}.files"))
     catalog.check_format()
-    _follow_data(catalog, f"{path}.files")
+    _follow_data(catalog, data_path)
     _check_data_path(catalog, data_path)
     return catalog
 
@@ -352,17 +364,21 @@ def _version(catalog: Catalog) -> int:
         link.close()
 
 
-def _follow_data(catalog: Catalog, beside: str) -> None:
-    """A catalog that was moved has its data beside it again, if they have come along or there were none."""
-    before, now = catalog.data_path, _data_path(beside)
-    if before == now or "://" in before or not before.endswith(".files/"):
-        return
-    if os.path.exists(before) or os.path.exists(before.removesuffix(".files/")):  # a copy: the data are still there
-        return
+def _follow_data(catalog: Catalog, wanted: str | None) -> None:
+    """A catalog that was moved or copied takes the files that came along, or those in a folder that is named for it.
+    One that cannot be written uses them all the same."""
     link = catalog.connect()
-    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (now,))
-    link.close()
-    catalog.data_path = now
+    try:
+        before = catalog.data_path
+        now = data_folder.found_beside(link, catalog.folder)
+        if wanted is not None and wanted != before and data_folder.may_take(link, catalog.folder, wanted):
+            now = wanted
+        if now is not None:
+            catalog.data_path = now
+            with suppress(PgError):
+                data_folder.move(link, before, now)
+    finally:
+        link.close()
 
 
 def _migrate(catalog: Catalog, data_path: str) -> None:
@@ -405,6 +421,9 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
     """Make the catalog aside and link it into place whole: who looks meanwhile sees none or all of it."""
     from pgrepl.catalog import bootstrap
 
+    owner = DataFolder(data_path, os.path.realpath(path), 0).other_owner(data_folder.local_mark(data_path))
+    if owner is not None:
+        raise _fatal("55000", f'data folder "{data_path}" belongs to catalog "{owner}"')
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

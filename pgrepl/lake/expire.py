@@ -16,6 +16,7 @@ from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
 from pgrepl.lake import inlined_checksums, storage
 from pgrepl.lake.inlined import deletes_table, exists, settle
+from pgrepl.lake.owner import claim
 from pgrepl.lake.readers import oldest_reader
 from pgrepl.lake.table import table_folder
 
@@ -126,15 +127,17 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
             (row[0], oldest),
         )
     folders: dict[int, str] = {}
+    data_path = session.catalog.data_path
     now = datetime.now(timezone.utc).isoformat(sep=" ")
     scheduled: dict[int, tuple[Any, ...]] = {}
     for file_id, table_id, path, relative, *_ in (*data, *deletes):
         if relative:
             path = folders.setdefault(table_id, table_folder(session, table_id)) + path
-        scheduled[file_id] = (file_id, path, now)
+        relative = path.startswith(data_path)
+        scheduled[file_id] = (file_id, path.removeprefix(data_path), int(relative) if link.is_sqlite else relative, now)
     link.execute_many(
         "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
-        f" VALUES ({mark}, {mark}, {'0' if link.is_sqlite else 'false'}, {mark})",
+        f" VALUES ({mark}, {mark}, {mark}, {mark})",
         list(scheduled.values()),
     )
     for row in data:
@@ -179,7 +182,9 @@ def _remove_rows(link: CatalogConnection, table: str, condition: str, value: int
 
 def remove_files(session: Session, grace: timedelta) -> int:
     """Remove files that are scheduled for it, and files that nothing refers to, once they have been so for a while."""
+    claim(session.catalog.folder)
     due = (datetime.now(timezone.utc) - grace).isoformat(sep=" ")
+    data_path = session.catalog.data_path
     link = session.link
     removed = 0
     scheduled = link.execute(
@@ -188,13 +193,15 @@ def remove_files(session: Session, grace: timedelta) -> int:
         (due,),
     )
     for file_id, path, relative in scheduled:
-        storage.remove(session.catalog.data_path + path if relative else path)
+        if not relative and not path.startswith(data_path):
+            continue  # whoever put it elsewhere has to remove it
+        storage.remove(data_path + path if relative else path)
         for table in ("ducklake_files_scheduled_for_deletion", "pgrepl_file"):
             key = "file_id" if table == "pgrepl_file" else "data_file_id"
             link.execute(f"DELETE FROM {table} WHERE {key} = {link.mark}", (file_id,))
         removed += 1
     known = known_files(session)
-    for path, age in storage.listed(session.catalog.data_path):
+    for path, age in storage.listed(data_path):
         if path.endswith(".parquet") and path not in known and age >= grace:
             storage.remove(path)
             removed += 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
+from pgrepl.lake.owner import make_folder
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
 from pgrepl.lake.steps import step
 
@@ -110,7 +111,7 @@ class DataFileWriter:
         self._leaves = leaves(table)
         self._footers: list[Any] = []
         self._count = 0
-        storage.make_folder(table.location)
+        make_folder(table)
         step("stage.open")
         with storage.writing(self.path):
             self._sink = SummedOutput(self.path)
@@ -248,7 +249,7 @@ def write_deletes(
 
     name = storage.new_name("-delete.parquet")
     path = table.location + name
-    storage.make_folder(table.location)
+    make_folder(table)
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
     arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
     fields = [

@@ -19,6 +19,7 @@ from pgrepl.lake import checksums, footers, spark, storage
 from pgrepl.lake.checksums import IDENTITY
 from pgrepl.lake.file_writer import NewFile
 from pgrepl.lake.near import writable
+from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
@@ -46,7 +47,7 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
     columns = [_with_id(f"c{c.attnum}", c.form.spark, c.name, c.column_id, identity) for c in table.columns]
     if row_ids is not None:
         columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID, identity))
-    with _folder(table.location) as folder:
+    with _folder(table) as folder:
         step("stage.write")
         with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
             written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
@@ -69,10 +70,10 @@ def _with_id(name: str, kind: str, output: str, field_id: int, identity: str) ->
 
 
 @contextmanager
-def _folder(location: str) -> Iterator[str]:
+def _folder(table: LakeTable) -> Iterator[str]:
     """A new folder in the table's for one write; it stays only where files cannot be moved out of it."""
-    storage.make_folder(location)
-    folder = f"{location}ducklake-{storage.uuid7()}"
+    make_folder(table)
+    folder = f"{table.location}ducklake-{storage.uuid7()}"
     try:
         yield folder
     except BaseException:

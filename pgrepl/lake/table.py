@@ -12,6 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.store import Row
     from pgrepl.types.lake_forms import Form
@@ -70,6 +71,7 @@ class LakeTable:
     schema_version: int  # of its present definition: what a new inlined data table is called after
     location: str  # the folder of its files, absolute or a URI, with a slash at its end
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
+    lake: DataFolder  # that it belongs to
 
     def lake_row(self, row: Sequence[Any]) -> tuple[Any, ...]:
         """A row by attribute number as the lake takes it: the columns that are there, in the lake's order."""
@@ -154,7 +156,7 @@ def _made(
     if not at and table_id in here.altered_tables:
         version = here.schema_version
     columns = _columns(session, table_id, attributes, alive, at)
-    return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns)
+    return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns, session.catalog.folder)
 
 
 def folder(session: Session, path: str, relative: bool, schema_path: str, schema_relative: bool) -> str:

@@ -89,10 +89,3 @@ def test_a_catalog_moves_with_its_data(path: Path, tmp_path: Path) -> None:
     catalog.close()
     assert duck.duck(there / "catalog.db", "SELECT count(*) FROM postgres.t") == [("1000",)]
     duck.close(there / "catalog.db")
-
-
-def test_a_copy_of_a_catalog_leaves_the_data_where_they_are(path: Path, tmp_path: Path) -> None:
-    open_catalog(path).close()
-    copy = tmp_path / "copy.db"
-    shutil.copy(path, copy)
-    assert data_path(copy) == f"{path}.files/"

@@ -144,7 +144,9 @@ class Lake:
                         missing,
                     )
                 )
-        return LakeTable(0, table_id, name, 0, f"{self.catalog.data_path}main/{path}", tuple(columns))
+        return LakeTable(
+            0, table_id, name, 0, f"{self.catalog.data_path}main/{path}", tuple(columns), self.catalog.folder
+        )
 
 
 def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import disk
+from pgrepl.catalog.data_folder import MARK
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
@@ -114,7 +115,7 @@ def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
         return 0
     removed = 0
     for path, _ in storage.listed(data_path):
-        if path not in needed and not path.startswith(data_path + READERS):
+        if path not in needed and not path.startswith((data_path + READERS, data_path + MARK)):
             storage.remove(path)
             step("standby.removed")
             removed += 1

@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.expire import known_files
+from pgrepl.lake.owner import claim
 from pgrepl.lake.steps import step
 from pgrepl.replication.slots import at_once, slot_or_none
 from pgrepl.replication.standby import draft as drafts
@@ -63,6 +65,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
         os.makedirs(place.standby, mode=0o700, exist_ok=True)
     except OSError as problem:
         raise PgError("58030", f'could not create folder "{place.standby}": {problem.strerror}') from problem
+    claim(replace(primary.catalog.folder, path=place.standby, catalog=str(catalog)))
     settings = [(name, value) for name, value in settings if name != "synchronized_standby_slots"]  # the primary's
     own = drafts.with_settings(
         settings,
@@ -87,6 +90,7 @@ def synchronize(standby: Session) -> Synchronized:
     with reading(standby):
         _require_superuser(standby, "synchronize a standby")
         _require_standby(standby)
+    claim(standby.catalog.folder)
     with _alone(place_here), on_primary(standby) as primary:
         with reading(standby):  # it may have been promoted a moment ago
             _require_standby(standby)
