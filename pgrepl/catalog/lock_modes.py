@@ -1,7 +1,8 @@
 """The modes of locks and which of them cannot be held together (lock.c, heapam.c).
 
 Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
-that writes a row with a key holds the key until it ends. The catalog as a whole is held by a transaction that has
+that brings a row with a key holds the key until it ends, and one that changes or deletes a row holds its change: who
+finds a key taken waits for that. The catalog as a whole is held by a transaction that has
 changed definitions.
 """
 
@@ -14,6 +15,7 @@ class Kind(Enum):
     RELATION = "relation"
     ROW = "row"
     KEY = "key"  # of a unique index, by its hash
+    CHANGE = "change"  # of a row with unique keys: an UPDATE or DELETE that has not committed
     CATALOG = "catalog"
 
 

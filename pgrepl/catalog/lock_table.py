@@ -272,6 +272,12 @@ class LockTable:
         )
         return found.fetchone() is not None
 
+    def rows_locked_by_others(self, holder: int | None, oid: int) -> set[int]:
+        found = self.open().execute(
+            "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (Kind.ROW.value, oid, holder)
+        )
+        return {row[0] for row in found}
+
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     def wait(self, holder: int, wanted: Wanted) -> int:

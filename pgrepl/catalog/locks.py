@@ -83,6 +83,13 @@ class Locks:
     def are_held_by_others(self, kind: Kind, objects: Sequence[int], modes: Iterable[int]) -> bool:
         return bool(objects) and self.has_others() and self.table.is_held_by_others(self._id, kind, objects, modes)
 
+    def first_locked(self, oid: int, row_ids: Sequence[int]) -> int | None:
+        """The first of a table's rows that somebody else has locked, however weakly."""
+        if not row_ids:
+            return None
+        locked = self.table.rows_locked_by_others(self._id, oid)
+        return next((row_id for row_id in row_ids if row_id in locked), None)
+
     def take(
         self, wanted: Sequence[Wanted], *, context: Callable[[Wanted], str] | None = None, blocked: Wait = Wait.BLOCK
     ) -> tuple[list[Wanted], bool]:
@@ -109,6 +116,18 @@ class Locks:
             if each.kind is Kind.RELATION:
                 self._relations.setdefault((each.object, each.mode), self._level)
         return skipped, waited
+
+    def wait_for(self, wanted: Wanted) -> bool:
+        """Wait until nobody has the lock, without taking it; was there anybody?"""
+        holder = self._entered()
+        if not self.table.in_the_way(holder.id, wanted):
+            return False
+        self.wait_until(wanted, lambda ticket: not self.table.in_the_way(holder.id, wanted))
+        return True
+
+    def is_taken(self, wanted: Wanted, ticket: int) -> bool:
+        """Take what was waited for, if it is to be had now."""
+        return self.table.take(self._entered().id, [wanted], self._level, ticket) is None
 
     def _is_held(self, wanted: Wanted) -> bool:
         """Whether it is still in the way once the dead are buried."""
@@ -141,9 +160,7 @@ class Locks:
 
     def _wait(self, wanted: Wanted, context: Callable[[Wanted], str] | None) -> None:
         try:
-            self.wait_until(
-                wanted, lambda ticket: self.table.take(self._entered().id, [wanted], self._level, ticket) is None
-            )
+            self.wait_until(wanted, lambda ticket: self.is_taken(wanted, ticket))
         except PgError as error:
             from dataclasses import replace
 

@@ -115,6 +115,7 @@ class Transaction:
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
         self._commits = False
         self.had_lock = False  # the catalog's, before the running statement
+        self.is_alone = False  # the running statement has the catalog's lock, and nobody has locked anything
         self.numbering = Numbering(self, session)
         self.locks = Locks(session)
         self.beside = Beside(session)
@@ -344,6 +345,7 @@ class Transaction:
         now = datetime.now(timezone.utc)
         self.statement_at = now
         self.had_lock = self.sql is Sql.WRITE
+        self.is_alone = False
         if self.block is Block.NONE:
             self._end_reading()
             self.started_at = now

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import has_table_privilege, is_owner
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import Kind, RelationMode, conflicts
+from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.tables import pg_class, pg_database
-from pgrepl.catalog.transaction import require_no_block
+from pgrepl.catalog.transaction import LockNeeded, require_no_block
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.options import get_boolean, get_int32
 from pgrepl.errors import PgError
@@ -154,6 +156,18 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
         session.notice("INFO", f"expired {gone.snapshots} snapshots, removed {removed} files")
 
 
+def _is_written(session: Session, table: Relation, options: _Options) -> bool:
+    """Rows of a table to which others write stay where they are; FULL waits."""
+    mode = RelationMode.ACCESS_EXCLUSIVE if options.full else RelationMode.SHARE
+    locks = session.transaction.locks
+    if not locks.are_held_by_others(Kind.RELATION, [table.oid], conflicts(Kind.RELATION, mode)):
+        return False
+    if options.full:
+        raise LockNeeded(Wanted(Kind.RELATION, table.oid, 0, mode))
+    session.transaction.release_write()
+    return True
+
+
 def _compact(session: Session, table: Relation, options: _Options) -> None:
     from pgrepl.lake import compact
 
@@ -164,6 +178,8 @@ def _compact(session: Session, table: Relation, options: _Options) -> None:
         if staged is None:
             return
         session.transaction.require_write()
+        if _is_written(session, table, options):
+            return
         try:
             compact.commit(session, staged)
         except Stale:

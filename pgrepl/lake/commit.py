@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode, conflicts
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.lake import inlined, statistics
 from pgrepl.lake.definition_inlined import inlined_table
 from pgrepl.lake.files import data_file_entry, delete_file_entry
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 class Stale(Exception):
     """A table was changed by somebody else after the snapshot at which it was read: read again, stage again."""
+
+
+class LockedByOthers(Stale, LockNeeded):
+    """A table, or rows of it, are locked by another transaction: wait for it, and stage again."""
 
 
 def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
@@ -70,6 +77,7 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     for write in writes:
         if write.snapshot is not None:
             check_unchanged(session, [write.table.table_id], write.snapshot)
+    _respect_locks(session, writes)
     session.snapshot()
     for write in writes:
         write.stage()
@@ -84,6 +92,26 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     if truncated and "truncate" not in (extra or {}):
         numbering.note("truncate", {"tables": truncated, "cascade": False, "restart_identity": False})
     step("commit.end")
+
+
+def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
+    """Raise LockedByOthers if another transaction has locked what is about to be written. Who writes without locks of
+    its own (workers, Spark) asks here, holding the catalog's lock."""
+    transaction = session.transaction
+    if transaction.is_alone or transaction.locks_rows or not transaction.locks.has_others():
+        return
+    locks = transaction.locks
+    for write in writes:
+        oid = write.table.oid
+        whole = write.truncates or write.has_positions
+        mode = RelationMode.EXCLUSIVE if whole else RelationMode.ROW_EXCLUSIVE
+        if locks.are_held_by_others(Kind.RELATION, [oid], conflicts(Kind.RELATION, mode)):
+            raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, mode))
+        if (write.rows or write.files or write.updates) and locks.are_held_by_others(Kind.KEY, [oid], (EXCLUSIVE,)):
+            raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
+        row = locks.first_locked(oid, write.changed_row_ids)
+        if row is not None:
+            raise LockedByOthers(Wanted(Kind.ROW, oid, row, RowMode.UPDATE))
 
 
 def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:

@@ -108,6 +108,11 @@ class Write:
         self.is_staged = False
         self.inlined_deletes.update(dict.fromkeys(int(row_id) for row_id in row_ids))
 
+    @property
+    def has_positions(self) -> bool:
+        """Does it delete rows whose ids are not at hand?"""
+        return bool(self._arrays or self.staged_deletes)
+
     def update(self, place: Place, row: Sequence[Any]) -> None:
         """The row becomes this one and keeps its row id."""
         self.delete([place])

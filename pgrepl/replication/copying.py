@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def copy_table(receiver: Receiver, relid: int) -> int | None:
     count = None
     attempts = 0
     while count is None:
-        count = _finish(receiver, relid, locked=attempts >= _ATTEMPTS)
+        count = receiver.despite_locks(partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS))
         attempts += 1
     receiver.copy_ended(relid)
     step("copy.committed")

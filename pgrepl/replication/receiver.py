@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.copies import Copying
+from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication import lease, same_server
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.connection import connect
@@ -306,6 +309,26 @@ class Receiver:
 
     def subscription(self) -> Row | None:
         return one(self.session, tables.pg_subscription, oid=self.subid)
+
+    def despite_locks(self, action: Callable[[], T]) -> T:
+        """What a transaction of its own does; begun anew whenever it meets rows that others have locked, once it has
+        waited for them. A local session's transaction never makes it fail."""
+        locks = self.session.transaction.locks
+        while True:
+            try:
+                return action()
+            except LockedByOthers as locked:
+                wanted = locked.wanted
+            try:
+                locks.wait_until(wanted, partial(self._is_taken, wanted))
+            except PgError as error:
+                if error.sqlstate != "40P01":
+                    raise
+                locks.release()  # who waits for what it has waited for before goes first
+
+    def _is_taken(self, wanted: Wanted, ticket: int) -> bool:
+        self.check_stopped()
+        return self.session.transaction.locks.is_taken(wanted, ticket)
 
     def lock(self, subscription: Row, position: int) -> None:
         """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read

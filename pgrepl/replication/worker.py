@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
@@ -194,7 +195,7 @@ class Worker:
         while True:
             self._observer.applying(self._receiver.name)
             try:
-                streamed = stream_batch(self._receiver, upto, left)
+                streamed = self._receiver.despite_locks(partial(stream_batch, self._receiver, upto, left))
             except WorkerFailed as failure:
                 return self._fails(done, failure)
             start = start or streamed.start

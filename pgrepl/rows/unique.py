@@ -21,6 +21,7 @@ from pgrepl.expr.index_info import IndexInfo, index_infos
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.lake.pending import PROVISIONAL, own_rows
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_text import index_key, index_types
 from pgrepl.types.values import hash_form
@@ -47,7 +48,7 @@ class UniqueIndex:
     def __init__(self, session: Session, rel: Relation, info: IndexInfo) -> None:
         self.info = info
         self.relation = rel
-        self._session = session
+        self.session = session
         context = Context(session)
         exprs = [own(expr, rel) for expr in info.exprs]
         waiting = iter(exprs)
@@ -92,13 +93,13 @@ class UniqueIndex:
         from pgrepl.lake.table import lake_table
 
         values = {self.key(each): each for each in wanted}
-        table = lake_table(self._session, self.relation.oid)
+        table = lake_table(self.session, self.relation.oid)
         columns = [*dict.fromkeys([*self._read, *want])]
         width = len(self.relation.attributes)
         found: Iterable[tuple[Any, ...]]
         if self._plain and not any(None in each for each in values.values()):
             attnums = self.info.columns[: self.info.key_count]
-            found = (row for _, row in local.lookup(self._session, table, attnums, list(values.values()), columns))
+            found = (row for _, row in local.lookup(self.session, table, attnums, list(values.values()), columns))
         else:
             found = self._scanned(table, list(values.values()), columns)
         for read in found:
@@ -116,16 +117,16 @@ class UniqueIndex:
         from pgrepl.lake import local
         from pgrepl.rows.unique_spark import is_large, rows_with_keys
 
-        if wanted and is_large(self._session, table):
-            return rows_with_keys(self._session, table, self._exprs, wanted, columns)
-        return local.rows(self._session, table, columns, places=True)
+        if wanted and is_large(self.session, table):
+            return rows_with_keys(self.session, table, self._exprs, wanted, columns)
+        return local.rows(self.session, table, columns, places=True)
 
     def is_twice(self, values: tuple[Any, ...]) -> bool:
         """Whether several rows of the table have these values."""
         return sum(1 for _ in self.find([values])) > 1
 
     def duplicate(self, values: tuple[Any, ...]) -> PgError:
-        key = index_key(self._session, self.info, values)
+        key = index_key(self.session, self.info, values)
         rel = self.relation
         return PgError(
             "23505",
@@ -160,6 +161,8 @@ class Holders:
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
         self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
+        self.places: list[Place] = []  # where rows stand that have one of the keys
+        self.unseen: set[Any] = set()  # those that came after the transaction's snapshot
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
         """Look up the keys that these rows have; the columns `want` of who has them are remembered."""
@@ -172,11 +175,38 @@ class Holders:
         if not fresh:
             return
         self._loaded.update(wanted)
-        for key, place, row in self.index.find(fresh, want):
+        for key, place, row in self._found(fresh, want):
+            self.places.append(place)
             if place not in self._gone:
                 self.add(key, place)
                 if want:
                     self._rows[place] = row
+
+    def _found(
+        self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
+    ) -> Iterable[tuple[Key, Place, tuple[Any, ...]]]:
+        """Who has the keys now: to a transaction that keeps its snapshot its own rows, and what others have
+        committed since."""
+        found = self.index.find(values, want)
+        session = self.index.session
+        transaction = session.transaction
+        if not (transaction.keeps_snapshot and transaction.keeps_aside):
+            return found
+        from pgrepl.lake.table import lake_table
+
+        mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
+        before = {each[1].row: each for each in found}
+        now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
+        with transaction.beside.newest() as newest:
+            index = UniqueIndex(newest, self.index.relation, self.index.info)
+            for each in index.find(values, want):
+                row = each[1].row
+                if row in mine:
+                    continue
+                if row not in before:
+                    self.unseen.add(each[1])
+                now.append(before.get(row, each))
+        return now
 
     def add(self, key: Key, holder: Any) -> None:
         self._holders.setdefault(key, []).append(holder)
@@ -213,6 +243,14 @@ class UniqueChecks:
     def load(self, rows: Sequence[Row], want: Sequence[int] = ()) -> None:
         for holders in self._holders:
             holders.load(rows, want)
+
+    @property
+    def unseen(self) -> set[Any]:
+        return set().union(*[holders.unseen for holders in self._holders])
+
+    @property
+    def places(self) -> list[Place]:
+        return [place for holders in self._holders for place in holders.places]
 
     def enter(self, row: Row, holder: int, replaces: Place | None = None, old: Row | None = None) -> None:
         """A row comes, or takes the place of its older version; raises if a key of it is taken."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.commands.base import Result
 from pgrepl.commands.copy.encoding import codec
@@ -13,6 +15,7 @@ from pgrepl.commands.copy.options import CopyOptions, copy_options
 from pgrepl.commands.copy.places import Incoming, check_place, incoming
 from pgrepl.commands.copy.relations import check_freeze, check_target
 from pgrepl.commands.copy.target import Target, find_target, one_by_one, with_options
+from pgrepl.commands.dml.locking import lock_tables, others_hold_locks
 from pgrepl.errors import PgError, unsupported
 
 if TYPE_CHECKING:
@@ -74,10 +77,20 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Ta
         from pgrepl.commands.copy import local
 
         # What the statement has seen of the catalog may have changed while the client was sending.
-        session.transaction.require_write()
+        _take_locks(session, target)
         target, options = _prepared(session, stmt)
         count = local.load(session, opening(target, options), one_by_one=one_by_one(target, options))
     return Result(f"COPY {count}")
+
+
+def _take_locks(session: Session, target: Target) -> None:
+    """Of the table, where others could write to it meanwhile; else that of the catalog."""
+    transaction = session.transaction
+    if not transaction.keeps_aside:
+        transaction.require_write()
+        if not others_hold_locks(session):
+            return
+    lock_tables(session, inheritors(session, target.relation.oid), RelationMode.ROW_EXCLUSIVE)
 
 
 def _is_large(session: Session, source: RowSource) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import replace
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
-from pgrepl.commands.dml.locking import lock_keys
+from pgrepl.commands.dml.locking import lock_conflicting, lock_keys, wait_for_changes
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows.checks_table import TableChecks
@@ -166,8 +166,9 @@ class RowChecks:
     # --- unique keys --------------------------------------------------------------------------------------------------
 
     def _enter(self, prepared: Sequence[Change], conflict: OnConflict | None) -> list[Change]:
-        if self._session.transaction.locks_rows:
-            lock_keys(self._session, prepared)
+        locking = self._session.transaction.locks_rows
+        if locking:
+            lock_keys(self._session, prepared, known=conflict is not None)
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that rows come into, where every key is new
         for change in prepared:
@@ -177,8 +178,11 @@ class RowChecks:
                     whole.add(change.to)
         for table, new in rows.items():
             rel = relation(self._session, table)
-            unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
-            unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
+            while True:
+                unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
+                unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
+                if not locking or not wait_for_changes(self._session, table, unique.places):
+                    break
             self._unique[table] = unique
         done: dict[int, Change] = {}
         for number, change in enumerate(prepared):
@@ -218,6 +222,10 @@ class RowChecks:
                 "values.",
             )
         rel, old = unique.relation, found.row
+        if found.holder in unique.unseen:
+            raise PgError("40001", "could not serialize access due to concurrent update")
+        if self._session.transaction.locks_rows:
+            lock_conflicting(self._session, rel.oid, found.holder)
         new = conflict.update(rel, old, row)
         if new is None:
             return None

@@ -313,6 +313,8 @@ class Queue:
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
+        if session.transaction.locks_rows:
+            lookup.lock_referenced(session, key, whole)
         there = lookup.present(session, key, whole)
         found = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
@@ -333,6 +335,9 @@ class Queue:
         """The first key that went and is missed (ri_restrict)."""
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.referenced_columns) for event in events]
+        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+            session.transaction.beside.wait_for_writers()
+            session.transaction.refresh()
         used = lookup.is_referenced(session, key, values)
         if not used:
             return None

@@ -44,11 +44,31 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
         changes = _changes(session, key, rel, events, remove, action, columns)
         if not changes:
             return rel, []
+        if session.transaction.locks_rows:
+            changes = _locked(session, changes, remove=remove)
         checks = prepare(session, rel, kind, frozenset(columns))
         changes = checks.local(changes)
         next_snapshot(session)
         write_changes(session, changes)
     return rel, changes
+
+
+def _locked(session: Session, changes: list[Change], *, remove: bool) -> list[Change]:
+    """The changes of rows that are still there once they are locked."""
+    from pgrepl.commands.dml.locking import Standing, lock_rows, mode_of, refuse_changed
+
+    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
+    modes = [mode_of(session, change) for change in changes]
+    _, changed = lock_rows(session, rows, modes, verb="deleting" if remove else "updating")
+    refuse_changed(session, changed)
+    left = []
+    for change, row in zip(changes, rows, strict=True):
+        newer = changed.get(row)
+        if row not in changed:
+            left.append(change)
+        elif newer is not None and change.new is None:
+            left.append(replace(change, place=newer.place, old=newer.row))
+    return left
 
 
 def may_change(session: Session, rel: Relation, kind: Kind) -> None:

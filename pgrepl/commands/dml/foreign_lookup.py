@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.constraint import constraint_row
+from pgrepl.catalog.lock_modes import RowMode
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey
 from pgrepl.commands.query.tables import Member, members
+from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
@@ -22,6 +26,7 @@ from pgrepl.expr.tree import Var
 from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
 from pgrepl.sql.nodes import CoercionForm
+from pgrepl.sql.quote import quote_always
 from pgrepl.types import oids
 from pgrepl.types.builtin import opclass_by_oid
 
@@ -70,6 +75,43 @@ def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bo
         table = lake_table(session, member.relation.oid)
         found.update(numbers[n] for n, _ in local.lookup(session, table, attnums, wanted))
     return found
+
+
+def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
+    """Lock the rows that have the keys, so that nobody takes these away (FOR KEY SHARE)."""
+    from pgrepl.commands.dml.locking import Standing, lock_rows, refuse_changed
+    from pgrepl.lake import local
+
+    rel = relation(session, key.referenced)
+    wanted, _ = _converted(values, _converters(session, key, to_referenced=True))
+    rows = []
+    for member in tables_of(session, rel.oid):
+        attnums = [member.numbers[number] for number in key.referenced_columns]
+        table = lake_table(session, member.relation.oid)
+        rows += [Standing(member.relation.oid, read[-1]) for _, read in local.lookup(session, table, attnums, wanted)]
+    if not rows:
+        return
+    with _in_check(session, key):
+        _, changed = lock_rows(session, rows, [RowMode.KEY_SHARE] * len(rows), verb="locking")
+        refuse_changed(session, changed)
+    session.transaction.refresh()
+
+
+@contextmanager
+def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
+    """What goes wrong happened in the query that PostgreSQL's trigger runs (RI_FKey_check)."""
+    try:
+        yield
+    except PgError as error:
+        rel = relation(session, key.referenced)
+        only = "" if rel.kind == "p" else "ONLY "
+        columns = [rel.attributes[number - 1].name for number in key.referenced_columns]
+        where = " AND ".join(f"{quote_always(name)} OPERATOR(pg_catalog.=) ${n}" for n, name in enumerate(columns, 1))
+        table = f"{quote_always(rel.schema)}.{quote_always(rel.name)}"
+        text = f'SQL statement "SELECT 1 FROM {only}{table} x WHERE {where} FOR KEY SHARE OF x"'
+        context = error.report.context
+        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
+        raise
 
 
 def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:

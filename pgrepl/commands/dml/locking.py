@@ -25,6 +25,7 @@ from pgrepl.lake.table import lake_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.rows.unique import UniqueIndex
 
 
 class Standing(NamedTuple):
@@ -42,6 +43,20 @@ class Newer(NamedTuple):
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def others_hold_locks(session: Session) -> bool:
+    """Asked of a statement by itself that has the catalog's lock. If so it takes locks as a block does, and begins
+    anew."""
+    transaction = session.transaction
+    if session.in_block or not transaction.can_keep_aside:
+        return False
+    if not transaction.locks.has_others():
+        transaction.is_alone = True
+        return False
+    transaction.release_write()
+    transaction.prefers_aside = True
+    return True
 
 
 def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
@@ -159,28 +174,63 @@ def key_columns(session: Session, oid: int) -> frozenset[int]:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def lock_keys(session: Session, changes: Sequence[Change]) -> None:
-    """Hold the unique keys of rows that come, change and go: who wants to write one of them waits. Then the newest
-    state decides about duplicates."""
+def lock_keys(session: Session, changes: Sequence[Change], *, known: bool) -> None:
+    """Hold the unique keys that rows bring, and the changes of rows that have such: who wants to write one of them
+    waits. Then the newest state decides about duplicates. `known`: keys that are taken already are none to be held
+    (ON CONFLICT)."""
     from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
     indexes: dict[int, list[UniqueIndex]] = {}
     wanted: dict[Wanted, None] = {}
+    if known:
+        session.transaction.refresh()
     for change in changes:
-        for oid, row in ((change.table, change.old), (change.to or change.table, change.new)):
-            if row is None:
+        for oid in {change.table, change.to or change.table} - indexes.keys():
+            rel = relation(session, oid)
+            indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+        if change.place is not None and change.place.row < PROVISIONAL and indexes[change.table]:
+            wanted[Wanted(Kind.CHANGE, change.table, change.place.row, EXCLUSIVE)] = None
+        if change.new is None:
+            continue
+        to = change.to or change.table
+        for index in indexes[to]:
+            values = index.values(change.new)
+            if values is None or (change.old is not None and to == change.table and _same(index, change)):
                 continue
-            if oid not in indexes:
-                rel = relation(session, oid)
-                indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
-            for index in indexes[oid]:
-                key = index.of_row(row)
-                if key is not None:
-                    wanted[Wanted(Kind.KEY, oid, _hash(index.info.oid, key), EXCLUSIVE)] = None
+            if known and next(iter(index.find([values])), None) is not None:
+                continue
+            wanted[Wanted(Kind.KEY, to, _hash(index.info.oid, index.key(values)), EXCLUSIVE)] = None
     if wanted:
         session.transaction.locks.take(list(wanted))
         session.transaction.beside.wait_for_writers()
         session.transaction.refresh()
+
+
+def _same(index: UniqueIndex, change: Change) -> bool:
+    assert change.old is not None and change.new is not None
+    return index.of_row(change.old) == index.of_row(change.new)
+
+
+def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> bool:
+    """Rows that have the keys of new ones: wait for those who are changing or deleting them. Has anybody been?"""
+    locks = session.transaction.locks
+    if not locks.are_held_by_others(Kind.CHANGE, [table], (EXCLUSIVE,)):
+        return False
+    waited = False
+    for place in places:
+        if locks.wait_for(Wanted(Kind.CHANGE, table, place.row, EXCLUSIVE)):
+            waited = True
+    if waited:
+        session.transaction.beside.wait_for_writers()
+        session.transaction.refresh()
+    return waited
+
+
+def lock_conflicting(session: Session, table: int, place: Place) -> None:
+    """The row that ON CONFLICT DO UPDATE has met."""
+    if place.row < PROVISIONAL:
+        _, changed = lock_rows(session, [Standing(table, place)], [RowMode.NO_KEY_UPDATE], verb="locking")
+        refuse_changed(session, changed)
 
 
 def _hash(index: int, key: tuple[Any, ...]) -> int:

@@ -20,7 +20,7 @@ from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
-from pgrepl.commands.dml.locking import lock_tables
+from pgrepl.commands.dml.locking import lock_tables, others_hold_locks
 from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
@@ -87,19 +87,9 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
         if transaction.is_writing:
             break
     transaction.require_write()
-    if _others_hold_locks(session):
+    if others_hold_locks(session):
         return _aside(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
-
-
-def _others_hold_locks(session: Session) -> bool:
-    """Then the statement has to take locks itself; it begins anew."""
-    transaction = session.transaction
-    if session.in_block or not transaction.can_keep_aside or not transaction.locks.has_others():
-        return False
-    transaction.release_write()
-    transaction.prefers_aside = True
-    return True
 
 
 def _aside(session: Session, stmt: Statement) -> Result:
@@ -108,7 +98,7 @@ def _aside(session: Session, stmt: Statement) -> Result:
     while True:
         written = analyze_modifying(session, stmt)
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
-        tables = list(dict.fromkeys(oid for each in changing for oid in _tables(session, each)))
+        tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
         if len(changing) == 1 and not _is_small(stmt, session) and _is_bulk(session, plan(session, written)):
             # too many rows for locks of their own
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
@@ -118,7 +108,7 @@ def _aside(session: Session, stmt: Statement) -> Result:
             return _locked(session, written, small=True)
 
 
-def _tables(session: Session, modify: Modify) -> list[int]:
+def target_tables(session: Session, modify: Modify) -> list[int]:
     """The table that the statement changes, with those below it."""
     if relation(session, modify.relid).kind == "v":
         modify, _ = on_tables(session, modify)
@@ -146,7 +136,7 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     if bulk is None:
         if transaction.version != version:
             return None
-        return _aside(session, stmt) if _others_hold_locks(session) else _locked(session, written, small=True)
+        return _aside(session, stmt) if others_hold_locks(session) else _locked(session, written, small=True)
     try:
         bulk.apply()
     except Stale:

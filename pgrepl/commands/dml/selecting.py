@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import is_read_only
+from pgrepl.commands.dml.locking import lock_tables, others_hold_locks
 from pgrepl.commands.dml.read_only import check_writable
-from pgrepl.commands.dml.run import with_queries, write
+from pgrepl.commands.dml.run import target_tables, with_queries, write
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.rowset import rows_of
 from pgrepl.expr.query import analyze_query
@@ -22,8 +24,16 @@ def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tu
     """The analysed query and its rows; what it changes is written."""
     if is_read_only(session):
         check_writable(session, "SELECT", analyze_query(session, stmt).ctes)
-    session.transaction.require_write()
+    transaction = session.transaction
+    if not transaction.keeps_aside:
+        transaction.require_write()
+        others_hold_locks(session)
     query = analyze_query(session, stmt)
+    while transaction.keeps_aside:
+        tables = [oid for cte in query.ctes if cte.modify is not None for oid in target_tables(session, cte.modify)]
+        if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
+            break
+        query = analyze_query(session, stmt)
     permissions.check(session, query)
     permissions.check_functions(session, query)
     return query, modifying_rows(session, query)
