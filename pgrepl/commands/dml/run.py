@@ -30,8 +30,9 @@ from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.statement import analyze_modifying
-from pgrepl.expr.tree import Cte, Query, RangeRef, Target, Var
+from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target, Var
 from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 
@@ -233,14 +234,30 @@ def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...]
     """The WITH list with what its statements return in their places, and these statements."""
     done: list[Cte] = []
     pending: list[Pending] = []
+    modifies = any(cte.modify is not None for cte in ctes)
     for cte in ctes:
         if cte.modify is None:
-            done.append(cte)
+            done.append(_settled(session, cte, done) if modifies else cte)
             continue
         found = work_out(session, plan(session, replace(cte.modify, around=tuple(done))))
         pending.append(found)
         done.append(replace(cte, query=_rows_query(cte.query, found.returned), modify=None))
     return tuple(done), pending
+
+
+def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
+    """A query beside such statements, as the rows that all of them see: if it would give others another time."""
+    from pgrepl.commands.query.rowset import rows_of
+
+    if not any(is_volatile(expr) for expr, _ in walk_deep(cte.query)):
+        return cte
+    targets = tuple(
+        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
+        for n, c in enumerate(cte.query.columns, 1)
+    )
+    entry = Rte(RteKind.CTE, cte.name, cte.query.columns, cte=cte.name)
+    found = rows_of(session, Query(targets, (entry,), (RangeRef(1),), ctes=(*before, cte)))
+    return replace(cte, query=_rows_query(cte.query, list(found)), recursive=False)
 
 
 def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:

@@ -83,7 +83,7 @@ def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
 def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
     """Only columns that are columns of the table behind can be given values."""
     conflict = modify.conflict
-    named = set(modify.named)
+    named = {*modify.named, *(a.attnum for a in modify.assigned)}  # a default of the view's own is given, too
     if conflict is not None and conflict.assigned is not None:
         named |= {a.attnum for a in conflict.assigned}
     for column in view.columns:

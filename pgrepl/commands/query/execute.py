@@ -92,7 +92,7 @@ def compile_ctes(query: Query, ctes: Ctes, evaluator: Evaluator) -> None:
     for cte in query.ctes:
         if cte.modify is not None:
             raise unsupported("a data-modifying statement in WITH here")
-        if cte.recursive and query.recursive:
+        if cte.recursive:
             from pgrepl.commands.query.recursion import compile_recursive
 
             run = compile_recursive(cte, ctes, evaluator)

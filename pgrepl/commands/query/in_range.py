@@ -3,7 +3,9 @@ functions say for each type that has one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -12,6 +14,7 @@ from pgrepl.expr.functions import date_arithmetic, intervals
 from pgrepl.types import oids
 from pgrepl.types.dates import INFINITY, USECS_PER_DAY
 from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
+from pgrepl.types.numeric import EXACT
 from pgrepl.types.values import order_key
 
 _MOMENTS = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
@@ -77,9 +80,16 @@ class InRange:
             if offset == INFINITE and base == (INFINITE if sub else MINUS_INFINITE):
                 return _ANY
             return self._order(intervals.interval_mi(base, offset) if sub else intervals.interval_pl(base, offset))
-        if base == (offset if sub else -offset) and base and base * 2 == base:
+        if isinstance(base, Decimal):
+            return self._decimal(base, offset, sub)
+        if isinstance(base, float) and math.isinf(base) and base == (offset if sub else -offset):
             return _ANY  # the infinity that is moved by infinity towards the other
         return self._order(base - offset if sub else base + offset)
+
+    def _decimal(self, base: Decimal, offset: Decimal, sub: bool) -> Any:
+        if base.is_infinite() and base == (offset if sub else offset.copy_negate()):
+            return _ANY
+        return self._order(EXACT.subtract(base, offset) if sub else EXACT.add(base, offset))
 
     def _moment(self, base: int, sub: bool) -> Any:
         if self._offset == INFINITE and base == (INFINITY if sub else -INFINITY):

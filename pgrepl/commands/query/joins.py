@@ -99,7 +99,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Pl
             combination[varno] = row
             yield combination
 
-    return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION)
+    return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION and entry.sample is None)
 
 
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:

@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.errors import PgError
-from pgrepl.expr.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from pgrepl.expr.context import Context
+    from pgrepl.commands.query.env import Env, Evaluator
     from pgrepl.expr.tree import TableSample
 
 Item = TypeVar("Item")
 
 
-def sampling(sample: TableSample, context: Context) -> tuple[float, int]:
-    """The fraction of rows, and the seed: another one each time unless REPEATABLE says it (ExecInitSampleScan)."""
-    percent = evaluate(sample.args[0], (), context)
-    if percent is None:
-        raise PgError("2202H", "TABLESAMPLE parameter cannot be null")
-    seed: Any = Random().getrandbits(31)
-    if sample.repeatable is not None:
-        seed = evaluate(sample.repeatable, (), context)
-        if seed is None:
-            raise PgError("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
-        seed = hash(float(seed)) & 0x7FFFFFFF
-    if not 0 <= percent <= 100:
-        raise PgError("2202H", "sample percentage must be between 0 and 100")
-    return float(percent) / 100, seed
+class Sampling:
+    """TABLESAMPLE of one entry of FROM. Its arguments may depend on rows of the queries around."""
 
+    def __init__(self, sample: TableSample, evaluator: Evaluator) -> None:
+        self._percent = evaluator.compile(sample.args[0])
+        self._repeatable = evaluator.compile_optional(sample.repeatable)
+        self._repeats = sample.repeatable is not None
+        self._seed = Random().getrandbits(31)  # another one for each statement (ExecInitSampleScan)
 
-def sampled(rows: Iterable[Item], fraction: float, seed: int) -> Iterator[Item]:
-    """Each row with the same probability."""
-    choose = Random(seed).random
-    return (row for row in rows if choose() < fraction)
+    def parameters(self, env: Env) -> tuple[float, int]:
+        """The fraction of rows, and the seed."""
+        percent = self._percent(env)
+        if percent is None:
+            raise PgError("2202H", "TABLESAMPLE parameter cannot be null")
+        seed = self._seed
+        if self._repeats:
+            given = self._repeatable(env)
+            if given is None:
+                raise PgError("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
+            seed = hash(float(given)) & 0x7FFFFFFF
+        if not 0 <= percent <= 100:
+            raise PgError("2202H", "sample percentage must be between 0 and 100")
+        return float(percent) / 100, seed
+
+    def of(self, rows: Iterable[Item], env: Env) -> Iterator[Item]:
+        """Each row with the same probability."""
+        fraction, seed = self.parameters(env)
+        choose = Random(seed).random
+        return (row for row in rows if choose() < fraction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,17 @@ from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.commands.query.growing import Growing
 from pgrepl.commands.query.tables import is_user_table, members, pinned_row, table_rows
 from pgrepl.commands.system import views
-from pgrepl.errors import unsupported
-from pgrepl.expr.tree import Rte, RteKind
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.casts import is_binary_coercible
+from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.types.names import format_type
+from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
     from pgrepl.commands.query.execute import Ctes
 
 Rows = Callable[[Env], Iterable[tuple[Any, ...]]]
+FunctionRows = Callable[[Env], Iterable[tuple[Any, ...] | None]]  # None: a row that is NULL as a whole
 
 
 def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
@@ -67,12 +71,14 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
         pinned = [pinned_row(each, attnums) for each in entry.pinned]
         return lambda env: pinned
 
-    def read() -> Iterator[tuple[Any, ...]]:
-        if entry.sample is None:
-            return table_rows(session, scanned, attnums, bounds)
-        from pgrepl.commands.query.sampling import sampled, sampling
+    if entry.sample is not None:
+        from pgrepl.commands.query.sampling import Sampling
 
-        return sampled(table_rows(session, scanned, attnums), *sampling(entry.sample, evaluator.context))
+        sampling = Sampling(entry.sample, evaluator)
+        return lambda env: sampling.of(table_rows(session, scanned, attnums), env)
+
+    def read() -> Iterator[tuple[Any, ...]]:
+        return table_rows(session, scanned, attnums, bounds)
 
     if evaluator.around is None:
         return lambda env: read()
@@ -124,6 +130,11 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
     """Functions in FROM run side by side (ROWS FROM); one that gives a row gives its columns."""
     sets = [evaluator.compile_rows(function) for function in entry.functions]
     counts = entry.function_columns
+    first = 0
+    for number, (count, defined) in enumerate(zip(counts, entry.function_coldefs, strict=False)):
+        if defined:
+            sets[number] = _checked(sets[number], entry.columns[first : first + count])
+        first += count
 
     def rows(env: Env) -> Iterator[tuple[Any, ...]]:
         for number, parts in enumerate(zip_longest(*[one(env) for one in sets]), 1):
@@ -135,3 +146,31 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
             yield tuple(row)
 
     return rows
+
+
+def _checked(rows: FunctionRows, columns: Sequence[Column]) -> FunctionRows:
+    """What a function gives must be what the column definition list says (tupledesc_match)."""
+
+    def checked(env: Env) -> Iterator[tuple[Any, ...] | None]:
+        for row in rows(env):
+            if isinstance(row, Record):
+                _match(row, columns)
+            yield row
+
+    return checked
+
+
+def _match(row: Record, columns: Sequence[Column]) -> None:
+    message = "function return row and query-specified return row do not match"
+    if len(row) != len(columns):
+        attributes = "attribute" if len(row) == 1 else "attributes"
+        detail = f"Returned row contains {len(row)} {attributes}, but query expects {len(columns)}."
+        raise PgError("42804", message, detail=detail)
+    for number, (given, column) in enumerate(zip(row.types, columns, strict=True), 1):
+        if not is_binary_coercible(given, column.type):
+            raise PgError(
+                "42804",
+                message,
+                detail=f"Returned type {format_type(given)} at ordinal position {number}, "
+                f"but query expects {format_type(column.type)}.",
+            )

@@ -327,7 +327,7 @@ def _integer_to_char(value: int, template: str, scientific: Callable[[int, Pictu
 def _scientific(value: Decimal, p: Picture) -> str:
     """The exponent is that of the number before it is rounded: 9.9 is 10e+00."""
     exponent = value.adjusted() if value else 0
-    mantissa = write_numeric(numeric_round(abs(value).scaleb(-exponent, EXACT), p.post))
+    mantissa = write_numeric(numeric_round(value.copy_abs().scaleb(-exponent, EXACT), p.post))
     return f"{'-' if value < 0 else ' '}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 

@@ -69,7 +69,7 @@ def weight_of(value: Decimal) -> tuple[int, int]:
     if not value:
         return 0, 0
     weight = value.adjusted() // 4
-    return weight, int(abs(value).scaleb(-4 * weight, context=EXACT))
+    return weight, int(value.copy_abs().scaleb(-4 * weight, context=EXACT))
 
 
 def division_scale(a: Decimal, b: Decimal) -> int:
@@ -263,7 +263,7 @@ def width_bucket_numeric(operand: Decimal, low: Decimal, high: Decimal, count: i
     if low == high:
         raise PgError("2201G", "lower bound cannot equal upper bound")
     if low > high:
-        operand, low, high = -operand, -low, -high
+        operand, low, high = operand.copy_negate(), low.copy_negate(), high.copy_negate()
     if operand < low:
         return 0
     if operand >= high:

@@ -162,7 +162,7 @@ def _special_power(base: Decimal, power: Decimal) -> Decimal:
     if power.is_infinite():
         if base == -1:
             return ONE
-        large = base.is_infinite() or abs(base) > ONE
+        large = base.is_infinite() or base.copy_abs() > ONE
         return INFINITY if large == (sign_of(power) > 0) else ZERO
     if sign_of(power) < 0:
         return ZERO
@@ -215,7 +215,7 @@ def _integer_power(base: Decimal, power: int, power_scale: int) -> Decimal:
 
 def _real_power(base: Decimal, power: Decimal) -> Decimal:
     negative = sign_of(base) < 0 and int(power) % 2 == 1
-    base = abs(base)
+    base = base.copy_abs()
     weight = _ln_weight(base)
     rough = float(_ln(base, max(8 - weight, 0))) * float(power)
     if abs(rough) > MAX_RESULT_SCALE * 3.01:
@@ -227,7 +227,7 @@ def _real_power(base: Decimal, power: Decimal) -> Decimal:
     precise = max(max(scale + digits, 0) - weight + 8, 0)
     exponent = rescale(EXACT.multiply(_ln(base, precise), power), precise)
     result = _exp(exponent, scale)
-    return -result if negative and result else result
+    return result.copy_negate() if negative and result else result
 
 
 @implements("numeric_fac")

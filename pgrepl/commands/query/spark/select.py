@@ -63,7 +63,7 @@ def _with_list(level: Level) -> str:
     for cte in level.query.ctes:
         if cte.name not in asked:
             continue
-        if cte.recursive and level.query.recursive:
+        if cte.recursive:
             from pgrepl.commands.query.spark.recursive import recursive_query
 
             level.ctes[cte.name] = recursive_query(level, cte)

@@ -156,9 +156,14 @@ class Sources:
     def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
         if entry.sample is None:
             return lambda frame: frame
-        from pgrepl.commands.query.sampling import sampling
+        from pgrepl.commands.query.execute import Ctes, evaluator_of
+        from pgrepl.commands.query.sampling import Sampling
 
-        fraction, seed = sampling(entry.sample, self.job.context)
+        parts = (*entry.sample.args, entry.sample.repeatable)
+        if any(_refers(part) or _asks(part) for part in parts if part is not None):
+            raise Unplayable("TABLESAMPLE of columns or subqueries")
+        evaluator = evaluator_of(self.query, self.job.context, Ctes(), None)
+        fraction, seed = Sampling(entry.sample, evaluator).parameters(Env([], None))
         return lambda frame: frame.sample(fraction=fraction, seed=seed)
 
     # --- queries ----------------------------------------------------------------------------------------------------
@@ -214,7 +219,7 @@ class Sources:
         numbers = [n for n in fetched(entry, self.used.get(varno, ())) if n > 0]
         if len(numbers) != len(self.used.get(varno, ())) and min(self.used.get(varno, (0,))) < 0:
             raise Unplayable("a system column of a system catalog")
-        if any(isinstance(node, tree.SubLink) for f in entry.functions for node, _ in walk_deep(f)):
+        if any(map(_asks, entry.functions)):
             raise Unplayable("a function of a subquery in FROM")
         outside = entry.rows
         if isinstance(outside, OutsideRows):
@@ -250,6 +255,10 @@ _SYSTEM_TYPES[PLACE] = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
 def _refers(expr: tree.Expr) -> bool:
     """Whether an expression in FROM speaks of columns beside it or around it."""
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup >= up for node, up in walk_deep(expr))
+
+
+def _asks(expr: tree.Expr) -> bool:
+    return any(isinstance(node, tree.SubLink) for node, _ in walk_deep(expr))
 
 
 def _depends(query: Query) -> bool:
