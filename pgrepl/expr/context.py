@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
+from pgrepl.memory import Meter
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
 if TYPE_CHECKING:
@@ -19,6 +20,15 @@ class Context:
     def __init__(self, session: Session | None = None, style: TextStyle | None = None) -> None:
         self._session = session
         self._style = style
+        self._meter: Meter | None = None
+
+    @property
+    def meter(self) -> Meter:
+        """Of the memory that the statement's rows take."""
+        if self._meter is None:
+            limit = self._session.settings.value("pgrepl.memory_limit") if self._session is not None else 0
+            self._meter = Meter(int(limit) << 10)
+        return self._meter
 
     @property
     def session(self) -> Session:

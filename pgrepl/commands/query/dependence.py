@@ -45,6 +45,23 @@ def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
         yield from _levels(nested, ctes, depth + 1)
 
 
+def times_read(query: Query, name: str, depth: int = 0) -> int:
+    """How often a WITH query of the query `depth` above is read in one run of this one; 2: perhaps more than once."""
+    times = 0
+    for entry in query.rtable:
+        if entry.kind is RteKind.CTE and entry.cte == name and entry.cte_levelsup == depth:
+            times += 1
+        elif entry.subquery is not None:
+            times += times_read(entry.subquery, name, depth + 1) * (2 if entry.lateral else 1)
+    for cte in query.ctes:
+        times += times_read(cte.query, name, depth + 1) * (2 if cte.recursive else 1)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                times += times_read(node.query, name, depth + 1) * 2
+    return min(times, 2)
+
+
 def kept(run: Callable[[Env], Iterable[Row]], level: int | None) -> Callable[[Env], Iterable[Row]]:
     """The rows of a query that depends on a level, computed once for each environment there."""
     place = object()

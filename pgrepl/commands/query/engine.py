@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _KEY_SHARE = 1000  # looking through the column of a key costs one in so many of handling whole rows here
 _COUNTING_SHARE = 50  # and making numbers is so much cheaper than handling rows of tables
 _FEW = 100_000  # rows that may come from Spark in one piece
+_ENDLESS = 10**10  # numbers that nobody waits for: here they are counted as far as somebody asks
 MANY = 10_000  # numbers that Spark rather makes itself
 WHOLE_SERIES = frozenset(
     ("generate_series_int4", "generate_series_step_int4", "generate_series_int8", "generate_series_step_int8")
@@ -45,14 +46,14 @@ class Choice:
 def choose(session: Session, query: Query, context: Context) -> Choice:
     wanted = session.settings.get("pgrepl.engine")
     counted = counted_rows(query, context)
-    if wanted == "local" or not (counted or has_user_tables(query)):
+    if wanted == "local" or counted > _ENDLESS or not (counted or has_user_tables(query)):
         return Choice(False)
     rows = rows_to_look_at(session, query, context) + counted // _COUNTING_SHARE
     few = (rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
     if wanted == "spark":
         return Choice(True, few)
     limit = int(session.settings.value("pgrepl.local_rows"))
-    return Choice(rows > limit and not _only_gives_rows(query), few)
+    return Choice(rows > limit and not _only_gives_rows(query) and not _ends_early(query, context), few)
 
 
 def has_user_tables(query: Query) -> bool:
@@ -163,6 +164,41 @@ def _only_gives_rows(query: Query) -> bool:
     if entry.kind is RteKind.SUBQUERY:
         return entry.subquery is not None and _only_gives_rows(entry.subquery)
     return is_user_table(entry) and entry.sample is None
+
+
+def _ends_early(query: Query, context: Context) -> bool:
+    """Whether it is a LIMIT of few over what comes one by one: numbers, or what is read as it stands."""
+    limit = value_of(query.limit, context) if query.limit is not None else None
+    offset = value_of(query.offset, context) if query.offset is not None else 0
+    return (
+        limit is not None
+        and offset is not None
+        and limit + offset <= _FEW
+        and not query.with_ties
+        and _streams(query, query)
+    )
+
+
+def _streams(query: Query, top: Query) -> bool:
+    if (
+        len(query.from_) != 1
+        or not isinstance(query.from_[0], RangeRef)
+        or query.set_operation is not None
+        or query.where is not None
+        or query.sort
+        or query.distinct is not None
+        or query.windows
+        or query.has_sublinks
+        or uses_groups(query)
+    ):
+        return False
+    entry = query.rtable[query.from_[0].varno - 1]
+    if entry.kind is RteKind.CTE:
+        found = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
+        return bool(found) and _streams(found[0].query, top)
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and _streams(entry.subquery, top)
+    return entry.kind is RteKind.FUNCTION
 
 
 def _multiplies(query: Query) -> bool:

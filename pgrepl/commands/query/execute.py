@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.commands.query.dependence import kept, nearest
+from pgrepl.commands.query.dependence import kept, nearest, times_read
 from pgrepl.commands.query.env import Env, Evaluator, Slot
 from pgrepl.commands.query.finish import Finish
 from pgrepl.commands.query.sorting import Key, sort
@@ -22,6 +22,7 @@ from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Query, RangeRef, SetOperation
+from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.sql.nodes import CoercionForm, SetOp
 from pgrepl.types.values import hash_form
 
@@ -99,7 +100,9 @@ def compile_ctes(query: Query, ctes: Ctes, evaluator: Evaluator) -> None:
         else:
             run = compile_query(cte.query, evaluator.context, ctes, evaluator)
             ctes.needs[cte.name] = nearest(cte.query, ctes)
-        ctes.runs[cte.name] = kept(run, ctes.needs[cte.name])
+        volatile = any(is_volatile(expr) for expr, _ in walk_deep(cte.query))
+        again = volatile or times_read(query, cte.name) > 1
+        ctes.runs[cte.name] = kept(run, ctes.needs[cte.name]) if again else run
 
 
 # --- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 from pgrepl.commands.query.bounds import conjuncts
 from pgrepl.commands.query.env import Combination, Env, Evaluator, Scan
+from pgrepl.commands.query.growing import Growing
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
@@ -93,8 +94,10 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Pl
     elif entry.subquery is not None and entry.lateral:
         needs = relations_of(entry.subquery, 1)
 
+    watch = evaluator.context.meter.watch
+
     def run(env: Env) -> Iterator[Combination]:
-        for row in rows_of(env):
+        for row in watch(rows_of(env)):
             combination: Combination = [None] * (size + 1)
             combination[varno] = row
             yield combination
@@ -243,7 +246,7 @@ class _Matcher:
         """Read the right side once, unless it depends on the left."""
         if self.lateral:
             return _Loaded([], {})
-        rows = list(self.right.run(env))
+        rows = Growing(self.right.run(env))
         table: dict[Any, list[Combination]] = {}
         if self.right_key:
             for combination in rows:
@@ -268,7 +271,7 @@ class _Matcher:
 
 @dataclass(frozen=True)
 class _Loaded:
-    rows: list[Combination]
+    rows: Iterable[Combination]  # without a key to look them up by, they are read as far as somebody comes
     table: dict[Any, list[Combination]]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.dependence import nearest
@@ -48,6 +49,8 @@ def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env]
     again = compile_set_operation(query, operation.right, evaluator, inner)
     begin, go_on, open_end = extra.columns(evaluator)
 
+    watch = parent.context.meter.watch
+
     def rows(env: Env) -> Iterator[Row]:
         seen: set[Any] = set()
 
@@ -60,12 +63,19 @@ def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env]
                     seen.add(key)
                     yield row
 
-        found = list(fresh(begin(row, env) for row in first(env)))
-        while found:
-            yield from found
+        here = env
+        round_ = fresh(map(begin, first(env), repeat(env)))
+        while True:
+            found: list[Row] = []
+            for row in watch(round_):
+                if open_end(row, here):
+                    found.append(row)
+                yield row
+            if not found:
+                return
             here = Env(env.rows, env.outer, env.computed)
-            here.memory(0)[working] = [row for row in found if open_end(row, env)]
-            found = list(fresh(go_on(row, here) for row in again(here)))
+            here.memory(0)[working] = found
+            round_ = fresh(map(go_on, again(here), repeat(here)))
 
     ctes.needs[cte.name] = level
     return rows

@@ -29,11 +29,11 @@ Envs = Iterable[Env]
 def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes, lock: RowLocker | None = None) -> Run:
     """`lock`: FOR UPDATE or its like."""
     plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator, ctes))
-    select = _Select(query, evaluator, lock)
+    select, watch = _Select(query, evaluator, lock), evaluator.context.meter.watch
 
     def run(env: Env) -> Iterable[Row]:
         surroundings = Env([None] * (len(query.rtable) + 1), env)
-        return select.rows((Env(rows, env) for rows in plan.run(surroundings)), surroundings)
+        return select.rows((Env(rows, env) for rows in watch(plan.run(surroundings))), surroundings)
 
     return run
 
@@ -149,6 +149,7 @@ class _Targets:
         exprs = [select.target(t) for t in chosen]
         sets = TargetSets(exprs, select.evaluator, select.slots)
         self._sets = sets if len(sets) else None
+        self._watch = select.evaluator.context.meter.watch
         compiled = {t.resno: select.evaluator.compile(sets.after(expr)) for t, expr in zip(chosen, exprs, strict=True)}
         self._all = [compiled.get(t.resno, _nothing) for t in select.query.targets]
         self._own = [(n, compiled[t.resno]) for n, t in enumerate(select.query.targets) if t.resno in compiled]
@@ -171,7 +172,7 @@ class _Targets:
 
     def _expanded(self, envs: Envs) -> Envs:
         sets = self._sets
-        return envs if sets is None else (new for env in envs for new in sets.expanded(env))
+        return envs if sets is None else self._watch(new for env in envs for new in sets.expanded(env))
 
 
 def _nothing(env: Env) -> Any:

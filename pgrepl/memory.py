@@ -1,0 +1,97 @@
+"""How much memory a statement may take: rows that pile up without end are an error before they are the machine's end.
+
+What the process holds is looked at while rows go by (`Meter.watch`), a few dozen times a second: whatever keeps them,
+a sort, a hash table, a recursion or a result, has grown by then. Limits of PostgreSQL's kind (work_mem) spill to disk;
+here Spark is for what is larger than memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pgrepl.errors import PgError
+from pgrepl.interrupts import check_for_interrupts
+
+Item = TypeVar("Item")
+
+_PAUSE = 0.02  # seconds between two looks
+_MOST_OF_FREE = 0.8  # of the memory that nobody uses, for one statement
+_UNKNOWN = 1 << 62
+
+
+class Meter:
+    """Of one statement. `limit` in bytes; 0: half of the machine's memory, and never all that is free."""
+
+    __slots__ = ("_base", "_limit", "_next", "_wanted")
+
+    def __init__(self, limit: int) -> None:
+        self._wanted = limit
+        self._limit = self._base = 0
+        self._next = 0.0
+
+    def watch(self, rows: Iterable[Item]) -> Iterator[Item]:
+        """The rows, as long as there is room for more."""
+        clock = time.monotonic
+        for row in rows:
+            if clock() >= self._next:
+                self.check()
+            yield row
+
+    def check(self) -> None:
+        check_for_interrupts()
+        self._next = time.monotonic() + _PAUSE
+        now = resident()
+        if not self._limit:
+            self._base, self._limit = now, self._wanted or _default_limit()
+        if now - self._base > self._limit:
+            raise PgError(
+                "53200",
+                "out of memory",
+                detail=f"The rows of the statement take more than {self._limit >> 20} MB.",
+                hint="You may need to increase pgrepl.memory_limit.",
+            )
+
+
+def resident() -> int:
+    """Bytes of memory that the process holds."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak << 10
+
+
+def _default_limit() -> int:
+    whole, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _available()
+    allowed = _group("memory.max")
+    if allowed is not None:
+        whole = min(whole, allowed)
+        free = min(free, allowed - (_group("memory.current") or 0))
+    return max(min(whole // 2, int(free * _MOST_OF_FREE)), 1 << 20)
+
+
+def _available() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return _UNKNOWN
+
+
+def _group(name: str) -> int | None:
+    """A number of the control group that the process is in, as a container has one."""
+    try:
+        text = Path("/sys/fs/cgroup", name).read_text("ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
