@@ -21,6 +21,7 @@ FLOORS = {
     "catalog": 2,
     "sql": 1,
     "types": 0,
+    "memory": 0,
     "interrupts": -1,
     "errors": -2,
     "frozen": -3,
