@@ -361,8 +361,7 @@ class Queries:
             names = ", ".join(f"c{n}" for n in range(1, len(types) + 1))
             return f"(VALUES {rows}) AS {alias} ({names})", self.under(alias, types)
         table = self.random.choice(["t", "t", "u", "u", "v", "p", "e"])
-        columns = [Column(f"{alias}.{name}", kind) for name, kind in (c.split(" ") for c in COLUMNS[table].split(",
-        "))]
+        columns = [Column(f"{alias}.{name}", kind) for name, kind in (c.split(" ") for c in COLUMNS[table].split(", "))]
         return f"{table} AS {alias}", columns
 
     def under(self, alias: str, types: list[str]) -> list[Column]:
@@ -415,7 +414,7 @@ class Queries:
             return with_ + self.grouped(text, scope, depth, wanted), wanted
         if style == 3:
             values = [self.expr(t, scope, depth) for t in wanted]
-            place = self.random.randrange(len(wanted))  # one only: of equal rows each may be the first in another window
+            place = self.random.randrange(len(wanted))  # one only: equal rows may stand otherwise in another
             values[place] = self.window(wanted[place], scope)
             return self.finished(f"{with_}SELECT {self.listed(values)}{text}", len(wanted)), wanted
         if style == 7 and self.chance(50):
@@ -429,8 +428,8 @@ class Queries:
             keys = [self.expr(self.random.choice(EASY), scope, 1) for _ in range(self.random.randint(1, 2))]
             keys = [key for key in keys if names_column(key)] or [scope.columns[0].text]
             order = ", ".join([*keys, *map(str, range(1, len(wanted) + 1))])
-            return f"{with_}SELECT DISTINCT ON ({', '.join(keys)}) {self.listed(values)}{text} ORDER BY {order}",
-            wanted
+            distinct = f"DISTINCT ON ({', '.join(keys)})"
+            return f"{with_}SELECT {distinct} {self.listed(values)}{text} ORDER BY {order}", wanted
         distinct = "DISTINCT " if style == 6 else ""
         return self.finished(f"{with_}SELECT {distinct}{self.listed(values)}{text}", len(wanted)), wanted
 
