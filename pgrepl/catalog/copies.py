@@ -6,7 +6,6 @@ died is nobody's, and goes when another copy begins.
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ class Copying:
     tuples_excluded: int = 0  # by WHERE
     tuples_skipped: int = 0  # by ON_ERROR
     tuples_total: int | None = None
+    pid: int = field(default_factory=processes.worker_pid)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def came(self, tuples: int, size: int) -> None:
@@ -57,7 +57,7 @@ def report(session: Session, token: str, copying: Copying) -> None:
         tables.pgrepl_copy,
         token=token,
         relid=copying.relid,
-        pid=os.getpid(),
+        pid=copying.pid,
         host=processes.machine(),
         datid=session.database.oid,
         command=copying.command,

@@ -2,7 +2,9 @@
 
 A process of this machine is looked for; its start tells it from another that got the same number later. Of a process
 on another machine, or in another container, only its last sign of life is known. Within a process each worker has a
-token of its own, which is retired when it has finished, however that came about.
+token of its own, which is retired when it has finished, however that came about; the token names the process.
+
+What users see as a worker's PID is the number that the kernel gave its thread: a worker that begins anew has a new one.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -29,9 +33,14 @@ def now() -> float:
     return time.time()
 
 
+def worker_pid() -> int:
+    """Of the running thread, where the kernel numbers threads as processes; that of the first is the process's."""
+    return threading.get_native_id() if sys.platform == "linux" else os.getpid()
+
+
 def new_token() -> str:
     """For a worker of this process, from now until it is retired."""
-    token = f"{_started(os.getpid())}.{secrets.token_hex(8)}"
+    token = f"{_started(os.getpid())}.{secrets.token_hex(8)}.{os.getpid()}"
     _at_work.add(token)
     return token
 
@@ -56,9 +65,12 @@ def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
     silent = now() - beat
     if host != machine():
         return silent < SILENCE
-    if pid == os.getpid():
+    started, _, rest = token.partition(".")
+    _, _, named = rest.partition(".")
+    process = int(named) if named else pid
+    if process == os.getpid():
         return token in _at_work
-    return is_alive(pid) and _started(pid) == token.partition(".")[0] and silent < _STUCK
+    return is_alive(process) and _started(process) == started and silent < _STUCK
 
 
 def holds(pid: int, host: str, token: str, since: float) -> bool:

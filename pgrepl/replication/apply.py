@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.store import Row
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
@@ -74,6 +74,7 @@ class Batch:
     def write(self) -> Applied:
         """Write what can be written, and move the origin; holding the write lock."""
         if self.player is not None:
+            _tell(self.player.missed, self.log)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
 
@@ -86,8 +87,13 @@ def play(session: Session, subscription: Row, transactions: Sequence[WireTransac
     if failed is None:
         return Batch(session, subscription, log, transactions, len(transactions), player, None)
     clean, error = failed
-    completed = player.completed if player else {}
-    player = _played(session, subscription, played[:clean], completed)[0] if clean else None
+    assert player is not None
+    missed = player.missed_last
+    player = _played(session, subscription, played[:clean], player.completed)[0] if clean else None
+    if player is None:
+        _tell(missed, log)
+    else:
+        player.missed += missed
     return Batch(session, subscription, log, transactions, clean + skipped, player, error)
 
 
@@ -104,10 +110,16 @@ def step_through(
     for transaction in transactions[skipped:]:
         for number, portion in enumerate(_portions(transaction.messages)):
             between()
-            passed += _write_portion(session, subscription, transaction, portion, continued=number > 0)
+            passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
             changes += len(portion)
     applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
     return _advance(session, subscription, transactions, applied, log)
+
+
+def _tell(missed: Iterable[Report], log: ServerLog) -> None:
+    """What is said of rows that were not there."""
+    for report in missed:
+        log.report(report)
 
 
 def _skips(subscription: Row, transactions: Sequence[WireTransaction]) -> int:
@@ -147,6 +159,7 @@ def _write_portion(
     subscription: Row,
     transaction: WireTransaction,
     portion: Sequence[Message | TruncateMessage],
+    log: ServerLog,
     *,
     continued: bool,
 ) -> int:
@@ -155,6 +168,7 @@ def _write_portion(
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
     player.play(part)
+    _tell(player.missed, log)
     write(session, player, catalog.origin_name(subscription.oid), continued=continued)
     step("apply.portion")
     return player.passed

@@ -2,6 +2,7 @@
 for it while it copies, or for its publisher to answer.
 
     round → wait for the interval → round …         after an error: until wal_retrieve_retry_interval has passed
+    another subscription than before → it goes on in a new thread, with a new PID
 
 It has a session, a connection and a name for its Spark jobs of its own. It ends in one of two ways: told to `end` it
 finishes its round first; told to `stop` it breaks off what it does, which is undone.
@@ -16,7 +17,6 @@ from contextlib import suppress
 
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
-from pgrepl.replication.log import ServerLog
 from pgrepl.replication.receiver import ReceiverStopped
 from pgrepl.replication.worker import Round, Worker
 
@@ -30,7 +30,6 @@ class Follower:
         worker: Worker,
         work: Callable[[Worker], Round],
         interval: float,
-        log: ServerLog,
         told: Callable[[Round], None],
     ) -> None:
         """`told` is called in the thread, with what each round did."""
@@ -40,10 +39,13 @@ class Follower:
         self._worker = worker
         self._work = work
         self._interval = interval
-        self._log = log
+        self._log = worker.log
         self._told = told
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"pgrepl-apply-{name}", daemon=True)
+        self._thread = self._new_thread()
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name=f"pgrepl-apply-{self._name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -71,23 +73,41 @@ class Follower:
     def _run(self) -> None:
         spark.tag_jobs(self._worker.tag)
         begun = False
+        restarts = False
         try:
             while not self._over.is_set():
                 if not begun:
-                    self._log.log(f'logical replication apply worker for subscription "{self._name}" has started')
+                    self._log.log(
+                        f'logical replication apply worker for subscription "{self._subscription}" has started'
+                    )
                 since = time.monotonic()
                 done = self._round()
                 begun = done.error is None
                 self._told(done)
+                if done.restarts and not self._over.is_set():
+                    restarts = True
+                    return
                 self._over.wait(self._interval if begun else self._until_next_attempt(since))
         except ReceiverStopped:
             pass
         except BaseException as problem:  # for who waits for us
             self.problem = problem
         finally:
-            with suppress(PgError, ReceiverStopped):
-                self._worker.say_goodbye()
-            self._worker.close()
+            if restarts:  # a worker that begins anew is another for who looks
+                fresh = self._new_thread()
+                fresh.start()
+                self._thread = fresh
+            else:
+                with suppress(PgError, ReceiverStopped):
+                    self._worker.say_goodbye()
+                self._worker.close()
+
+    @property
+    def _subscription(self) -> str:
+        """It may have been renamed."""
+        with suppress(PgError):
+            return self._worker.subscription or self._name
+        return self._name
 
     def _round(self) -> Round:
         try:

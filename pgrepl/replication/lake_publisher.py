@@ -6,10 +6,10 @@ and in another instance, which has its own catalog, each operation is a transact
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -22,6 +22,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
 from pgrepl.replication import senders, slots
 from pgrepl.replication.bulk.batch import WireBatch
+from pgrepl.replication.log import LogOf, log_beside
 from pgrepl.replication.publisher import (
     Backlog,
     Published,
@@ -58,6 +59,8 @@ class LakePublisher:
         self._file = None if own_instance else _identity(session)
         self._token = self._slot = ""  # of the worker that has occupied its slot
         self._held_back: Report | None = None  # why not all there is may be sent, as far as that was said
+        self._statement = ""  # by which the worker has begun
+        self._log = LogOf(log_beside(session), session)
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
@@ -186,16 +189,31 @@ class LakePublisher:
                 yield session
 
     def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
-        with self._writing(within) as session:
+        self._statement = sender.statement
+        with self._writing(within) as session, self._telling():
             slots.occupy(session, slot, replace(sender, role=self._session.role))
         self._token, self._slot = sender.token, slot
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What the publisher says to its worker, its log hears, too."""
+        try:
+            yield
+        except PgError as error:
+            self._tell(error.report)
+            raise
+
+    def _tell(self, report: Report) -> None:
+        with suppress(OSError):  # somebody else's log
+            if self._statement:
+                self._log.report(report, self._statement if report.severity in ("ERROR", "FATAL") else None)
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
         with self._writing(within) as session:
             senders.leave(session, slot, token)
 
     def start(self, slot: str, lsn: int) -> int:
-        with self._asked() as session:
+        with self._asked() as session, self._telling():
             row = slots.acquire(session, slot, self._token)
             slots.check_decodable(session, row)
             slots.check_start(session, lsn)
@@ -219,12 +237,34 @@ class LakePublisher:
         from pgrepl.replication.sending.stream import Stream
 
         portion = None if limit is None else min(limit, _SNAPSHOTS)
-        with self._asked() as session, _decoding(slot):
-            stream = Stream(session, publications, local_only=local_only)
+        with self._asked() as session, self._telling(), self._decoding(slot):
+            skipped = partial(self._skipped, slot) if self._hears_of_empty() else None
+            stream = Stream(session, publications, local_only=local_only, skipped=skipped)
             for transaction in stream.transactions(start, end, portion):
                 if transaction.is_large:
-                    transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, slot))
+                    decoding = partial(self._decoding, slot)
+                    transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, decoding))
                 yield transaction
+
+    @contextmanager
+    def _decoding(self, slot: str) -> Iterator[None]:
+        from pgrepl.replication.sending.stream import ChangeError
+
+        try:
+            yield
+        except ChangeError as failure:
+            error = failure.error
+            context = _in_callback(slot, failure.callback, failure.lsn)
+            self._tell(replace(error.report, context=context, position=None))
+            raise PublisherError(error.sqlstate, f"{server_text(error)}\nCONTEXT:  {context}") from error
+
+    def _hears_of_empty(self) -> bool:
+        return bool(self._statement) and self._log.hears("DEBUG1")
+
+    def _skipped(self, slot: str, snapshot: int) -> None:
+        """As pgoutput_commit_txn."""
+        text = f"skipped replication of an empty transaction with XID: {snapshot}"
+        self._tell(Report("DEBUG1", "00000", text, context=_in_callback(slot, "commit", snapshot)))
 
     def bulk(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
@@ -232,7 +272,7 @@ class LakePublisher:
         from pgrepl.replication.bulk.sending import changed_rows, lake_batch
 
         with self._asked() as session:
-            if changed_rows(session, start, end) < least:
+            if changed_rows(session, start, end) < least or self._hears_of_empty():
                 return None
             return lake_batch(session, publications, start, end, local_only=local_only)
 
@@ -338,33 +378,27 @@ class LakePublisher:
             self._session.catalog.close()
 
 
-@contextmanager
-def _decoding(slot: str) -> Iterator[None]:
+def _in_callback(slot: str, callback: str, lsn: int) -> str:
     """As output_plugin_error_callback."""
-    from pgrepl.replication.sending.stream import ChangeError
-
-    try:
-        yield
-    except ChangeError as failure:
-        context = (
-            f'slot "{slot}", output plugin "pgoutput", in the {failure.callback} callback, '
-            f"associated LSN {lsn_text(failure.lsn)}"
-        )
-        text = f"{server_text(failure.error)}\nCONTEXT:  {context}"
-        raise PublisherError(failure.error.sqlstate, text) from failure.error
+    return f'slot "{slot}", output plugin "pgoutput", in the {callback} callback, associated LSN {lsn_text(lsn)}'
 
 
 class _Sent:
     """The messages of a large transaction; what goes wrong while they are read, the publisher says."""
 
-    def __init__(self, messages: Iterable[Message | TruncateMessage], size: int, slot: str) -> None:
+    def __init__(
+        self,
+        messages: Iterable[Message | TruncateMessage],
+        size: int,
+        decoding: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._messages = messages
-        self._slot = slot
+        self._decoding = decoding
         self.size = size
 
     def __iter__(self) -> Iterator[Message | TruncateMessage]:
         try:
-            with _decoding(self._slot):
+            with self._decoding():
                 yield from self._messages
         except PgError as error:
             raise refused(error) from error

@@ -164,7 +164,7 @@ class Launcher:
             with telling:
                 rounds[oid] = Round()
             follower = self._followers[oid] = Follower(
-                subscription.name, worker, partial(work, subscription), interval, self._log, partial(told, oid)
+                subscription.name, worker, partial(work, subscription), interval, partial(told, oid)
             )
             follower.start()
 

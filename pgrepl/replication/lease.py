@@ -7,7 +7,6 @@ which pg_stat_subscription tells.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -66,7 +65,7 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
         subid=subid,
         relid=relid,
         token=token,
-        pid=os.getpid(),
+        pid=processes.worker_pid(),
         host=processes.machine(),
         since=_now(),
         beat=processes.now(),

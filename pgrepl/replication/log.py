@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from pgrepl.catalog import processes
 from pgrepl.errors import PgError, Report
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ class ServerLog:
     def error(self, error: PgError) -> None:
         self.report(error.report)
 
-    def report(self, report: Report) -> None:
-        """Write one report; several processes may write the same file, a report stays in one piece."""
-        text = "".join(line + "\n" for line in _lines(report))
+    def report(self, report: Report, statement: str | None = None) -> None:
+        """Write one report; several processes may write the same file, a report stays in one piece. `statement`: what
+        was being done."""
+        text = "".join(line + "\n" for line in _lines(report, statement))
         if self.path is None:
             _write(sys.stderr, text)
             return
@@ -57,6 +59,44 @@ class ServerLog:
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)
+
+
+class LogOf(ServerLog):
+    """A log as far as a session's log_min_messages lets it hear what is said."""
+
+    def __init__(self, log: ServerLog, session: Session) -> None:
+        super().__init__(log.path)
+        self._log = log
+        self._session = session
+
+    def hears(self, severity: str) -> bool:
+        """As is_log_level_output: LOG stands between ERROR and FATAL."""
+        least = str(self._session.settings.get("log_min_messages")).upper()
+        return _LEVELS.index(_level(severity)) >= _LEVELS.index(_level(least))
+
+    def report(self, report: Report, statement: str | None = None) -> None:
+        if self.hears(report.severity):
+            self._log.report(report, statement)
+
+
+_LEVELS = (
+    "DEBUG5",
+    "DEBUG4",
+    "DEBUG3",
+    "DEBUG2",
+    "DEBUG1",
+    "INFO",
+    "NOTICE",
+    "WARNING",
+    "ERROR",
+    "LOG",
+    "FATAL",
+    "PANIC",
+)
+
+
+def _level(severity: str) -> str:
+    return "DEBUG1" if severity == "DEBUG" else severity
 
 
 def log_beside(session: Session) -> ServerLog:
@@ -70,11 +110,17 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: Report, statement: str | None) -> list[str]:
     now = datetime.now(timezone.utc)
-    prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{os.getpid()}] "
-    lines = [f"{prefix}{report.severity}:  {_continued(report.message)}"]
-    for name, text in (("DETAIL", report.detail), ("HINT", report.hint), ("CONTEXT", report.context)):
+    prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{processes.worker_pid()}] "
+    severity = "DEBUG" if report.severity.startswith("DEBUG") else report.severity
+    lines = [f"{prefix}{severity}:  {_continued(report.message)}"]
+    for name, text in (
+        ("DETAIL", report.detail),
+        ("HINT", report.hint),
+        ("CONTEXT", report.context),
+        ("STATEMENT", statement),
+    ):
         if text:
             lines.append(f"{prefix}{name}:  {_continued(text)}")
     return lines

@@ -32,17 +32,22 @@ from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.heart import Heart
 from pgrepl.replication.lake_publisher import LakePublisher
 from pgrepl.replication.lease import LeaseHeld
-from pgrepl.replication.log import ServerLog
+from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.publisher import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.senders import Sender
+from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
 
 T = TypeVar("T")
-_SETTINGS = (("search_path", ""), ("session_replication_role", "replica"))
+_SETTINGS = (
+    ("search_path", ""),
+    ("session_replication_role", "replica"),
+    ("client_min_messages", "debug5"),  # its client is the log, which has its own level
+)
 
 
 class SubscriptionChanged(Exception):
@@ -80,11 +85,12 @@ class Receiver:
         with reading(session):
             database = session.database.oid
         self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
-        self.session.on_report = log.report
+        self.log = LogOf(log, self.session)
+        self.session.on_report = self.log.report
         if patience is not None:
             self.session.settings.set_default("lock_timeout", f"{int(patience * 1000)}ms", complain=False)
         self.subid = subid
-        self.log = log
+        self._server_log = log
         self._patience = patience
         self._closed = False
         self._leads = True  # not with the lease of another
@@ -93,6 +99,7 @@ class Receiver:
         self._leader: Receiver | None = None
         self.token = ""  # of the lease, while it is held
         self._held: Row | None = None  # the subscription as it was when the lease was taken
+        self._of_superuser = False  # whether its owner was one then
         self._heart: Heart | None = None
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
@@ -115,11 +122,12 @@ class Receiver:
     def beside(self) -> Receiver:
         """For the worker of a table: under this one's lease, with a session and a connection of its own, for another
         thread."""
-        other = Receiver(self.session, self.subid, self.log, self.observer, patience=self._patience)
+        other = Receiver(self.session, self.subid, self._server_log, self.observer, patience=self._patience)
         other.session.settings.take_defaults(self.session.settings)
         other.session.authenticated_user = self.session.authenticated_user
         other.session.act_as(BOOTSTRAP_SUPERUSER)
         other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
+        other._of_superuser = self._of_superuser
         other._leader = self
         self._beside.append(other)
         return other
@@ -160,6 +168,8 @@ class Receiver:
                 if publisher.shares_catalog:
                     self._occupy(publisher, subscription, token)
             self.token, self._held = token, subscription
+            with reading(self.session):
+                self._of_superuser = is_superuser(self.session, subscription.subowner)
             if not publisher.shares_catalog:
                 self._occupy(publisher, subscription, token)
         except BaseException:
@@ -212,13 +222,31 @@ class Receiver:
     def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
         try:
-            publisher.occupy(subscription.subslotname, Sender(token, self._application_name(subscription)), within)
+            sender = Sender(token, self._application_name(subscription), self._statement(subscription))
+            publisher.occupy(subscription.subslotname, sender, within)
         except PublisherError as error:
             raise WorkerFailed(not_started(error), began=False) from None
 
     @staticmethod
     def _application_name(subscription: Row) -> str:
         return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
+
+    def _statement(self, subscription: Row) -> str:
+        """As libpqrcv_startstreaming."""
+        with reading(self.session):
+            lsn = lsn_text(state.position(self.session, subscription.oid))
+        names = ",".join([_quoted(name, '"') for name in subscription.subpublications])
+        streaming = {"t": "on", "p": "parallel"}.get(subscription.substream)
+        options = {
+            "proto_version": "4",
+            "streaming": streaming,
+            "two_phase": "on" if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED else None,
+            "origin": subscription.suborigin,
+            "publication_names": names,
+            "binary": "true" if subscription.subbinary else None,
+        }
+        given = ", ".join([f"{name} {_quoted(value, QUOTE)}" for name, value in options.items() if value])
+        return f'START_REPLICATION SLOT "{subscription.subslotname}" LOGICAL {lsn} ({given})'
 
     def release(self, *, occupied: bool = True) -> None:
         """Somebody else may work; a slot that is `occupied` is left. What cannot be given back now, because a catalog
@@ -277,13 +305,23 @@ class Receiver:
             subscription = self.subscription()
             if subscription is None or not subscription.subenabled or not subscription.subslotname:
                 raise SubscriptionChanged(self._farewell(subscription))
-            if self._held is not None and subscription._replace(subskiplsn=0) != self._held._replace(subskiplsn=0):
+            if self._is_another(subscription):
                 raise SubscriptionChanged(self._farewell(subscription))
             yield subscription
             transaction.end_statement()
         except BaseException:
             transaction.fail_statement()
             raise
+
+    def _is_another(self, subscription: Row) -> bool:
+        """Whether the worker must begin anew; of a skipped transaction it hears without that."""
+        held = self._held
+        if held is None:
+            return False
+        return subscription._replace(subskiplsn=0) != held._replace(subskiplsn=0) or self._is_demoted(subscription)
+
+    def _is_demoted(self, subscription: Row) -> bool:
+        return self._of_superuser and not is_superuser(self.session, subscription.subowner)
 
     def _farewell(self, subscription: Row | None) -> str:
         """Why a worker that holds the lease ends, as maybe_reread_subscription says it."""
@@ -294,6 +332,8 @@ class Receiver:
             return f"{worker} will stop because the subscription was removed"
         if not subscription.subenabled:
             return f"{worker} will stop because the subscription was disabled"
+        if subscription._replace(subskiplsn=0) == self._held._replace(subskiplsn=0):
+            return f"{worker} will restart because the subscription owner's superuser privileges have been revoked"
         return f"{worker} will restart because of a parameter change"
 
     def farewell(self) -> str:
@@ -335,7 +375,10 @@ class Receiver:
         depends on."""
         self.check_stopped()
         self.session.transaction.require_write()
-        if self.subscription() != subscription or state.position(self.session, subscription.oid) != position:
+        now = self.subscription()
+        if now != subscription:
+            raise SubscriptionChanged(self._farewell(now) if now is None or self._is_another(now) else "")
+        if state.position(self.session, subscription.oid) != position:
             raise SubscriptionChanged
         if not lease.is_held(self.session, subscription.oid, self.token):
             raise SubscriptionChanged
@@ -393,6 +436,13 @@ class Receiver:
         if publisher is not None:
             with suppress(PgError, PublisherError):
                 publisher.close()
+
+
+QUOTE = "'"
+
+
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, quote * 2) + quote
 
 
 def guarded(action: Callable[[], T]) -> T:

@@ -6,7 +6,6 @@ that worker is alive.
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ class Sender:
 
     token: str
     application_name: str
+    statement: str  # what it says to begin, as a server's log would show it
     role: int = 0
 
 
@@ -71,7 +71,7 @@ def occupy(session: Session, slot: Row, sender: Sender) -> None:
         tables.pgrepl_walsender,
         slot_name=slot.slot_name,
         token=sender.token,
-        pid=os.getpid(),
+        pid=processes.worker_pid(),
         host=processes.machine(),
         beat=processes.now(),
         usesysid=sender.role,
@@ -82,7 +82,7 @@ def occupy(session: Session, slot: Row, sender: Sender) -> None:
         flush_lsn=slot.confirmed_flush_lsn,
         reply_time=now,
     )
-    update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=os.getpid())
+    update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=processes.worker_pid())
 
 
 def leave(session: Session, name: str, token: str) -> None:

@@ -142,7 +142,7 @@ def _bulk(
     """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
     written. None: it is played."""
     session = receiver.session
-    found = receive(session, subscription, publisher, start, end)
+    found = receive(session, subscription, publisher, start, end, receiver.log)
     if found is None:
         return None
     batch, reached = found

@@ -49,6 +49,7 @@ class Round:
     tables_copied: list[str] = field(default_factory=list)
     error: PgError | None = None
     lsn: int = 0  # up to where there is nothing more to do
+    restarts: bool = False  # the subscription is another now: its worker begins anew
     ran: bool = False  # there was something to do, and the lease was to be had
 
 
@@ -70,7 +71,7 @@ class Worker:
         self._receiver = Receiver(session, subid, log, observer, patience=patience)
         self._session = self._receiver.session
         self._subid = subid
-        self._log = log
+        self.log = self._log = self._receiver.log
         self._observer = self._receiver.observer
 
     @property
@@ -82,6 +83,13 @@ class Worker:
     def tag(self) -> str:
         """By which its Spark jobs are known where several workers run at once."""
         return f"pgrepl-subscription-{self._subid}"
+
+    @property
+    def subscription(self) -> str:
+        """Its name; empty if it is gone."""
+        with reading(self._session):
+            row = self._receiver.subscription()
+        return "" if row is None else str(row.subname)
 
     def stop(self) -> None:
         """From another thread: end soon; what is under way is undone. Who has stopped it waits, and says it again."""
@@ -160,6 +168,7 @@ class Worker:
             reason = (str(changed) or self._receiver.farewell()) if self.keeps_lease else ""
             if reason:
                 self._log.log(reason)
+                done.restarts = not self._receiver.farewell()
             return True
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)

@@ -28,7 +28,7 @@ class HeardLog(ServerLog):
         super().__init__(None)
         self.reports: list[Report] = []
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Report, statement: str | None = None) -> None:
         self.reports.append(report)
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from pgrepl.replication.applying.journal import Emptied, Journal
 from pgrepl.replication.applying.overlay import LiveRow, Overlay
 from pgrepl.replication.applying.progress import Progress
@@ -52,6 +52,8 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
+        self.missed: list[Report] = []  # what is said of rows that were not found
+        self._missed_before = 0
         self.passed = 0  # messages that concern no table here: its copy has them already, or is still to come
 
     # --- a batch ------------------------------------------------------------------------------------------------------
@@ -78,6 +80,7 @@ class Player:
         progress = self._progress
         progress.transaction(transaction.xid, transaction.finish_lsn)
         self.journal.begin(transaction)
+        self._missed_before = len(self.missed)
         for message in transaction.messages:
             try:
                 if isinstance(message, TruncateMessage):
@@ -150,6 +153,16 @@ class Player:
         self.journal.add(Emptied(overlays, tuple(oids), message.restart_identity))
 
     @property
+    def missed_last(self) -> list[Report]:
+        """In the transaction that was played last."""
+        return self.missed[self._missed_before :]
+
+    def miss(self, what: str) -> None:
+        """A row is not there: that is no error."""
+        text = f"logical replication did not find row to be {what}"
+        self.missed.append(Report("DEBUG1", "00000", text, context=self._progress.context))
+
+    @property
     def session(self) -> Session:
         return self._session
 
@@ -206,6 +219,8 @@ class _Table:
         leaf, there = self._leaf(searched, identity=True)
         found = leaf.find(there)
         if found is None:
+            partition = "'s partition" if self._router else ""
+            self._player.miss(f'updated in replication target relation{partition} "{leaf.table.name}"')
             return
         row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
         if leaf.overlay.fits(row):
@@ -222,9 +237,11 @@ class _Table:
         assert message.old is not None
         leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
         found = leaf.find(there)
-        if found is not None:
-            leaf.allow("DELETE")
-            leaf.overlay.delete(found)
+        if found is None:
+            self._player.miss(f'deleted in replication target relation "{leaf.table.name}"')
+            return
+        leaf.allow("DELETE")
+        leaf.overlay.delete(found)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
         """Where a row belongs, and the row as it is there. `identity`: it is to be found in that leaf."""

@@ -6,7 +6,7 @@ snapshot. The definitions change only at snapshots of their own, so tables are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -39,9 +39,18 @@ class ChangeError(Exception):
 class Stream:
     """The transactions of one publishing database for the publications of one subscription."""
 
-    def __init__(self, session: Session, names: Sequence[str], *, local_only: bool, with_emitted: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        names: Sequence[str],
+        *,
+        local_only: bool,
+        with_emitted: bool = False,
+        skipped: Callable[[int], None] | None = None,
+    ) -> None:
         """`local_only`: origin = none, what the publisher itself has from elsewhere is left out. `with_emitted`:
-        logical messages are wanted, too."""
+        logical messages are wanted, too. `skipped` hears of transactions of which nothing is sent, by their XIDs."""
+        self._skipped = skipped
         self._session = session
         self._names = tuple(names)
         self._local_only = local_only
@@ -100,6 +109,17 @@ class Stream:
                     tuple(emitted),
                     origin_lsn=last.origin_lsn,
                 )
+            elif self._skipped is not None and self._is_of_here(group):
+                self._skipped(group[-1].id)
+
+    def _is_of_here(self, group: Sequence[Snapshot]) -> bool:
+        """Whether a transaction is one that a slot of this database decodes."""
+        touched = {table for snapshot in group for table in (*snapshot.tables, *snapshot.truncated)}
+        if self._local_only and group[-1].origin:
+            return False
+        own = self._session.at(group[-1].stretch)
+        rows = [one(own, tables.pg_class, oid=table) for table in touched]
+        return not rows or any(row is not None and row.datid == self._session.database.oid for row in rows)
 
     def _emitted(self, snapshot: Snapshot, after: int) -> Iterator[Emitted]:
         for message in snapshot.emitted if self._with_emitted else ():
