@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.types.sizes import MAX_ITEMS
 
 MAX_DIMENSIONS = 6
-MAX_ITEMS = 134217727
 _SPACE = " \t\n\r\v\f"
 
 

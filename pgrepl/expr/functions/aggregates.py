@@ -26,6 +26,7 @@ from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import EXACT, NAN
+from pgrepl.types.sizes import MAX_BYTES, check_enlarge, size_of
 from pgrepl.types.values import comparer, hashable
 
 
@@ -258,15 +259,23 @@ class StringAgg:
     def __init__(self, call: Call) -> None:
         self.parts: list[Any] = []
         self.seen = False
+        self.size = 0
 
     def add(self, *values: Any) -> None:
         value, delimiter = values
         if value is None:
             return
         if self.seen and delimiter is not None:
-            self.parts.append(delimiter)
-        self.parts.append(value)
+            self._append(delimiter)
+        self._append(value)
         self.seen = True
+
+    def _append(self, part: Any) -> None:
+        more = size_of(part)
+        if self.size + more >= MAX_BYTES:
+            check_enlarge(self.size, more)
+        self.size += more
+        self.parts.append(part)
 
     def result(self) -> Any:
         if not self.seen:

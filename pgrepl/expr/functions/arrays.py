@@ -8,7 +8,8 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.types import oids
+from pgrepl.expr.functions.text import joined
+from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import element_type
 from pgrepl.types.text import write_text
@@ -165,6 +166,7 @@ def array_cat(one: PgArray | None, two: PgArray | None) -> PgArray | None:
     if not one.dims or not two.dims:
         return one if not two.dims else two
     n, m = len(one.dims), len(two.dims)
+    sizes.check_items(len(one.items) + len(two.items))
     items = (*one.items, *two.items)
     if n == m and one.dims[1:] == two.dims[1:] and one.lbounds[1:] == two.lbounds[1:]:
         return PgArray(one.elemtype, (one.dims[0] + two.dims[0], *one.dims[1:]), one.lbounds, items)
@@ -198,8 +200,11 @@ def array_fill(call: Call, value: Any, dims: PgArray | None, lbounds: PgArray | 
     count = 1
     for size in dims.items:
         if size < 0:
-            raise PgError("54000", f"array size exceeds the maximum allowed ({134217727})")
+            raise PgError("54000", f"array size exceeds the maximum allowed ({sizes.MAX_ITEMS})")
         count *= size
+    sizes.check_items(count)
+    if isinstance(value, (str, bytes)):
+        sizes.check_array((sizes.size_of(value) + sizes.HEADER + 3) // 4 * 4 * count)
     elemtype = element_type(call.type)
     if not dims.items or count == 0:
         return empty(elemtype)
@@ -315,7 +320,7 @@ def array_to_text_null(call: Call, array: PgArray | None, separator: str | None,
 
 def _joined(call: Call, array: PgArray, separator: str, null: str | None) -> str:
     words = [null if item is None else write_text(item, array.elemtype, call.style) for item in array.items]
-    return separator.join(word for word in words if word is not None)
+    return joined([word for word in words if word is not None], separator)
 
 
 @implements("text_to_array", "text_to_array_null")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
+from pgrepl.types import sizes
 from pgrepl.types.strings import unhex
 
 # --------------------------------------------------------------------------------------------------------------- bytea
@@ -17,6 +18,7 @@ from pgrepl.types.strings import unhex
 
 @implements("byteacat")
 def byteacat(one: bytes, two: bytes) -> bytes:
+    sizes.check_request(len(one) + len(two) + sizes.HEADER)
     return one + two
 
 
@@ -126,6 +128,8 @@ def bytea_reverse(value: bytes) -> bytes:
 @implements("binary_encode")
 def encode(value: bytes, form: str) -> str:
     name = form.lower()
+    if name in ("hex", "escape", "base64") and len(value) * {"hex": 2, "base64": 1.35}.get(name, 1) > sizes.MAX_BYTES:
+        raise PgError("54000", "result of encoding conversion is too large")
     if name == "hex":
         return value.hex()
     if name == "base64":

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.text import in_sql_function, joined
 from pgrepl.expr.regex.matching import Found, Regex, compile_regex
-from pgrepl.types import oids
+from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of
 
 # ------------------------------------------------------------------------------------------------------------- SIMILAR
@@ -115,10 +116,8 @@ def textregexsubstr(text: str, pattern: str) -> str | None:
 
 @implements("substring(text,text,text)")
 def substring_similar(text: str, pattern: str, escape: str) -> str | None:
-    try:
+    with in_sql_function("substring"):
         return textregexsubstr(text, _similar(pattern, escape))
-    except PgError as error:  # in PostgreSQL it is a function in SQL
-        raise error.with_context('SQL function "substring" statement 1') from None
 
 
 @implements("regexp_match_no_flags", "regexp_match")
@@ -195,7 +194,8 @@ def _replace(text: str, pattern: str, new: str, options: str, start: int, number
     parts = _replacement(new)
     regex = compile_regex(pattern, options)
     finder = regex.finder(text)
-    if finder is not None and number == 0 and start == 1 and len(parts) == 1:
+    large = len(text) * (len(new) + 1) > sizes.MAX_BYTES
+    if finder is not None and not large and number == 0 and start == 1 and len(parts) == 1:
         return finder.sub(new.replace("\\", "\\\\"), text)
     out = []
     at = 0
@@ -206,7 +206,7 @@ def _replace(text: str, pattern: str, new: str, options: str, start: int, number
         at = found.end()
         if number:
             break
-    return "".join(out) + text[at:]
+    return joined([*out, text[at:]])
 
 
 @implements("textregexreplace_noopt")

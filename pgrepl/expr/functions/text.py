@@ -4,15 +4,16 @@ does."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.types import oids
+from pgrepl.types import oids, sizes
 from pgrepl.types.text import write_text
 
-_MAX_BYTES = 0x3FFFFFFF
+_LARGE = sizes.MAX_BYTES // sizes.CHAR_BYTES  # characters that could be too many bytes
 
 
 def as_text(call: Call, value: Any, typoid: int) -> str:
@@ -26,6 +27,8 @@ def as_text(call: Call, value: Any, typoid: int) -> str:
 
 @implements("textcat")
 def textcat(one: str, two: str) -> str:
+    if len(one) + len(two) > _LARGE:
+        sizes.check_request(sizes.size_of(one) + sizes.size_of(two) + sizes.HEADER)
     return one + two
 
 
@@ -54,14 +57,26 @@ def _outputs(call: Call, values: tuple[Any, ...], first: int = 0) -> Iterator[st
 def text_concat(call: Call, *values: Any) -> str | None:
     if call.variadic and values[0] is None:
         return None
-    return "".join(text for text in _outputs(call, values) if text is not None)
+    return joined([text for text in _outputs(call, values) if text is not None])
 
 
 @implements("text_concat_ws", context=True)
 def text_concat_ws(call: Call, separator: str | None, *values: Any) -> str | None:
     if separator is None or (call.variadic and values[0] is None):
         return None
-    return separator.join(text for text in _outputs(call, (separator, *values), 1) if text is not None)
+    return joined([text for text in _outputs(call, (separator, *values), 1) if text is not None], separator)
+
+
+def joined(texts: list[str], separator: str = "") -> str:
+    """Texts one after the other, unless they become too large."""
+    if sum(map(len, texts)) + len(separator) * len(texts) > _LARGE:
+        size = 0
+        for number, text in enumerate(texts):
+            for each in (separator, text) if number else (text,):
+                more = sizes.size_of(each)
+                sizes.check_enlarge(size, more)
+                size += more
+    return separator.join(texts)
 
 
 @implements("textlen")
@@ -86,7 +101,11 @@ def bpcharoctetlen(text: str) -> int:
 
 @implements("bit_length(text)")
 def bit_length(text: str) -> int:
-    return 8 * len(text.encode())
+    size = 8 * len(text.encode())
+    with in_sql_function("bit_length"):
+        if size >= 1 << 31:
+            raise PgError("22003", "integer out of range")
+    return size
 
 
 def _by_character(text: str, change: Callable[[str], str]) -> str:
@@ -117,11 +136,13 @@ def initcap(text: str) -> str:
 
 @implements("lpad")
 def lpad(text: str, length: int, fill: str) -> str:
+    sizes.check_length(length * sizes.CHAR_BYTES)
     return _padding(text, length, fill) + text[: max(length, 0)]
 
 
 @implements("rpad")
 def rpad(text: str, length: int, fill: str) -> str:
+    sizes.check_length(length * sizes.CHAR_BYTES)
     return text[: max(length, 0)] + _padding(text, length, fill)
 
 
@@ -129,19 +150,28 @@ def _padding(text: str, length: int, fill: str) -> str:
     missing = length - len(text)
     if missing <= 0 or not fill:
         return ""
-    if missing > _MAX_BYTES:
-        raise PgError("54000", "requested length too large")
     return (fill * (missing // len(fill) + 1))[:missing]
 
 
 @implements("lpad(text,integer)")
 def lpad_spaces(text: str, length: int) -> str:
-    return lpad(text, length, " ")
+    with in_sql_function("lpad"):
+        return lpad(text, length, " ")
 
 
 @implements("rpad(text,integer)")
 def rpad_spaces(text: str, length: int) -> str:
-    return rpad(text, length, " ")
+    with in_sql_function("rpad"):
+        return rpad(text, length, " ")
+
+
+@contextmanager
+def in_sql_function(name: str) -> Iterator[None]:
+    """Errors name the function that in PostgreSQL is written in SQL."""
+    try:
+        yield
+    except PgError as error:
+        raise error.with_context(f'SQL function "{name}" statement 1') from None
 
 
 @implements("ltrim")
@@ -187,7 +217,7 @@ def textoverlay(text: str, new: str, start: int, length: int) -> str:
         raise PgError("22011", "negative substring length not allowed")
     if start + length >= 1 << 31:
         raise PgError("22003", "integer out of range")
-    return text_substr(text, 1, start - 1) + new + text_substr_no_len(text, start + length)
+    return textcat(textcat(text_substr(text, 1, start - 1), new), text_substr_no_len(text, start + length))
 
 
 @implements("textoverlay_no_len")
@@ -202,6 +232,8 @@ def textpos(text: str, part: str) -> int:
 
 @implements("translate")
 def translate(text: str, old: str, new: str) -> str:
+    if len(text) > _LARGE // sizes.CHAR_BYTES:
+        sizes.check_length(sizes.size_of(text) * sizes.CHAR_BYTES)
     table: dict[int, str | None] = {}
     for position, char in enumerate(old):
         table.setdefault(ord(char), new[position] if position < len(new) else None)
@@ -210,6 +242,9 @@ def translate(text: str, old: str, new: str) -> str:
 
 @implements("replace_text")
 def replace_text(text: str, old: str, new: str) -> str:
+    if len(text) * (len(new) + 1) > _LARGE and old:
+        count = text.count(old)
+        sizes.check_repeated(sizes.size_of(text) - count * sizes.size_of(old), sizes.size_of(new), count)
     return text.replace(old, new) if old else text
 
 
@@ -233,8 +268,8 @@ def chr_(code: int) -> str:
 
 @implements("repeat")
 def repeat(text: str, count: int) -> str:
-    if count > 0 and len(text.encode()) * count > _MAX_BYTES:
-        raise PgError("54000", "requested length too large")
+    if count > 0 and len(text) * count > _LARGE:
+        sizes.check_length(len(text.encode()) * count)
     return text * max(count, 0)
 
 

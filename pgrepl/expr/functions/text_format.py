@@ -8,9 +8,9 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
-from pgrepl.expr.functions.text import as_text
+from pgrepl.expr.functions.text import as_text, joined
 from pgrepl.sql import quote
-from pgrepl.types import oids
+from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.text import write_text
 
@@ -24,6 +24,8 @@ def quote_ident(name: str) -> str:
 
 @implements("quote_literal")
 def quote_literal(text: str) -> str:
+    if len(text) > sizes.MAX_BYTES >> 3:
+        sizes.check_request(2 * sizes.size_of(text) + 3 + sizes.HEADER)
     return quote.quote_literal(text)
 
 
@@ -110,7 +112,7 @@ def text_format(call: Call, template: str | None, *values: Any) -> str | None:
             at += 1
             continue
         at = _Specifier(template, at).format(arguments, out)
-    return "".join(out)
+    return joined(out)
 
 
 def _unterminated() -> PgError:
@@ -199,6 +201,8 @@ class _Specifier:
         text = _converted(kind, *arguments.take(position), arguments.style)
         if width < 0:
             left, width = True, -width
+        if width > sizes.MAX_BYTES >> 1:
+            sizes.check_enlarge(sum(map(sizes.size_of, out)), width - len(text))
         out.append(text.ljust(width) if left else text.rjust(width))
         return self.at + 1
 

@@ -1,0 +1,60 @@
+"""How large values may become: what PostgreSQL refuses is refused here before the memory for it is taken."""
+
+from __future__ import annotations
+
+from pgrepl.errors import PgError
+
+MAX_BYTES = 0x3FFFFFFF  # MaxAllocSize
+HEADER = 4  # VARHDRSZ, of every text
+CHAR_BYTES = 4  # the most that a character takes in UTF-8
+_ARRAY_HEADER = 24  # of one dimension
+MAX_ITEMS = 134217727  # of an array: MaxArraySize
+
+
+def size_of(value: str | bytes) -> int:
+    """Bytes; of texts far below every limit only the characters are counted."""
+    size = len(value)
+    if isinstance(value, bytes) or value.isascii() or size < MAX_BYTES >> 10:
+        return size
+    return len(value.encode("utf-8", "surrogatepass"))
+
+
+def check_length(size: int) -> None:
+    """Of a text whose length was asked for."""
+    if size + HEADER > MAX_BYTES:
+        raise PgError("54000", "requested length too large")
+
+
+def check_request(size: int) -> None:
+    """Of a text that is put together from texts there are, with its header (palloc)."""
+    if size > MAX_BYTES:
+        raise PgError("XX000", f"invalid memory alloc request size {size}")
+
+
+def check_enlarge(size: int, more: int) -> None:
+    """Of a text that grows (enlargeStringInfo)."""
+    if more >= MAX_BYTES - size:
+        raise PgError(
+            "54000",
+            "out of memory",
+            detail=f"Cannot enlarge string buffer containing {size} bytes by {more} more bytes.",
+        )
+
+
+def check_repeated(kept: int, piece: int, count: int) -> None:
+    """Of a text that grows by the same piece so many times: it fails at the one that is too much."""
+    if piece and kept + piece * count >= MAX_BYTES:
+        fits = (MAX_BYTES - 1 - kept) // piece
+        check_enlarge(kept + piece * fits, piece)
+
+
+def check_array(size: int) -> None:
+    """Of the elements of an array in bytes; the array has a header, too."""
+    if size > MAX_BYTES:
+        raise PgError("54000", f"array size exceeds the maximum allowed ({MAX_BYTES})")
+    check_request(size + _ARRAY_HEADER)
+
+
+def check_items(count: int) -> None:
+    if count > MAX_ITEMS:
+        raise PgError("54000", f"array size exceeds the maximum allowed ({MAX_ITEMS})")
