@@ -208,7 +208,10 @@ def _is_written(session: Session, table: Relation, options: _Options) -> bool:
     locks = session.transaction.locks
     if not locks.are_held_by_others(Kind.RELATION, [table.oid], conflicts(Kind.RELATION, mode)):
         return False
-    if options.has("full"):
+    if options.has("full") and options.has("skip_locked"):
+        text = f'skipping vacuum of "{table.name}" --- lock not available'
+        session.notice("WARNING", text, sqlstate="55P03")
+    elif options.has("full"):
         raise LockNeeded(Wanted(Kind.RELATION, table.oid, 0, mode))
     session.transaction.release_write()
     return True
