@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.settings import Settings
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import Block, Transaction
@@ -84,8 +84,6 @@ class Session:
         self._database_oid = 0  # until the role has been let in
         try:
             self._connect(database, user, settings or {})
-            if catalog.obstacle is not None:
-                self.notice("WARNING", f'catalog "{catalog.name}" can only be read: {catalog.obstacle.reason}')
         except BaseException:
             self.close()
             raise
@@ -100,6 +98,7 @@ class Session:
         self.derived.clear()  # who is in pg_database_owner depends on the database
         login.apply_settings(self, role, row, settings)
         self.transaction.end_statement()
+        statistics.count(self, statistics.DATABASE, row.oid, sessions=1)
 
     def elsewhere(self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None) -> Session:
         """What another database or role sees, without connecting there: in the running transaction, or `apart` from it
@@ -259,6 +258,7 @@ class Session:
                 action()
         self.transaction.locks.close()
         self.transaction.beside.close()
+        statistics.counters(self.catalog).end_session()
         self.link.close()
 
 

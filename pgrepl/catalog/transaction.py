@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog import recovery
+from pgrepl.catalog import recovery, statistics
 from pgrepl.catalog.beside import Beside
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
 from pgrepl.catalog.lock_table import Wanted
@@ -296,7 +296,7 @@ class Transaction:
         try:
             link.begin(write=True, lock_timeout=_ADOPTION_PATIENCE)
         except PgError as problem:
-            if problem.sqlstate != "55P03" and link.catalog.obstacle is None:
+            if problem.sqlstate != "55P03":
                 raise
         else:
             self.sql = Sql.WRITE
@@ -466,7 +466,12 @@ class Transaction:
         self._leave(committed=False, chain=chain)
 
     def _leave(self, *, committed: bool, chain: bool) -> None:
-        settings = self._session.settings
+        session = self._session
+        settings = session.settings
+        if session.is_admitted:
+            ended = "xact_commit" if committed else "xact_rollback"
+            statistics.count(session, statistics.DATABASE, session.database_oid, **{ended: 1})
+            statistics.counters(session.catalog).end_transaction()
         kept = settings.transaction_characteristics() if chain else None
         self.savepoints = []
         self.callbacks = []

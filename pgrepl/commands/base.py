@@ -91,6 +91,7 @@ _MODULES = {
     "TransactionStmt": "transaction",
     "TruncateStmt": "dml.truncate",
     "UpdateStmt": "dml.run",
+    "CheckPointStmt": "checkpoint",
     "VacuumStmt": "vacuum",
     "VariableSetStmt": "settings",
     "VariableShowStmt": "settings",

@@ -35,6 +35,7 @@ _READING = frozenset(
         "TransactionStmt",
         "DiscardStmt",
         "ExplainStmt",
+        "CheckPointStmt",
         "VacuumStmt",
         "CopyStmt",
         "UnsupportedStmt",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import statistics as counting
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode, conflicts
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.transaction import LockNeeded
@@ -121,6 +122,7 @@ def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
     made = _Commit(session, write)
     first = made.next_row_id
     made.run()
+    counting.count(session, counting.RELATION, write.table.oid, **_counted(write))
     return first, made.file_ids
 
 
@@ -140,6 +142,21 @@ def _keep_aside(session: Session, writes: Sequence[Write], extra: Mapping[str, A
             _empty_at_commit(session, write.table.oid)
     for key, value in extra.items():
         session.transaction.numbering.note(key, value)
+
+
+def _counted(write: Write) -> dict[str, int]:
+    """What pg_stat_all_tables says of it. A TRUNCATE is not counted, there as here."""
+    updated = len(write.updates) + sum(file.record_count for file in write.files if file.has_row_ids)
+    inserted = len(write.rows) + sum(file.record_count for file in write.files if not file.has_row_ids)
+    gone = len(write.inlined_deletes) + sum(map(len, write.deletes.values()))
+    gone += sum(len(staged.positions) for staged in write.staged_deletes)
+    return {
+        "n_tup_ins": inserted,
+        "n_tup_upd": updated,
+        "n_tup_del": max(gone - updated, 0),
+        "n_mod_since_analyze": inserted + max(gone, updated),
+        "n_ins_since_vacuum": inserted,
+    }
 
 
 def _empty_at_commit(session: Session, oid: int) -> None:

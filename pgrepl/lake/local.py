@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.statistics import count_scan
 from pgrepl.lake import inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import data_files, last_snapshot
@@ -29,12 +30,13 @@ def rows(
     bounds: Sequence[Bound] = (),
     places: bool = False,
     snapshot: int | None = None,
+    counted: bool = True,
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of the table at the snapshot (None: as the running transaction sees it, its own writes included), in
     stable order: a tuple of the columns asked for, in that order, and last the Place if `places`.
 
     Rows outside the bounds may be among them: bounds only save work. Rows are read as they are taken, but the list of
-    files is made at once: what the statement writes meanwhile is not seen.
+    files is made at once: what the statement writes meanwhile is not seen. A look-up is not `counted` as a scan.
     """
     at = last_snapshot(session) if snapshot is None else snapshot
     hold_for_block(session, at)
@@ -45,10 +47,11 @@ def rows(
     if files:
         for file_id, position, when in inlined.deletes(session, table, at):
             deletes.setdefault(file_id, []).append((position, when))
-    return _merged(table, columns, bounds, places, at, files, in_catalog, deletes)
+    return _merged(session if counted else None, table, columns, bounds, places, at, files, in_catalog, deletes)
 
 
 def _merged(
+    session: Session | None,
     table: LakeTable,
     columns: Sequence[LakeColumn],
     bounds: Sequence[Bound],
@@ -58,15 +61,22 @@ def _merged(
     in_catalog: Sequence[inlined.InlinedRow],
     deletes: dict[int, list[tuple[int, int]]],
 ) -> Iterator[tuple[Any, ...]]:
-    for some, file in inlined.among_files(files, in_catalog):
-        yield from _inlined(some, places)
-        if file is None:
-            continue
-        from pgrepl.lake.file_scan import portions
+    count = 0
+    try:
+        for some, file in inlined.among_files(files, in_catalog):
+            count += len(some)
+            yield from _inlined(some, places)
+            if file is None:
+                continue
+            from pgrepl.lake.file_scan import portions
 
-        own = deletes.get(file.data_file_id, [])
-        for portion in portions(table, file, columns, bounds, own, snapshot, places):
-            yield from _rows_of(portion, file, columns, places)
+            own = deletes.get(file.data_file_id, [])
+            for portion in portions(table, file, columns, bounds, own, snapshot, places):
+                count += portion.count
+                yield from _rows_of(portion, file, columns, places)
+    finally:
+        if session is not None:
+            count_scan(session, table.oid, count)
 
 
 def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tuple[Any, ...]]:
@@ -122,7 +132,7 @@ def lookup(
     bounds = [Bound(attnum, values=tuple([key[i] for key in full])) for i, attnum in enumerate(attnums)]
     width = len(attnums)
     found: list[tuple[int, tuple[Any, ...]]] = []
-    for row in rows(session, table, [*attnums, *want], bounds, places=True, snapshot=snapshot):
+    for row in rows(session, table, [*attnums, *want], bounds, places=True, snapshot=snapshot, counted=False):
         if None in row[:width]:
             continue
         same = tuple([form(value) for form, value in zip(forms, row, strict=False)])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.statistics import count_scan
 from pgrepl.frozen import frozen
 from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.dead import joined
@@ -84,6 +85,8 @@ def frame(
     unique = _names(session, table) if any(group.names is None for group in groups) else str
     frames = [_file_rows(group, columns, unique, places) for group in groups]
     rows = inlined.rows(session, table, columns, at)
+    alive = sum(file.record_count - len(g.dead.get(file.data_file_id, ())) for g in groups for file in g.files)
+    count_scan(session, table.oid, alive + len(rows))
     if rows or not frames:
         frames.append(_inlined_rows(rows, columns, places))
     return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)

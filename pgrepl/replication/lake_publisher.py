@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import find_relation, relation, relation_or_none
@@ -35,7 +35,13 @@ from pgrepl.replication.publisher import (
     slot_is_ahead,
 )
 from pgrepl.replication.senders import Sender
-from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.sending.wire import (
+    MESSAGE_BYTES,
+    Message,
+    TruncateMessage,
+    WireTransaction,
+    message_bytes,
+)
 from pgrepl.replication.sending.wire import Row as Values
 from pgrepl.replication.standby_slots import sendable_lsn
 from pgrepl.sql.nodes.expr import RangeVar
@@ -241,6 +247,7 @@ class LakePublisher:
             skipped = partial(self._skipped, slot) if self._hears_of_empty() else None
             stream = Stream(session, publications, local_only=local_only, skipped=skipped)
             for transaction in stream.transactions(start, end, portion):
+                _count(session, slot, 1, message_bytes(transaction.messages))
                 if transaction.is_large:
                     decoding = partial(self._decoding, slot)
                     transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, decoding))
@@ -274,7 +281,10 @@ class LakePublisher:
         with self._asked() as session:
             if changed_rows(session, start, end) < least or self._hears_of_empty():
                 return None
-            return lake_batch(session, publications, start, end, local_only=local_only)
+            found = lake_batch(session, publications, start, end, local_only=local_only)
+            if found is not None:
+                _count(session, slot, len(found[0].transactions), MESSAGE_BYTES * found[0].count)
+            return found
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         with self._writing(within) as session:
@@ -376,6 +386,10 @@ class LakePublisher:
             self._session.close()
         if not self._own_instance:
             self._session.catalog.close()
+
+
+def _count(session: Session, slot: str, transactions: int, size: int) -> None:
+    statistics.count(session, statistics.SLOT, slot, total_txns=transactions, total_bytes=size)
 
 
 def _in_callback(slot: str, callback: str, lsn: int) -> str:

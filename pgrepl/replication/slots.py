@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.identifiers import check_slot_name
 from pgrepl.catalog.processes import is_alive
 from pgrepl.catalog.recovery import in_recovery
@@ -278,6 +278,7 @@ def drop_slot(session: Session, name: str) -> None:
         raise PgError("55000", f'cannot drop replication slot "{name}"', detail=_BEING_SYNCHRONIZED)
     delete(session, tables.pg_replication_slot, slot_name=name)
     delete(session, tables.pgrepl_walsender, slot_name=name)
+    statistics.counters(session.catalog).forget(statistics.SLOT, 0, name)
 
 
 def alter_slot(session: Session, name: str, *, failover: bool) -> None:

@@ -56,6 +56,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "TruncateStmt": "TRUNCATE TABLE",
     "UnsupportedStmt": lambda stmt: next((tag for tag in _SHORTER if stmt.what.startswith(tag)), stmt.what),
     "UpdateStmt": "UPDATE",
+    "CheckPointStmt": "CHECKPOINT",
     "VacuumStmt": lambda stmt: "VACUUM" if stmt.is_vacuum else "ANALYZE",
     "VariableSetStmt": lambda stmt: "RESET" if stmt.kind.name in ("RESET", "RESET_ALL") else "SET",
     "VariableShowStmt": "SHOW",

@@ -13,6 +13,7 @@ from pgrepl.types import json, numbers, numeric, oids, strings
 from pgrepl.types.arrays import vector_of, write_vector
 from pgrepl.types.errors import invalid_text
 from pgrepl.types.lsn import lsn_text, parse_lsn
+from pgrepl.types.snapshots import read_snapshot
 from pgrepl.types.style import TextStyle
 
 _TID = re.compile(r"[^(,)]*\(\s*([0-9]*),\s*([0-9]*)\)", re.ASCII)
@@ -56,8 +57,8 @@ READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
     oids.CSTRING: _plain(str),
     oids.REFCURSOR: _plain(str),
     oids.XML: _plain(str),
-    oids.PG_SNAPSHOT: _plain(str),
-    oids.TXID_SNAPSHOT: _plain(str),
+    oids.PG_SNAPSHOT: _plain(read_snapshot),
+    oids.TXID_SNAPSHOT: _plain(read_snapshot),
     oids.PG_NODE_TREE: _read_node_tree,
     oids.VOID: _read_void,
     oids.VARCHAR: lambda text, typmod, style: strings.read_varchar(text, typmod),

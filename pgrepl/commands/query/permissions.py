@@ -19,9 +19,11 @@ _HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
 
 # functions whose EXECUTE initdb has revoked from PUBLIC (system_functions.sql), of those that are here
 _PRIVATE_FUNCTIONS = (
+    "pg_log_standby_snapshot",
     "pg_reload_conf",
     "pg_replication_origin_",
-    "pg_stat_reset_subscription_stats",
+    "pg_stat_have_stats",
+    "pg_stat_reset",
     "pg_switch_wal",
 )
 

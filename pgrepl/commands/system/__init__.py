@@ -28,11 +28,12 @@ _PRIVATE = frozenset(
 def _rows(relation_name: str, schema: str) -> Callable[[Session], Iterable[tuple[Any, ...]]]:
     def rows(session: Session) -> Iterator[tuple[Any, ...]]:
         from pgrepl.catalog.system import by_name
-        from pgrepl.commands.system import activity, base_tables, forms
+        from pgrepl.commands.system import activity, base_tables, forms, statistics
 
         relation = by_name(schema, relation_name)
         assert relation is not None
-        provider = base_tables.PROVIDERS.get(relation_name) or activity.PROVIDERS.get(relation_name)
+        found = (room.PROVIDERS.get(relation_name) for room in (base_tables, activity, statistics))
+        provider = next((each for each in found if each is not None), None)
         if provider is not None and schema == "pg_catalog":
             return forms.as_rows(session, relation, provider(session))
         if relation_name in base_tables.EMPTY:

@@ -77,12 +77,6 @@ def _slots(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
-def _slot_statistics(session: Session) -> Iterator[Values]:
-    counters = "spill_txns spill_count spill_bytes stream_txns stream_count stream_bytes total_txns total_bytes".split()
-    for row in rows(session, pg_replication_slot):
-        yield {"slot_name": row.slot_name, **dict.fromkeys(counters, 0)}
-
-
 def _replication(session: Session) -> Iterator[Values]:
     """The workers that read from slots right now."""
     for row in senders.senders(session):
@@ -146,7 +140,6 @@ PROVIDERS: dict[str, Provider] = {
     "pg_settings": _settings,
     "pg_file_settings": _file_settings,
     "pg_replication_slots": _slots,
-    "pg_stat_replication_slots": _slot_statistics,
     "pg_stat_replication": _replication,
     "pg_stat_subscription": _subscriptions,
     "pg_stat_progress_copy": _copies,

@@ -71,7 +71,16 @@ _FAMILIES = tuple(
 _CATALOG_FAMILIES = (
     *(
         f"pgrepl.commands.system.functions.{name}"
-        for name in ("sequences", "names", "privileges", "definitions", "state", "structure")
+        for name in (
+            "sequences",
+            "names",
+            "privileges",
+            "definitions",
+            "state",
+            "statistics",
+            "structure",
+            "transactions",
+        )
     ),
     "pgrepl.replication.functions",
     "pgrepl.replication.messages",
@@ -82,6 +91,7 @@ _CATALOG_FAMILIES = (
 _CATALOG_NAMES = (
     "pg", "PG_", "has_", "to_reg", "current", "session_user", "nextval", "currval", "lastval", "setval", "set_config",
     "show_config", "format_type", "getdatabaseencoding", "acl", "row_security", "col_desc", "obj_desc", "shobj_desc",
+    "txid_", "xid_age",
 )  # fmt: skip
 _loaded: set[str] = set()
 

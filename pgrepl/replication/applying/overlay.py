@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.errors import PgError
 from pgrepl.expr.opclasses import sort_operators
 from pgrepl.expr.rowfilter import check_replica_identity
@@ -263,6 +264,7 @@ class _Finder:
         if self._positions and not any(row[position] is None for row in rows for position in self._positions):
             keys = [tuple([row[position] for position in self._positions]) for row in rows]
             attnums = [position + 1 for position in self._positions]
+            count_index_scans(self._session, self._table.oid, attnums, len(keys))
             for _, values in local.lookup(self._session, table, attnums, keys, everything):
                 yield values
             return

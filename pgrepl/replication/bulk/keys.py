@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.dead import joined
@@ -110,6 +111,7 @@ class Keys:
         places = Places(len(self.distinct))
         if not len(self.distinct):
             return places
+        count_index_scans(session, self.table.oid, [c.attnum for c in self.columns], len(self.distinct))
         bounds = []
         if self.whole:
             bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))

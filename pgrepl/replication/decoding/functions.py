@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import statistics
 from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
@@ -112,6 +113,8 @@ def _decoded(
                 end = max(start, min(end, upto))
             for next_lsn, portion in _portions(call, apart, row, start, end, given, function):
                 found += portion
+                size = sum(len(data) for _, _, data in portion)
+                statistics.count(session, statistics.SLOT, name, total_txns=1, total_bytes=size)
                 if count and len(found) >= count:
                     return found, start, next_lsn
     finally:

@@ -86,6 +86,21 @@ class Messages(Protocol):
     def __iter__(self) -> Iterator[Message | TruncateMessage]: ...
 
 
+MESSAGE_BYTES = 96  # that a change takes in memory beside its values (ReorderBufferChange)
+
+
+def message_bytes(messages: tuple[Message | TruncateMessage, ...] | Messages) -> int:
+    """About what messages take in memory (ReorderBufferChangeSize); those of a large transaction are not at hand."""
+    if not isinstance(messages, tuple):
+        return MESSAGE_BYTES * messages.size
+    size = MESSAGE_BYTES * len(messages)
+    for message in messages:
+        if isinstance(message, Message):
+            for row in (message.old, message.new):
+                size += sum(len(v) if isinstance(v, (str, bytes)) else 8 for v in row or () if v is not None)
+    return size
+
+
 @frozen
 class Emitted:
     """A logical message, and how many messages about rows come before it in its transaction."""

@@ -1,9 +1,9 @@
-"""EXPLAIN, VACUUM, ANALYZE."""
+"""EXPLAIN, VACUUM, ANALYZE, CHECKPOINT."""
 
 from __future__ import annotations
 
 from pgrepl.sql.build import build
-from pgrepl.sql.nodes import DefElem, ExplainStmt, RangeVar, Statement, VacuumStmt
+from pgrepl.sql.nodes import CheckPointStmt, DefElem, ExplainStmt, RangeVar, Statement, VacuumStmt
 
 _Relations = list[tuple[RangeVar, tuple[str, ...]]]
 
@@ -26,6 +26,11 @@ def explain_verbose(location: int, verbose: DefElem, query: Statement) -> Explai
 @build
 def explain_options(location: int, options: list[DefElem], query: Statement) -> ExplainStmt:
     return ExplainStmt(query, tuple(options))
+
+
+@build
+def checkpoint(location: int) -> CheckPointStmt:
+    return CheckPointStmt()
 
 
 @build

@@ -223,6 +223,11 @@ class DiscardStmt(Statement):
 
 
 @frozen
+class CheckPointStmt(Statement):
+    pass
+
+
+@frozen
 class VacuumStmt(Statement):
     is_vacuum: bool  # False: ANALYZE
     options: tuple[DefElem, ...] = ()
@@ -238,7 +243,7 @@ class UnsupportedStmt(Statement):
 
 
 __all__ = [
-    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterSystemStmt", "CommentStmt",
+    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterSystemStmt", "CheckPointStmt", "CommentStmt",
     "ConstraintsSetStmt", "CreateDatabaseStmt", "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt",
     "DropStmt", "Expr", "FloatText", "ObjectType", "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt",
     "TypeName", "UnsupportedStmt", "VacuumStmt", "VariableSetKind", "VariableSetStmt", "VariableShowStmt",

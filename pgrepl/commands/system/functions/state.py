@@ -93,6 +93,18 @@ def pg_current_wal_lsn(call: Call) -> int:
     return current_lsn(call.session)
 
 
+@implements("pg_log_standby_snapshot", context=True)
+def pg_log_standby_snapshot(call: Call) -> int:
+    """A standby of a lake knows without it which transactions are running: none."""
+    if in_recovery(call.session):
+        raise PgError(
+            "55000",
+            "recovery is in progress",
+            hint="pg_log_standby_snapshot() cannot be executed during recovery.",
+        )
+    return current_lsn(call.session)
+
+
 @implements("pg_wal_lsn_diff")
 def pg_wal_lsn_diff(one_lsn: int, other: int) -> Decimal:
     return Decimal(one_lsn - other)

@@ -1,0 +1,175 @@
+"""Cumulative statistics: what has been done to relations, databases and slots (pgstat.c).
+
+Counters are kept in memory and added to the file `catalog.db.stats` beside the catalog at most once a second, when a
+session ends, and when somebody asks for them. As PostgreSQL's they are no part of any transaction, and a crash may lose
+the last of them; a file that is damaged is begun anew. Of a catalog on a server each process knows its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_index
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.engine import Catalog
+    from pgrepl.catalog.session import Session
+
+RELATION, DATABASE, SLOT = "relation", "database", "replslot"
+Key = tuple[str, int, str]  # kind, database, and an OID or a slot's name
+Values = dict[str, Any]
+
+_INTERVAL = 1.0  # PGSTAT_MIN_INTERVAL
+_PATIENCE = 0.2
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS stat (kind TEXT, datid INTEGER, object TEXT, name TEXT, value,"
+    " PRIMARY KEY (kind, datid, object, name)) WITHOUT ROWID"
+)
+# numbers are added to numbers; a moment takes the place of an older one
+_ADD = (
+    "INSERT INTO stat VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value ="
+    " CASE WHEN typeof(excluded.value) = 'integer' THEN value + excluded.value ELSE excluded.value END"
+)
+
+
+class Counters:
+    """Those of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._path = None if catalog.path is None else f"{catalog.path}.stats"
+        self._lock = threading.Lock()
+        self._pending: dict[Key, Values] = {}
+        self._flushed = time.monotonic()
+
+    def add(self, kind: str, database: int, name: object, changes: Values) -> None:
+        with self._lock:
+            known = self._pending.setdefault((kind, database, str(name)), {})
+            _join(known, changes)
+
+    def end_transaction(self) -> None:
+        """Now and then what has come together is written."""
+        if time.monotonic() - self._flushed >= _INTERVAL:
+            self.flush()
+
+    def end_session(self) -> None:
+        """Transactions alone make no file."""
+        if any(kind != DATABASE for kind, _, _ in self._pending) or (self._path and os.path.exists(self._path)):
+            self.flush()
+
+    def flush(self) -> None:
+        """Add what has come together to the file. What cannot be written now is kept."""
+        self._flushed = time.monotonic()
+        with self._lock:
+            if self._path is None or not self._pending:
+                return
+            pending, self._pending = self._pending, {}
+            rows = [(*key, name, value) for key, values in pending.items() for name, value in values.items()]
+            if not self._in_file(lambda link: link.executemany(_ADD, rows), create=True):
+                self._pending = pending
+
+    def read(self, kind: str) -> dict[tuple[int, str], Values]:
+        """By database and object."""
+        self.flush()
+        found: dict[tuple[int, str], Values] = {}
+
+        def take(link: sqlite3.Connection) -> None:
+            for database, name, counter, value in link.execute(
+                "SELECT datid, object, name, value FROM stat WHERE kind = ?", (kind,)
+            ):
+                found.setdefault((database, name), {})[counter] = value
+
+        self._in_file(take)
+        with self._lock:
+            for (of_kind, database, name), values in self._pending.items():
+                if of_kind == kind:
+                    _join(found.setdefault((database, name), {}), values)
+        return found
+
+    def forget(self, kind: str, database: int | None = None, name: object = None) -> None:
+        """Of a kind, of one database or object if they are named."""
+        self.flush()
+        names = {"kind": kind, "datid": database, "object": None if name is None else str(name)}
+        given = {column: value for column, value in names.items() if value is not None}
+        with self._lock:
+            for key in [key for key in self._pending if all(key[_AT[c]] == value for c, value in given.items())]:
+                del self._pending[key]
+        condition = " AND ".join(f"{column} = ?" for column in given)
+        self._in_file(lambda link: link.execute(f"DELETE FROM stat WHERE {condition}", tuple(given.values())))
+
+    def _in_file(self, work: Callable[[sqlite3.Connection], object], *, create: bool = False) -> bool:
+        """Whether that could be done. A damaged file is removed."""
+        path = self._path
+        if path is None or not (create or os.path.exists(path)):
+            return False
+        try:
+            if not os.path.exists(path):
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as link:
+                link.execute("PRAGMA synchronous = OFF")
+                link.execute("PRAGMA journal_mode = MEMORY")
+                link.execute("BEGIN IMMEDIATE")
+                link.execute(_TABLE)
+                work(link)
+                link.execute("COMMIT")
+        except (sqlite3.OperationalError, OSError):  # others are at it, or it cannot be written
+            return False
+        except sqlite3.DatabaseError:
+            with suppress(OSError):
+                os.unlink(path)
+            return False
+        return True
+
+
+_AT = {"kind": 0, "datid": 1, "object": 2}
+
+
+def _join(known: Values, changes: Values) -> None:
+    for name, value in changes.items():
+        known[name] = known.get(name, 0) + value if isinstance(value, int) else value
+
+
+_of: WeakKeyDictionary[Catalog, Counters] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def counters(catalog: Catalog) -> Counters:
+    with _lock:
+        found = _of.get(catalog)
+        if found is None:
+            found = _of[catalog] = Counters(catalog)
+        return found
+
+
+def count(session: Session, kind: str, name: object, **changes: Any) -> None:
+    """Something has been done in the session's database; slots and subscriptions belong to none."""
+    database = 0 if kind == SLOT else session.database_oid
+    counters(session.catalog).add(kind, database, name, changes)
+
+
+def count_scan(session: Session, oid: int, rows: int) -> None:
+    """All rows of a table have been read, or of those files that may have what is looked for."""
+    count(session, RELATION, oid, seq_scan=1, seq_tup_read=rows, last_seq_scan=now())
+
+
+def count_index_scans(session: Session, oid: int, attnums: Collection[int], keys: int) -> None:
+    """Rows have been looked up by columns. There are no indexes in the lake; what is counted is the index by which
+    PostgreSQL would find them: the replica identity, the primary key, or another whose columns are among these."""
+    found = [row for row in rows(session, pg_index, indrelid=oid) if row.indkey and row.indpred is None]
+    found = [row for row in found if row.indkey[0] in attnums and 0 not in row.indkey]
+    found.sort(key=lambda row: (not row.indisreplident, not row.indisprimary, not row.indisunique, row.indexrelid))
+    if found and keys:
+        count(session, RELATION, found[0].indexrelid, scans=keys, last_idx_scan=now())
+        count(session, RELATION, oid, idx_scan=keys, last_idx_scan=now())
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(sep=" ")

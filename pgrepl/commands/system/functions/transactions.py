@@ -1,0 +1,89 @@
+"""The numbers of transactions: txid_current() and pg_current_xact_id() with their relatives (xid8funcs.c).
+
+A transaction's number is the LSN of its first snapshot. It is given when somebody asks for it, or when something is
+written; from then on the transaction has the catalog's write lock, so that there is never another running one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.errors import PgError
+from pgrepl.expr.functions import implements
+from pgrepl.types.snapshots import Snapshot, parse_snapshot
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.context import Call
+
+
+@implements("pg_current_xact_id", context=True)
+def pg_current_xact_id(call: Call) -> int:
+    session = call.session
+    if in_recovery(session):
+        raise PgError("25006", "cannot execute pg_current_xact_id() during recovery")
+    numbering = session.transaction.numbering
+    if numbering.first_snapshot is None:
+        session.snapshot()
+    assert numbering.first_snapshot is not None
+    return numbering.first_snapshot
+
+
+@implements("pg_current_xact_id_if_assigned", context=True)
+def pg_current_xact_id_if_assigned(call: Call) -> int | None:
+    return call.session.transaction.numbering.first_snapshot
+
+
+@implements("pg_current_snapshot", context=True)
+def pg_current_snapshot(call: Call) -> str:
+    following = _next_xid(call.session)
+    return str(Snapshot(following, following))
+
+
+def _next_xid(session: Session) -> int:
+    """The first number whose transaction is not over: this one's, or the next one's."""
+    numbering = session.transaction.numbering
+    own = numbering.first_snapshot
+    return numbering.last_snapshot() + 1 if own is None else own
+
+
+@implements("pg_snapshot_xmin")
+def pg_snapshot_xmin(snapshot: str) -> int:
+    return parse_snapshot(snapshot).xmin
+
+
+@implements("pg_snapshot_xmax")
+def pg_snapshot_xmax(snapshot: str) -> int:
+    return parse_snapshot(snapshot).xmax
+
+
+@implements("pg_snapshot_xip")
+def pg_snapshot_xip(snapshot: str) -> Iterator[int]:
+    return iter(parse_snapshot(snapshot).xip)
+
+
+@implements("pg_visible_in_snapshot")
+def pg_visible_in_snapshot(xid: int, snapshot: str) -> bool:
+    return parse_snapshot(snapshot).sees(xid)
+
+
+@implements("xid_age", context=True)
+def xid_age(call: Call, xid: int) -> int:
+    return _next_xid(call.session) - xid
+
+
+@implements("pg_xact_status", context=True)
+def pg_xact_status(call: Call, xid: int) -> str | None:
+    """Of a snapshot that has been expired nothing is known."""
+    session = call.session
+    following = _next_xid(session)
+    own = session.transaction.numbering.first_snapshot
+    if own is not None and xid == own:
+        return "in progress"
+    if xid >= following:
+        raise PgError("22023", f"transaction ID {xid} is in the future")
+    link = session.link
+    found = link.execute(f"SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = {link.mark}", (xid,))
+    return "committed" if found and xid > 0 else None

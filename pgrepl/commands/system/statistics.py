@@ -1,0 +1,229 @@
+"""Views of the cumulative statistics: pg_stat_all_tables and its relatives, of indexes, databases and slots.
+
+How many rows there are, alive and dead, is known of the lake itself. Nothing is read in blocks: pg_statio_… count none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from pgrepl.catalog import statistics, system
+from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
+from pgrepl.catalog.store import Row, rows
+from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
+from pgrepl.commands.system.base_tables import Provider, Values
+from pgrepl.frozen import frozen
+
+_TABLE_COUNTERS = (
+    "seq_scan seq_tup_read n_tup_ins n_tup_upd n_tup_del n_mod_since_analyze n_ins_since_vacuum vacuum_count"
+    " analyze_count"
+).split()
+_NEVER = ("n_tup_hot_upd", "n_tup_newpage_upd", "autovacuum_count", "autoanalyze_count")
+_MOMENTS = ("last_seq_scan", "last_idx_scan", "last_vacuum", "last_analyze")
+_BLOCKS = "heap_blks_read heap_blks_hit".split()
+_INDEX_BLOCKS = "idx_blks_read idx_blks_hit".split()
+_SLOT_COUNTERS = (
+    "spill_txns spill_count spill_bytes stream_txns stream_count stream_bytes total_txns total_bytes".split()
+)
+_DATABASE_COUNTERS = (
+    "xact_commit xact_rollback blks_read blks_hit conflicts temp_files temp_bytes deadlocks blk_read_time"
+    " blk_write_time session_time active_time idle_in_transaction_time sessions sessions_abandoned"
+    " sessions_fatal sessions_killed"
+).split()
+_CONFLICTS = "tablespace lock snapshot bufferpin deadlock active_logicalslot".split()
+
+Wanted = Callable[[str], bool]  # of a schema
+
+
+def _all(schema: str) -> bool:
+    return True
+
+
+def _user(schema: str) -> bool:
+    return not _system(schema)
+
+
+def _system(schema: str) -> bool:
+    return schema in ("pg_catalog", "information_schema") or schema.startswith("pg_toast")
+
+
+@frozen
+class _Named:
+    """A relation with its names."""
+
+    oid: int
+    schema: str
+    name: str
+    table_id: int | None = None
+
+
+def _tables(session: Session, wanted: Wanted) -> Iterator[_Named]:
+    for each in system.relations():
+        if each.kind == "r" and wanted(each.schema):
+            yield _Named(each.oid, each.schema, each.name)
+    schemas = _schemas(session)
+    for row in rows(session, pg_class, datid=session.database_oid, relkind=("r", "p")):
+        if wanted(schemas[row.relnamespace]):
+            table_id = row.table_id if row.relkind == "r" else None
+            yield _Named(row.oid, schemas[row.relnamespace], row.relname, table_id)
+
+
+def _schemas(session: Session) -> dict[int, str]:
+    found = {CATALOG_NAMESPACE: "pg_catalog", INFORMATION_SCHEMA: "information_schema", TOAST_NAMESPACE: "pg_toast"}
+    found.update({row.oid: row.nspname for row in rows(session, pg_namespace, datid=session.database_oid)})
+    return found
+
+
+def _counted(session: Session) -> dict[str, dict[str, Any]]:
+    """Of the relations of the session's database, by OID."""
+    read = statistics.counters(session.catalog).read(RELATION)
+    return {name: values for (database, name), values in read.items() if database == session.database_oid}
+
+
+def _of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
+    counted = _counted(session)
+    alive, dead = _rows_there(session)
+    indexed = {row.indrelid for row in rows(session, pg_index)}
+    for table in _tables(session, wanted):
+        known = counted.get(str(table.oid), {})
+        has_index = table.oid in indexed or table.table_id is None
+        yield {
+            "relid": table.oid, "schemaname": table.schema, "relname": table.name,
+            **{name: known.get(name, 0) for name in _TABLE_COUNTERS}, **dict.fromkeys(_NEVER, 0),
+            **{name: known.get(name) for name in _MOMENTS},
+            "idx_scan": known.get("idx_scan", 0) if has_index else None,
+            "idx_tup_fetch": known.get("idx_scan", 0) if has_index else None,
+            "n_live_tup": alive.get(table.table_id, 0), "n_dead_tup": dead.get(table.table_id, 0),
+        }  # fmt: skip
+
+
+def _rows_there(session: Session) -> tuple[dict[int | None, int], dict[int | None, int]]:
+    """By table, the rows that are alive and those that are deleted and still stand in files."""
+    from pgrepl.lake.inlined import deletes_table, exists
+    from pgrepl.lake.table import inlined_tables
+
+    session.transaction.require_read()
+    link = session.link
+    alive: dict[int | None, int] = {}
+    dead: dict[int | None, int] = {}
+    for name, column, counts, sign in (
+        ("ducklake_data_file", "record_count", alive, 1), ("ducklake_delete_file", "delete_count", alive, -1),
+        ("ducklake_delete_file", "delete_count", dead, 1),
+    ):  # fmt: skip
+        for table_id, count in link.execute(
+            f"SELECT table_id, sum({column}) FROM {name} WHERE end_snapshot IS NULL GROUP BY table_id"
+        ):
+            counts[table_id] = counts.get(table_id, 0) + sign * int(count)
+    for (table_id,) in link.execute("SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"):
+        for inlined in inlined_tables(session, table_id):
+            found = link.execute(f'SELECT count(*) FROM "{inlined.name}" WHERE end_snapshot IS NULL')
+            alive[table_id] = alive.get(table_id, 0) + int(found[0][0])
+    for table_id in list(alive):
+        name = deletes_table(int(table_id or 0))
+        if exists(link, name):
+            gone = link.execute(
+                f"SELECT count(*) FROM {name} WHERE file_id IN"
+                " (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL)"
+            )[0][0]
+            alive[table_id] -= int(gone)
+            dead[table_id] = dead.get(table_id, 0) + int(gone)
+    return alive, dead
+
+
+def _blocks_of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
+    indexed = {row.indrelid for row in rows(session, pg_index)}
+    for table in _tables(session, wanted):
+        zero = [*_BLOCKS, *(_INDEX_BLOCKS if table.oid in indexed else ())]
+        yield {
+            "relid": table.oid, "schemaname": table.schema, "relname": table.name, **dict.fromkeys(zero, 0),
+        }  # fmt: skip
+
+
+def _indexes(session: Session, wanted: Wanted) -> Iterator[tuple[_Named, Row]]:
+    named = {table.oid: table for table in _tables(session, wanted)}
+    for row in rows(session, pg_class, datid=session.database_oid, relkind="i"):
+        for index in rows(session, pg_index, indexrelid=row.oid):
+            if index.indrelid in named:
+                yield named[index.indrelid], row
+
+
+def _of_indexes(wanted: Wanted, session: Session) -> Iterator[Values]:
+    counted = _counted(session)
+    for table, row in _indexes(session, wanted):
+        known = counted.get(str(row.oid), {})
+        scans = known.get("scans", 0)
+        yield {
+            "relid": table.oid, "indexrelid": row.oid, "schemaname": table.schema, "relname": table.name,
+            "indexrelname": row.relname, "idx_scan": scans, "last_idx_scan": known.get("last_idx_scan"),
+            "idx_tup_read": scans, "idx_tup_fetch": scans, **dict.fromkeys(_INDEX_BLOCKS, 0),
+        }  # fmt: skip
+
+
+def _blocks_of_sequences(wanted: Wanted, session: Session) -> Iterator[Values]:
+    schemas = _schemas(session)
+    for row in rows(session, pg_class, datid=session.database_oid, relkind="S"):
+        if wanted(schemas[row.relnamespace]):
+            yield {
+                "relid": row.oid, "schemaname": schemas[row.relnamespace], "relname": row.relname, "blks_read": 0,
+                "blks_hit": 0,
+            }  # fmt: skip
+
+
+def _databases(session: Session) -> Iterator[Values]:
+    counters = statistics.counters(session.catalog)
+    of_databases, of_relations = counters.read(DATABASE), counters.read(RELATION)
+    known_databases: list[tuple[int, str | None]] = [(0, None)]
+    known_databases += [(row.oid, row.datname) for row in rows(session, pg_database)]
+    for oid, name in known_databases:
+        known = of_databases.get((oid, str(oid)), {})
+        relations = [values for (database, _), values in of_relations.items() if database == oid]
+
+        def together(*names: str, relations: list[dict[str, Any]] = relations) -> int:
+            return sum(values.get(each, 0) for values in relations for each in names)
+
+        yield {
+            "datid": oid, "datname": name, "numbackends": None if name is None else int(oid == session.database_oid),
+            **{each: known.get(each, 0) for each in _DATABASE_COUNTERS},
+            "tup_returned": together("seq_tup_read"), "tup_fetched": together("idx_scan"),
+            "tup_inserted": together("n_tup_ins"), "tup_updated": together("n_tup_upd"),
+            "tup_deleted": together("n_tup_del"), "stats_reset": known.get("stats_reset"),
+        }  # fmt: skip
+
+
+def _conflicts(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_database):
+        yield {"datid": row.oid, "datname": row.datname, **{f"confl_{name}": 0 for name in _CONFLICTS}}
+
+
+def _slots(session: Session) -> Iterator[Values]:
+    """Of logical slots. The lake has every transaction at hand whole: none is spilled or streamed."""
+    counted = statistics.counters(session.catalog).read(SLOT)
+    for row in rows(session, pg_replication_slot):
+        if row.slot_type == "logical":
+            known = counted.get((0, row.slot_name), {})
+            yield {
+                "slot_name": row.slot_name, **{name: known.get(name, 0) for name in _SLOT_COUNTERS},
+                "stats_reset": known.get("stats_reset"),
+            }  # fmt: skip
+
+
+PROVIDERS: dict[str, Provider] = {
+    "pg_stat_database": _databases,
+    "pg_stat_database_conflicts": _conflicts,
+    "pg_stat_replication_slots": _slots,
+    **{
+        f"{prefix}_{name}_{kind}": partial(provider, wanted)
+        for name, wanted in (("all", _all), ("sys", _system), ("user", _user))
+        for prefix, kind, provider in (
+            ("pg_stat", "tables", _of_tables),
+            ("pg_stat", "indexes", _of_indexes),
+            ("pg_statio", "tables", _blocks_of_tables),
+            ("pg_statio", "indexes", _of_indexes),
+            ("pg_statio", "sequences", _blocks_of_sequences),
+        )
+    },
+}
