@@ -84,6 +84,13 @@ class Aside(Protocol):
         """Write all of it into the catalog."""
 
 
+class ReadSet(Protocol):
+    """What a SERIALIZABLE transaction has read (commands/query/serializable.py)."""
+
+    def check(self, snapshot: int) -> None:
+        """Raise 40001 if others have changed it since the snapshot."""
+
+
 @dataclass(slots=True)
 class Savepoint:
     name: str
@@ -120,6 +127,7 @@ class Transaction:
         self.locks = Locks(session)
         self.beside = Beside(session)
         self.aside: Aside | None = None
+        self.reads: ReadSet | None = None
         self.prefers_aside = False  # a statement by itself is to be kept aside, too: others have locked something
         self.in_recovery = False  # the instance is a standby
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
@@ -260,8 +268,10 @@ class Transaction:
 
     def _check_serializable(self, seen: int) -> None:
         """A transaction that keeps its snapshot is about to see the catalog as it is now."""
-        if self._commits:
-            return  # its rows are locked: what others have changed it has not
+        if self._commits:  # its rows are locked: what others have changed it has not
+            if self.reads is not None:
+                self.reads.check(seen)
+            return
         link = self._session.link
         changed = link.execute(
             "SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > ? AND (changes_made LIKE '%insert%'"
@@ -482,6 +492,7 @@ class Transaction:
         self.waits_for_disk = None
         self._commits = False
         self.aside = None
+        self.reads = None
         self.prefers_aside = False
         self.locks.release()
         settings.end(self.settings_before, committed=committed)

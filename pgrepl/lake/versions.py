@@ -66,6 +66,18 @@ def begun_after(session: Session, table: LakeTable, places: Sequence[Place], sna
     return found
 
 
+def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
+    """Has a row, which is gone, had a newer version than the snapshot's?"""
+    link = session.link
+    return any(
+        link.execute(
+            f"SELECT 1 FROM {inlined.quoted(each.name)} WHERE row_id = {link.mark} AND begin_snapshot > {link.mark}",
+            (row_id, snapshot),
+        )
+        for each in inlined_tables(session, table.table_id)
+    )
+
+
 def newest(
     session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
 ) -> dict[int, tuple[Any, ...]]:

@@ -193,7 +193,9 @@ class Holders:
         if not (transaction.keeps_snapshot and transaction.keeps_aside):
             return found
         from pgrepl.lake.table import lake_table
+        from pgrepl.lake.versions import begun_after
 
+        snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
         before = {each[1].row: each for each in found}
         now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
@@ -203,9 +205,11 @@ class Holders:
                 row = each[1].row
                 if row in mine:
                     continue
-                if row not in before:
-                    self.unseen.add(each[1])
                 now.append(before.get(row, each))
+                table = lake_table(newest, self.index.relation.oid)
+                same = row in before and before[row][1] == each[1]
+                if not same or begun_after(newest, table, [each[1]], snapshot):
+                    self.unseen.add(now[-1][1])
         return now
 
     def add(self, key: Key, holder: Any) -> None:

@@ -212,6 +212,8 @@ class RowChecks:
         if found is None:
             unique.enter(row, number)
             return change
+        if found.holder in unique.unseen:  # ExecCheckTupleVisible
+            raise PgError("40001", "could not serialize access due to concurrent update")
         if conflict.update is None:
             return None
         if isinstance(found.holder, int):
@@ -222,8 +224,6 @@ class RowChecks:
                 "values.",
             )
         rel, old = unique.relation, found.row
-        if found.holder in unique.unseen:
-            raise PgError("40001", "could not serialize access due to concurrent update")
         if self._session.transaction.locks_rows:
             lock_conflicting(self._session, rel.oid, found.holder)
         new = conflict.update(rel, old, row)

@@ -140,8 +140,18 @@ def as_found(session: Session, each: Standing) -> Newer | None:
 def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None]) -> None:
     """Who keeps a snapshot cannot go on with rows that others have changed since."""
     if changed and session.transaction.keeps_snapshot:
-        what = "delete" if next(iter(changed.values())) is None else "update"
+        row, newer = next(iter(changed.items()))
+        what = "delete" if newer is None and not _was_updated(session, row) else "update"
         raise PgError("40001", f"could not serialize access due to concurrent {what}")
+
+
+def _was_updated(session: Session, row: Standing) -> bool:
+    """Whether others have updated a row before it went."""
+    from pgrepl.lake.versions import updated_after
+
+    snapshot = session.transaction.numbering.committed_snapshot()
+    with session.transaction.beside.newest() as now:
+        return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
 
 
 def mode_of(session: Session, change: Change) -> RowMode:

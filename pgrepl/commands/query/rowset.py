@@ -18,6 +18,8 @@ from pgrepl.commands.query.engine import choose, levels
 from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
 from pgrepl.commands.query.initplans import with_values
+from pgrepl.commands.query.serializable import note_reads
+from pgrepl.commands.query.tables import is_user_table, members
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
@@ -105,6 +107,10 @@ def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> P
         query = with_values(session, query)
         choice = choose(session, query, context)
     if choice.spark:
+        for level in levels(query):
+            for entry in level.rtable:
+                if is_user_table(entry):
+                    note_reads(session, members(session, entry.relid, entry.inh), ())
         from pgrepl.commands.query.spark import compile_frame
 
         frame = compile_frame(session, query, context)

@@ -12,6 +12,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.commands.query.growing import Growing
+from pgrepl.commands.query.serializable import note_reads
 from pgrepl.commands.query.tables import is_user_table, members, pinned_row, table_rows
 from pgrepl.commands.system import views
 from pgrepl.errors import PgError, unsupported
@@ -71,6 +72,7 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
         pinned = [pinned_row(each, attnums) for each in entry.pinned]
         return lambda env: pinned
 
+    note_reads(session, scanned, bounds)
     if entry.sample is not None:
         from pgrepl.commands.query.sampling import Sampling
 

@@ -19,6 +19,7 @@ from pgrepl.catalog.tables import (
     pg_subscription,
 )
 from pgrepl.commands.system.base_tables import Provider, Values
+from pgrepl.commands.system.locks import locks
 from pgrepl.replication import lease, senders
 
 
@@ -144,10 +145,11 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_subscription": _subscriptions,
     "pg_stat_progress_copy": _copies,
     "pg_stat_subscription_stats": _subscription_statistics,
+    "pg_locks": locks,
     "pg_replication_origin_status": _origin_status,
     **dict.fromkeys(
         (
-            "pg_locks", "pg_prepared_xacts", "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
+            "pg_prepared_xacts", "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
             "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs",
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",

@@ -1,0 +1,127 @@
+"""What a SERIALIZABLE transaction has read: it may write only if nobody has changed that since its snapshot.
+
+PostgreSQL fails where such dependencies form a dangerous structure; here one is enough. Of a table that is asked for
+values of a unique column the rows with these count, of any other the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import relation
+from pgrepl.commands.query.tables import Member
+from pgrepl.errors import PgError
+from pgrepl.expr.index_info import index_infos
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.place import Place
+
+_MOST_KEYS = 1000
+_OF_ROWS = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
+
+
+class Reads:
+    """A transaction's."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tables: set[int] = set()
+        self._keys: dict[int, set[tuple[int, Any]]] = {}  # of a table: column and value
+
+    def add(self, member: Member, bounds: Sequence[Bound]) -> None:
+        oid = member.relation.oid
+        if oid in self._tables:
+            return
+        unique = _unique_columns(self._session, oid)
+        for bound in member.bounds(bounds):
+            known = self._keys.setdefault(oid, set())
+            values = _values(bound)
+            if bound.attnum in unique and values is not None and len(known) + len(values) <= _MOST_KEYS:
+                known.update((bound.attnum, value) for value in values if value is not None)
+                return
+        self._tables.add(oid)
+
+    def check(self, snapshot: int) -> None:
+        """Holding the catalog's lock, before the commit."""
+        from pgrepl.lake.table import lake_table
+
+        changed = self._changed(snapshot)
+        for oid in {*self._tables, *self._keys}:
+            table = lake_table(self._session, oid).table_id
+            if table not in changed:
+                continue
+            if oid in self._tables or self._is_changed(oid, snapshot):
+                raise PgError(
+                    "40001",
+                    "could not serialize access due to read/write dependencies among transactions",
+                    detail="Reason code: Canceled on identification as a pivot, during commit attempt.",
+                    hint="The transaction might succeed if retried.",
+                )
+
+    def _changed(self, snapshot: int) -> set[int]:
+        """The tables whose rows others have changed since."""
+        link = self._session.link
+        found = link.execute(
+            f"SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark}", (snapshot,)
+        )
+        words = [change.partition(":") for (changes,) in found for change in (changes or "").split(",")]
+        return {int(table) for word, _, table in words if word in _OF_ROWS}
+
+    def _is_changed(self, oid: int, snapshot: int) -> bool:
+        from pgrepl.lake.files import last_snapshot
+        from pgrepl.lake.pending import own_rows
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.versions import begun_after
+
+        session = self._session
+        table = lake_table(session, oid)
+        mine = own_rows(session, table.table_id)
+        for attnum, value in self._keys[oid]:
+            before, now = (
+                {row: place for row, place in self._places(oid, attnum, value, at).items() if row not in mine}
+                for at in (snapshot, last_snapshot(session))
+            )
+            if before != now or begun_after(session, table, list(now.values()), snapshot):
+                return True
+        return False
+
+    def _places(self, oid: int, attnum: int, value: Any, snapshot: int) -> dict[int, Place]:
+        from pgrepl.lake import local
+        from pgrepl.lake.table import lake_table
+
+        table = lake_table(self._session, oid)
+        found = local.lookup(self._session, table, [attnum], [(value,)], snapshot=snapshot)
+        return {row[-1].row: row[-1] for _, row in found}
+
+
+def _values(bound: Bound) -> tuple[Any, ...] | None:
+    """The values that a column is asked for, if they are counted."""
+    if bound.values is None and bound.low is not None and bound.low == bound.high:
+        return (bound.low,)
+    return bound.values
+
+
+def _unique_columns(session: Session, oid: int) -> frozenset[int]:
+    """The columns of which a value is there once at most."""
+    infos = index_infos(session, oid) if relation(session, oid).has_index else ()
+    return frozenset(
+        info.columns[0]
+        for info in infos
+        if info.unique and info.key_count == 1 and not info.exprs and info.predicate is None
+    )
+
+
+def note_reads(session: Session, scanned: Sequence[Member], bounds: Sequence[Bound]) -> None:
+    """A query is going to read these tables."""
+    transaction = session.transaction
+    if not session.in_block or session.settings.get("transaction_isolation") != "serializable":
+        return
+    if transaction.reads is None:
+        transaction.reads = Reads(session)
+    reads = transaction.reads
+    assert isinstance(reads, Reads)
+    for member in scanned:
+        reads.add(member, bounds)

@@ -1,0 +1,67 @@
+"""pg_locks: what transactions hold and wait for (pg_lock_status).
+
+As in PostgreSQL the locks of rows are not among what is held; who waits for a row, or for a key that another
+transaction writes, waits for that transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, Kind, RelationMode
+from pgrepl.commands.query.tables import ctid
+from pgrepl.commands.system.base_tables import Values
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.lock_table import Holder, LockTable, Waiter
+    from pgrepl.catalog.session import Session
+
+_EPOCH = 946_684_800  # 2000-01-01 in the seconds of time.time()
+
+
+def locks(session: Session) -> Iterator[Values]:
+    own = session.transaction.locks
+    if not own.possible or not own.table.exists():
+        return
+    table = own.table
+    table.bury_the_dead(None)
+    holders = table.holders()
+    held = table.held()
+    for holder in holders.values():
+        yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
+    for number, wanted in held:
+        if wanted.kind is Kind.RELATION and number in holders:
+            fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE
+            where = {"database": holders[number].database, "relation": wanted.object, "fastpath": fast}
+            yield _lock(holders[number], "relation", MODE_NAMES[wanted.mode], **where)
+    for number in dict.fromkeys(number for number, _ in held):
+        if number in holders:
+            yield _lock(holders[number], "transactionid", "ExclusiveLock", transactionid=holders[number].xid)
+    for waiter in table.waiters():
+        if waiter.holder in holders:
+            yield from _waiting(table, waiter, holders)
+
+
+def _waiting(table: LockTable, waiter: Waiter, holders: dict[int, Holder]) -> Iterator[Values]:
+    wanted, holder = waiter.wanted, holders[waiter.holder]
+    waits = {"granted": False, "waitstart": int((waiter.since - _EPOCH) * 1_000_000)}
+    where = {"database": holder.database, "relation": wanted.object}
+    if wanted.kind is Kind.RELATION:
+        yield _lock(holder, "relation", MODE_NAMES[wanted.mode], **where, **waits)
+        return
+    if wanted.kind is Kind.ROW:
+        page, item = ctid(wanted.item)
+        yield _lock(holder, "tuple", MODE_NAMES[TUPLE_MODES[wanted.mode]], **where, page=page, tuple=item)
+    blocker = next((other for other, _ in table.blockers(waiter) if other in holders), None)
+    if blocker is not None:
+        yield _lock(holder, "transactionid", "ShareLock", transactionid=holders[blocker].xid, **waits)
+
+
+def _virtual(holder: Holder) -> str:
+    return f"{holder.id}/1"
+
+
+def _lock(holder: Holder, locktype: str, mode: str, **more: Any) -> Values:
+    common = {"virtualtransaction": _virtual(holder), "pid": holder.pid, "granted": True, "fastpath": False}
+    return {**common, "locktype": locktype, "mode": mode, **more}
