@@ -39,6 +39,15 @@ class Context:
     def has_session(self) -> bool:
         return self._session is not None
 
+    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
+        """Operator classes and types of the key of a hash-partitioned table; None: it is none."""
+        from pgrepl.expr.partition import partition_key
+
+        key = partition_key(self.session, parent)
+        if key is None or key.strategy != "h":
+            return None
+        return tuple((column.opclass, column.type) for column in key.columns)
+
     @property
     def style(self) -> TextStyle:
         """The settings that texts depend on, as they were when the statement first needed them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types.builtin import amproc, opclass_by_oid
@@ -21,11 +22,16 @@ _COMBINE = 0x49A0F4DD15E5A8E3
 
 def hash_function(column: KeyColumn) -> Hash:
     """The hash of a key column's values, by its operator class."""
+    return hash_of_class(column.opclass, column.type)
+
+
+@lru_cache(maxsize=256)
+def hash_of_class(opclass: int, typoid: int) -> Hash:
     from pgrepl.expr.functions.hashing import EXTENDED, hash_of_function
 
-    found = opclass_by_oid(column.opclass)
+    found = opclass_by_oid(opclass)
     oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
-    return hash_of_function(oid, column.type)
+    return hash_of_function(oid, typoid)
 
 
 def row_hash(functions: Sequence[Hash], values: Sequence[Any]) -> int:

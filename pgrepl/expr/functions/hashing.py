@@ -281,8 +281,7 @@ def satisfies_hash_partition(call: Call, parent: int | None, *rest: Any) -> bool
 
 
 def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: int | None, *values: Any) -> bool | None:
-    from pgrepl.expr.partition import partition_key
-    from pgrepl.expr.partition_hash import hash_function, row_hash
+    from pgrepl.expr.partition_hash import hash_of_class, row_hash
 
     if parent is None or modulus is None or remainder is None:
         return None
@@ -292,17 +291,17 @@ def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: i
         raise PgError("22023", "remainder for hash partition must be an integer value greater than or equal to zero")
     if remainder >= modulus:
         raise PgError("22023", "remainder for hash partition must be less than modulus")
-    key = partition_key(call.session, parent)
-    if key is None or key.strategy != "h":
+    key = call.context.hash_classes(parent)
+    if key is None:
         from pgrepl.catalog.relation import relation
 
         name = relation(call.session, parent).name
         raise PgError("22023", f'"{name}" is not a hash partitioned table')
     given: Sequence[Any] = tuple(values[0].items) if call.variadic else values
-    if len(given) != len(key.columns):
+    if len(given) != len(key):
         raise PgError(
             "22023",
-            f"number of partitioning columns ({len(key.columns)}) does not match number of partition keys provided "
+            f"number of partitioning columns ({len(key)}) does not match number of partition keys provided "
             f"({len(given)})",
         )
-    return row_hash([hash_function(column) for column in key.columns], given) % modulus == remainder
+    return row_hash([hash_of_class(*column) for column in key], given) % modulus == remainder

@@ -27,6 +27,7 @@ class Xoroshiro:
     """xoroshiro128**, as pg_prng.c has it."""
 
     def __init__(self) -> None:
+        self.seeded = False
         self._one, self._two = (int.from_bytes(os.urandom(8), "little") | 1 for _ in range(2))
 
     def seed(self, seed: float) -> None:
@@ -38,6 +39,7 @@ class Xoroshiro:
             value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
             found.append(value ^ (value >> 31))
         self._one, self._two = found
+        self.seeded = True
 
     def bits(self) -> int:
         """64 of them."""
@@ -76,6 +78,12 @@ def _generator(call: Call) -> Xoroshiro:
     if found is None:
         found = _of_sessions[call.session] = Xoroshiro()
     return found
+
+
+def is_seeded(session: Session) -> bool:
+    """Whether the session has called setseed()."""
+    found = _of_sessions.get(session)
+    return found is not None and found.seeded
 
 
 @implements("setseed", context=True)

@@ -66,7 +66,7 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: st
         return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=len(columns))
 
     body = rewrite(expr, replaced)
-    _check(body)
+    _check(body, compiler)
     arguments = [argument_form(node, sql) for node, sql in columns]
     volatile = any(is_volatile(node) for node in walk(body))
     program: dict[str, Any] = {
@@ -75,6 +75,9 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: st
         "result": [expr.type, expr.typmod],
         "style": style_fields(compiler.statement.context.style),
     }
+    hash_keys = _hash_keys(body, compiler)
+    if hash_keys:
+        program["hash_keys"] = hash_keys
     texts = [text for _, text in arguments] or ["1"]
     if unless:
         program["sparse"] = True
@@ -102,10 +105,37 @@ _REGISTERED = frozenset(
         oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     }
 )  # fmt: skip
+_RANDOM = "pgrepl.expr.functions.random"
 _ABOVE = ("pgrepl.commands.", "pgrepl.replication.")  # their functions need a session
 
 
-def _check(body: tree.Expr) -> None:
+def _hash_keys(body: tree.Expr, compiler: Compiler) -> list[Any]:
+    """What satisfies_hash_partition() asks of the tables that it names: they are part of the program."""
+    found: dict[int, Any] = {}
+    for node in walk(body):
+        proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
+        if proc is None or proc.src != "satisfies_hash_partition" or not isinstance(node, tree.FuncExpr):
+            continue
+        parent = node.args[0]
+        if not isinstance(parent, tree.Const):
+            raise refuse("the key of another table for each row")
+        key = None if parent.value is None else compiler.statement.context.hash_classes(parent.value)
+        if key is None:
+            raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
+        found[parent.value] = key
+    return sorted(found.items())
+
+
+def _check_random(source: str, compiler: Compiler) -> None:
+    """What follows setseed() is one sequence, in the order of the rows."""
+    from pgrepl.expr.functions import random
+
+    context = compiler.statement.context
+    if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
+        raise refuse("a random number after setseed()")
+
+
+def _check(body: tree.Expr, compiler: Compiler) -> None:
     """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up, nor
     can anything else be asked that higher floors know (nextval)."""
     for node in walk(body):
@@ -118,6 +148,8 @@ def _check(body: tree.Expr) -> None:
         for oid in functions_used(node):
             proc = proc_by_oid(oid)
             known = find(proc) if proc is not None else None
+            if known is not None and proc is not None and known.function.__module__ == _RANDOM:
+                _check_random(proc.src, compiler)
             if known is not None and known.function.__module__.startswith(_ABOVE):
                 raise refuse(f"function {proc.name if proc is not None else oid}")
 

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 
 class WorkerContext(Context):
-    """A context far from the catalog."""
+    """A context far from the catalog. What is known of it has come with the program."""
+
+    def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
+        super().__init__(None, style)
+        self._hash_keys = hash_keys
+
+    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
+        return self._hash_keys[parent]
 
     @property
     def session(self) -> Session:
@@ -103,7 +110,8 @@ def _loaded(program: str) -> Loaded:
     from pgrepl.expr.stored import from_json
 
     parts = json.loads(program)
-    context = WorkerContext(None, TextStyle(**parts["style"]))
+    keys = {parent: tuple((opclass, type_) for opclass, type_ in key) for parent, key in parts.get("hash_keys", ())}
+    context = WorkerContext(TextStyle(**parts["style"]), keys)
     forms = [form_of(*argument) for argument in parts["arguments"]]
     if "finish" in parts:
         from pgrepl.expr.spark.accumulate import FINISHES
