@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,3 +203,28 @@ def test_what_a_publisher_shows_its_subscriber_shows(pair: Pair, monkeypatch: py
         assert look(pair) == "".join(f"{data}\n" for (data,) in there)
         if chance.random() < 0.4:
             pair.sub("VACUUM FULL t, u")
+
+
+def test_what_is_sent_on_says_where_and_when_it_was_committed_first(pair: Pair) -> None:
+    connect(pair)
+    pair.sub("CREATE PUBLICATION q FOR TABLE t")
+    pair.sub("SELECT pg_create_logical_replication_slot('look', 'pgoutput')")
+    pair.pub("SELECT pg_create_logical_replication_slot('there', 'test_decoding')")
+    pair.pub("INSERT INTO t VALUES (1, 'a')")
+    time.sleep(0.01)
+    assert pair.catch_up() == []
+    options = "'proto_version', '1', 'publication_names', 'q'"
+    found = pair.sub(
+        f"SELECT encode(data, 'hex') FROM pg_logical_slot_get_binary_changes('look', NULL, NULL, {options})"
+    )
+    begin, origin, *_ = [bytes.fromhex(str(data)) for (data,) in found]
+    ((name, lsn),) = pair.sub("SELECT external_id, remote_lsn - '0/0' FROM pg_replication_origin_status")
+    assert origin == b"O" + struct.pack("!q", int(str(lsn))) + str(name).encode() + b"\0"
+    commit = pair.pub(
+        "SELECT data FROM pg_logical_slot_get_changes('there', NULL, NULL, 'include-timestamp', '1')"
+        " WHERE data LIKE 'COMMIT%(at%' LIMIT 1"
+    )[0][0]
+    when = str(commit).partition("(at ")[2].rstrip(")")
+    assert pair.pub(f"SELECT extract(epoch FROM timestamptz '{when}') - 946684800") == [
+        (f"{struct.unpack('!q', begin[9:17])[0] / 1_000_000:.6f}",)
+    ]
