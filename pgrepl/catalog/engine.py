@@ -19,14 +19,15 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pgrepl.catalog import data_folder, disk
+from pgrepl.catalog import data_folder, disk, read_only
 from pgrepl.catalog.data_folder import DataFolder
+from pgrepl.catalog.read_only import Obstacle
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
@@ -92,6 +93,8 @@ class CatalogConnection:
     def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
         """`synchronous_commit` as the commit is most likely to have it."""
         self._is_writing = write
+        if write and self.catalog.obstacle is not None:
+            raise self.catalog.obstacle.error(self.catalog.name)
         if self.is_sqlite:
             if not write:
                 self.execute("BEGIN")
@@ -216,6 +219,8 @@ class Catalog:
         self.identity = ""  # the file, or which database of which server
         self.system_identifier = 0
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
+        self.obstacle: Obstacle | None = None  # it can only be read
+        self.at_close: Callable[[], None] = lambda: None
         self._spare: CatalogConnection | None = None
         self._folder_synced = False
 
@@ -237,6 +242,16 @@ class Catalog:
                 raise _fatal(failure.sqlstate, failure.message) from problem
             raise _fatal("08006", f'could not open catalog "{self.name}": {_first_line(problem)}') from problem
 
+    def probe(self) -> None:
+        """Can it be opened? The connection serves the first session."""
+        link = self.connect()
+        try:
+            link.execute("SELECT count(*) FROM sqlite_master")
+        except PgError:
+            link.close()
+            raise
+        self._spare = link
+
     def sync_log(self) -> None:
         """What was committed to the SQLite file is on the disk."""
         assert self.path is not None
@@ -257,6 +272,7 @@ class Catalog:
             self._spare.close()
             self._spare = None
         self.engine.dispose()
+        self.at_close()
 
     @property
     def folder(self) -> DataFolder:
@@ -304,8 +320,10 @@ class Catalog:
         if "readonly" in text or "read-only" in text:
             return PgError("25006", f'catalog "{self.name}" cannot be written: {text}')
         if "full" in text:
-            return PgError("53100", f'catalog "{self.name}" cannot be written: {text}')
+            return read_only.FULL.error(self.name)
         if "disk I/O" in text or "unable to open" in text:
+            if self.path is not None and read_only.is_full(self.path):
+                return read_only.FULL.error(self.name)
             return PgError("58030", f'catalog "{self.name}" cannot be read: {text}')
         return PgError("XX000", f'catalog "{self.name}" failed: {text}')
 
@@ -332,8 +350,10 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
     fresh = not os.path.lexists(path)
     if fresh:
         _create_file(path, name, data_path or _data_path(f"{path}.files"))
-    catalog = sqlite_catalog(path, name)
-    version = _version(catalog) if _is_connected(path) else _check_file(path, name)
+    version = None if _is_connected(path, name) else _check_file(path, name)
+    catalog = _reachable(path, name)
+    if version is None:
+        version = _version(catalog)
     if version != FORMAT_VERSION:
         _migrate(catalog, data_path or _data_path(f"{path}.files"))
     catalog.check_format()
@@ -349,10 +369,35 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _is_connected(path: Path) -> bool:
+def _reachable(path: Path, name: str) -> Catalog:
+    """The catalog to be written, or only to be read if something stands in the way of that."""
+    found = read_only.obstacle(path)
+    if found is None:
+        catalog = sqlite_catalog(path, name)
+        try:
+            catalog.probe()
+            return catalog
+        except PgError:
+            catalog.close()
+            if not read_only.is_full(path):
+                raise
+            found = read_only.FULL
+    try:
+        reader = read_only.reader(path)
+    except (OSError, sqlite3.Error) as problem:
+        raise _fatal("58030", f'catalog "{name}" cannot be read: {problem}') from problem
+    catalog = sqlite_catalog(path, name, reader.connect)
+    catalog.obstacle, catalog.at_close = found, reader.close
+    return catalog
+
+
+def _is_connected(path: Path, name: str) -> bool:
     """Whether this process has connections to the file. Then it must not be opened and closed beside SQLite: that
     takes the locks of all of them away (POSIX), and another program that writes takes itself for the only one."""
-    file = _identity(path)
+    try:
+        file = _identity(path)
+    except OSError as problem:  # a link that leads nowhere, or in circles
+        raise _fatal("58P01", f'could not open catalog "{name}": {problem.strerror}') from problem
     return any(connection.file == file for connection in list(_connections))
 
 
@@ -398,16 +443,21 @@ def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
     raise _fatal("55000", f'catalog "{catalog.name}" has the data of its tables in "{catalog.data_path}"')
 
 
-def sqlite_catalog(path: Path, name: str) -> Catalog:
+def sqlite_catalog(path: Path, name: str, reader: Callable[[], sqlite3.Connection] | None = None) -> Catalog:
+    """`reader` connects instead, where the file cannot be written."""
     from sqlalchemy import URL, create_engine, event
     from sqlalchemy.pool import NullPool
 
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        poolclass=NullPool,
-        isolation_level="AUTOCOMMIT",
-        connect_args={"timeout": _BUSY_SLICE_MS / 1000, "check_same_thread": False, "cached_statements": 512},
-    )
+    url = URL.create("sqlite", database=str(path))
+    if reader is None:
+        engine = create_engine(
+            url,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"timeout": _BUSY_SLICE_MS / 1000, "check_same_thread": False, "cached_statements": 512},
+        )
+    else:
+        engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT", creator=reader)
 
     def prepare(driver_connection: Any, _record: Any) -> None:
         driver_connection.execute("PRAGMA synchronous = FULL")
@@ -465,6 +515,8 @@ def _check_file(path: Path, name: str) -> int:
     """Judge the file by its first hundred bytes, without opening it as a database; which format it has."""
     if path.is_dir():
         raise _fatal("58P01", f'could not open catalog "{name}": Is a directory')
+    if not path.is_file():  # a FIFO, whose reader would wait for a writer
+        raise _fatal("42809", f'"{name}" is not a pgrepl catalog')
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -487,10 +539,6 @@ def _check_file(path: Path, name: str) -> int:
     wal = Path(f"{path}-wal")
     if size < expected and not (wal.exists() and wal.stat().st_size > 0):
         raise _fatal("XX001", f'catalog "{name}" is cut short: it has {size} of {expected} bytes')
-    if not os.access(path, os.W_OK):
-        raise _fatal("25006", f'catalog "{name}" is read-only')
-    if not os.access(path.parent, os.W_OK):
-        raise _fatal("25006", f'catalog "{name}" is in a read-only folder')
     return version
 
 

@@ -5,20 +5,24 @@
     waiting   what it waits for; a ticket says who came first
 
 Nothing here outlives its processes: what a killed process has left is taken away by who meets it, and a file that was
-copied along with a catalog is emptied. So nothing is synced to disk. A catalog without the file has no locks.
+copied along with a catalog is emptied. So nothing is synced to disk, and a file that is older than the machine's last
+start, which may be anything after a power cut, is thrown away. A catalog without the file has no locks.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pgrepl.catalog import processes
+from pgrepl.catalog import processes, read_only
 from pgrepl.catalog.lock_modes import TUPLE_MODES, Kind, conflicts
+from pgrepl.errors import PgError
 
 _SCHEMA = """
 CREATE TABLE file (identity TEXT);
@@ -32,6 +36,7 @@ CREATE TABLE waiting (ticket INTEGER PRIMARY KEY AUTOINCREMENT, holder INTEGER, 
 PRAGMA user_version = 1;
 """
 _FIRST_XID = 700  # as a new cluster has it, more or less
+_DAMAGED = ("malformed", "not a database", "no such table", "no such column", "already exists")
 _PATIENCE = 30.0  # seconds for the moment that somebody else writes here
 
 
@@ -67,6 +72,23 @@ def path_of(catalog: Path) -> Path:
     return catalog.with_name(f"{catalog.name}-locks")
 
 
+class _Link(sqlite3.Connection):
+    """Says what goes wrong as statements do: the disk is full, the file is damaged."""
+
+    path: Path
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except sqlite3.DatabaseError as problem:
+            if self.in_transaction:
+                self.rollback()
+            if read_only.is_full(self.path):
+                raise read_only.FULL.error(str(self.path)) from problem
+            damaged = any(word in str(problem) for word in _DAMAGED)
+            raise PgError("XX001" if damaged else "58030", f'file "{self.path}" cannot be used: {problem}') from problem
+
+
 class LockTable:
     """One connection to the file."""
 
@@ -86,9 +108,25 @@ class LockTable:
         return self._link
 
     def _opened(self) -> sqlite3.Connection:
+        try:
+            link = self._connected()
+        except PgError as problem:
+            if problem.sqlstate != "XX001":
+                raise
+        else:
+            if self._is_of_this_start(link):
+                return link
+            link.close()
+        with self._alone():
+            return self._begun_anew()
+
+    def _connected(self) -> sqlite3.Connection:
         if not os.path.exists(self._path):
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        link = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        link = sqlite3.connect(
+            self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, factory=_Link
+        )
+        link.path = self._path
         try:
             link.execute("PRAGMA synchronous = OFF")
             if link.execute("PRAGMA user_version").fetchone()[0] == 0:
@@ -97,19 +135,23 @@ class LockTable:
                 if link.execute("PRAGMA user_version").fetchone()[0] == 0:
                     for statement in _SCHEMA.split(";"):
                         link.execute(statement)
+                    link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
                 link.execute("COMMIT")
             self._keep_to_one_file(link)
-        except sqlite3.DatabaseError:
+        except BaseException:
             link.close()
             raise
         return link
 
+    def _identity(self) -> str:
+        found = os.stat(self._path)
+        return f"{found.st_dev}:{found.st_ino} {processes.boot()}"
+
     def _keep_to_one_file(self, link: sqlite3.Connection) -> None:
         """The locks in a copy are those of another catalog's sessions."""
-        found = os.stat(self._path)
-        identity = f"{found.st_dev}:{found.st_ino}"
         known = link.execute("SELECT identity FROM file").fetchone()
-        if known == (identity,):
+        identity = self._identity()
+        if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
             return
         link.execute("BEGIN IMMEDIATE")
         for table in ("file", "lock", "waiting"):
@@ -117,6 +159,33 @@ class LockTable:
         link.execute("DELETE FROM holder WHERE prepared IS NULL")
         link.execute("INSERT INTO file VALUES (?)", (identity,))
         link.execute("COMMIT")
+
+    def _is_of_this_start(self, link: sqlite3.Connection) -> bool:
+        found: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
+        return found == (self._identity(),)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Of all who want to throw the file away one does, before any of them uses the next."""
+        handle = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _begun_anew(self) -> sqlite3.Connection:
+        try:
+            link = self._connected()
+            if self._is_of_this_start(link):  # somebody else was faster
+                return link
+            link.close()
+        except PgError as problem:
+            if problem.sqlstate != "XX001":
+                raise
+        for end in ("", "-wal", "-shm"):
+            Path(f"{self._path}{end}").unlink(missing_ok=True)
+        return self._connected()
 
     def close(self) -> None:
         if self._link is not None:

@@ -19,6 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.engine import Catalog
     from pgrepl.catalog.session import Session
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
@@ -34,13 +35,18 @@ class Wait(Enum):
     ERROR = "NOWAIT"
 
 
+def _has_file(catalog: Catalog) -> bool:
+    """Who can only read has no locks."""
+    return catalog.is_sqlite and catalog.obstacle is None
+
+
 class Locks:
     """A session's. Nothing is opened before the first lock is asked for."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         catalog = session.catalog
-        self._table = LockTable(catalog.path) if catalog.is_sqlite and catalog.path is not None else None
+        self._table = LockTable(catalog.path) if _has_file(catalog) and catalog.path else None
         self._token = ""
         self._level = 0  # of savepoints
         self._relations: dict[tuple[int, int], int] = {}  # tables that are locked: since which savepoint

@@ -24,6 +24,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import lake
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -99,7 +100,13 @@ class Numbering:
     def committed_snapshot(self) -> int:
         """The catalog's last one as the transaction sees it, without what it keeps aside."""
         self._transaction.require_read()
-        return int(self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+        last = self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
+        if last is None:
+            raise self._without_snapshots()
+        return int(last)
+
+    def _without_snapshots(self) -> PgError:
+        return PgError("XX001", f'catalog "{self._session.catalog.name}" is damaged: it has no snapshot')
 
     def snapshot(self) -> int:
         """The snapshot that the running statement makes."""
@@ -296,6 +303,8 @@ class Numbering:
             "SELECT lake_schema_version,"
             " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) FROM pgrepl_instance"
         )
+        if found[0][1] is None:
+            raise self._without_snapshots()
         return bool(found[0][0] != found[0][1])
 
     def lake_is_new(self) -> bool:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 
 SILENCE = 60.0  # seconds after which a process elsewhere counts as gone
 SIGN_OF_LIFE = 10.0  # seconds between two of ours
@@ -36,6 +37,14 @@ def now() -> float:
 def worker_pid() -> int:
     """Of the running thread, where the kernel numbers threads as processes; that of the first is the process's."""
     return threading.get_native_id() if sys.platform == "linux" else os.getpid()
+
+
+@cache
+def boot() -> str:
+    """By which one start of the machine differs from another; empty where nobody says."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+    return ""
 
 
 def new_token() -> str:

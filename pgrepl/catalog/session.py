@@ -84,6 +84,8 @@ class Session:
         self._database_oid = 0  # until the role has been let in
         try:
             self._connect(database, user, settings or {})
+            if catalog.obstacle is not None:
+                self.notice("WARNING", f'catalog "{catalog.name}" can only be read: {catalog.obstacle.reason}')
         except BaseException:
             self.close()
             raise

@@ -306,7 +306,7 @@ class Transaction:
         try:
             link.begin(write=True, lock_timeout=_ADOPTION_PATIENCE)
         except PgError as problem:
-            if problem.sqlstate != "55P03":
+            if problem.sqlstate != "55P03" and link.catalog.obstacle is None:
                 raise
         else:
             self.sql = Sql.WRITE

@@ -14,7 +14,7 @@ from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
 from pgrepl.catalog.store import Row, delete, insert, new_oid, update
 from pgrepl.commands.base import Result, acts, drop_objects, execute, owners, removes
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import (
     AlterOwnerStmt,
     CreateSchemaStmt,
@@ -26,6 +26,7 @@ from pgrepl.sql.nodes import (
     RangeVar,
     RenameStmt,
     Statement,
+    UnsupportedStmt,
     ViewStmt,
 )
 from pgrepl.sql.nodes.utility import ObjectType
@@ -92,6 +93,9 @@ _ORDER = (CreateSeqStmt, CreateStmt, ViewStmt, IndexStmt, GrantStmt)
 
 def _ordered(elements: tuple[Statement, ...], schema: str) -> list[Statement]:
     """As transformCreateSchemaStmtElements: by kind, so that nothing refers forwards."""
+    for element in elements:
+        if isinstance(element, UnsupportedStmt):
+            raise unsupported(element.what)
     placed = [_in_schema(element, schema) for element in elements]
     return [element for kind in _ORDER for element in placed if isinstance(element, kind)]
 

@@ -32,8 +32,8 @@ from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm, SubLinkType
 from pgrepl.types import builtin, oids
+from pgrepl.types.sizes import MAX_ROW
 
-MAX_ROW = 1664  # MaxTupleAttributeNumber
 MAX_DIMENSIONS = 6  # MAXDIM
 
 

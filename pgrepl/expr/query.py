@@ -25,6 +25,7 @@ from pgrepl.expr.walk import first_location, has_vars
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, SelectStmt
 from pgrepl.types import oids
+from pgrepl.types.sizes import MAX_ROW
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -50,6 +51,13 @@ def analyze_subquery(
 
 
 def analyze_select(stmt: SelectStmt, scope: Scope) -> Query:
+    query = _analyzed(stmt, scope)
+    if len(query.targets) > MAX_ROW:
+        raise PgError("54011", f"target lists can have at most {MAX_ROW} entries")
+    return query
+
+
+def _analyzed(stmt: SelectStmt, scope: Scope) -> Query:
     if stmt.values is not None:
         return _values(stmt, scope)
     if stmt.op is not None:

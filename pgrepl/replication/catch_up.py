@@ -34,7 +34,7 @@ class CatchUp:
 
     def now(self) -> None:
         session = self._session
-        if session.transaction.block is not Block.NONE:
+        if session.transaction.block is not Block.NONE or session.catalog.obstacle is not None:
             return
         with reading(session):
             standby = in_recovery(session)  # subscriptions sleep until it is promoted

@@ -111,7 +111,13 @@ class MainLoop:
                 shell.say(line)
                 shell.stdout.flush()
             stop_on_error = shell.variables.on("ON_ERROR_STOP")
-            ok, outcome = self._process(line, stop_on_error, outcome)
+            try:
+                ok, outcome = self._process(line, stop_on_error, outcome)
+            except KeyboardInterrupt:  # while the line was read
+                self._abandon()
+                if self.person is None:
+                    status = SCRIPT_ERROR
+                continue
             if outcome is Outcome.QUIT:
                 break
             if self.person is None:
@@ -191,9 +197,10 @@ class MainLoop:
         lexer.standard_strings = shell.standard_strings
         lexer.begin(line)
         ok = True
-        while ok or not stop_on_error:
+        while (ok or not stop_on_error) and not shell.cancelled:
             before = len(self.query)
-            stop, self.prompt = lexer.scan()
+            with interrupt.stops_waiting():
+                stop, self.prompt = lexer.scan()
             if self.person is not None and len(self.query) > before:
                 shell.statement_line += self.query.text.count("\n", before)
             if stop is Stop.END_OF_LINE:
@@ -230,7 +237,9 @@ class MainLoop:
                 shell.error("query ignored; use \\endif or Ctrl-C to exit current \\if block")
             return True
         text = self.query.text
-        ok = send_query(shell, text, self.lexer.count_copies() if counted else None)
+        with interrupt.stops_waiting():
+            copies = self.lexer.count_copies() if counted else None
+        ok = send_query(shell, text, copies)
         self.previous = text
         self.query.text = ""
         self.lexer.reset()

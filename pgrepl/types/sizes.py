@@ -9,6 +9,7 @@ HEADER = 4  # VARHDRSZ, of every text
 CHAR_BYTES = 4  # the most that a character takes in UTF-8
 _ARRAY_HEADER = 24  # of one dimension
 MAX_ITEMS = 134217727  # of an array: MaxArraySize
+MAX_ROW = 1664  # entries of a target list or a row: MaxTupleAttributeNumber
 
 
 def size_of(value: str | bytes) -> int:

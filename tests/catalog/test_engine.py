@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -140,12 +141,36 @@ def test_what_is_not_ours_is_named_and_left_alone(path: Path, make) -> None:  # 
     assert sorted(p.name for p in path.parent.iterdir()) == neighbours
 
 
-def test_a_read_only_catalog(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_leads_nowhere_is_no_catalog(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere.db"))
+    report = refusal(path)
+    assert (report.severity, report.sqlstate) == ("FATAL", "58P01")
+    assert report.message == f'could not open catalog "{path}": No such file or directory'
+    assert not path.exists()
+
+
+def test_a_link_that_leads_to_itself_is_no_catalog(path: Path) -> None:
+    path.symlink_to(path)
+    assert refusal(path).message == f'could not open catalog "{path}": Too many levels of symbolic links'
+
+
+def test_a_fifo_is_no_catalog_and_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    report = refusal(path)
+    assert (report.sqlstate, report.message) == ("42809", f'"{path}" is not a pgrepl catalog')
+
+
+def test_a_catalog_without_snapshots_is_damaged(path: Path) -> None:
     _made(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(os, "access", lambda p, how: Path(p) != path)  # root may write everything
-    assert refusal(path).message == f'catalog "{path}" is read-only'
-    assert path.read_bytes() == before
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("DELETE FROM ducklake_snapshot")
+        link.commit()
+    catalog = open_catalog(path)
+    with pytest.raises(PgError) as caught:
+        Session(catalog)
+    assert caught.value.sqlstate == "XX001"
+    assert caught.value.message == f'catalog "{path}" is damaged: it has no snapshot'
+    catalog.close()
 
 
 def test_damage_in_the_middle_is_said_in_our_words(path: Path) -> None:

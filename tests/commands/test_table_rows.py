@@ -60,6 +60,8 @@ def _words(session: Session, requirement: rows.Requirement) -> str:
         return f"not referenced {constraint_definition(session, requirement.constraint)}"
     if isinstance(requirement, rows.Unique):
         return f"unique {relation(session, requirement.index).name}"
+    if isinstance(requirement, rows.Indexed):
+        return f"indexed {relation(session, requirement.index).name}"
     what = "in" if isinstance(requirement, rows.InPartition) else "default beside"
     return f"{what} {relation(session, requirement.parent).name} {bound_text(session, requirement.bound)}"
 

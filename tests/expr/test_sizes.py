@@ -68,3 +68,14 @@ def test_an_aggregated_text() -> None:
     with pytest.raises(PgError) as caught:
         collected.add(part, "")
     assert error_of(caught.value) == buffer(1050000000, 30000000)
+
+
+def test_target_lists_and_rows_have_an_end() -> None:
+    assert answer_to("1" + ", 1" * 1664) == {
+        "sqlstate": "54011",
+        "message": "target lists can have at most 1664 entries",
+    }
+    assert answer_to(f"ROW({'1, ' * 1664}1) IS NULL") == {
+        "sqlstate": "54011",
+        "message": "ROW expressions can have at most 1664 entries",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -49,3 +50,22 @@ def test_an_idle_transaction_gives_its_locks_back(tmp_path: Path, pgrepl: Run) -
     said, _ = idle.communicate(b"SELECT 1;\n", timeout=60)
     assert said.decode() == "FATAL:  terminating connection due to idle-in-transaction timeout\n" + LOST
     assert idle.returncode == 2
+
+
+def test_control_c_ends_a_script_whose_statement_is_still_being_read(tmp_path: Path) -> None:
+    script = tmp_path / "large.sql"
+    script.write_text("\\echo begun\nSELECT " + ", ".join(f"'text {n}'" for n in range(1_500_000)) + ";\n")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pgrepl", "-X", "-f", str(script)],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"begun\n"
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    assert running.wait(timeout=60) == 3
+    assert time.monotonic() - began < 10

@@ -15,6 +15,7 @@ from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.commands.table.rows import (
     CheckHolds,
     DefaultPartition,
+    Indexed,
     InPartition,
     KeysExist,
     NewValue,
@@ -135,6 +136,15 @@ def _unique(session: Session, rel: Relation, requirement: Unique) -> None:
             table=rel.name,
             constraint=info.name,
         )
+
+
+def _indexed(session: Session, rel: Relation, requirement: Indexed) -> None:
+    """As index_build evaluates the expressions."""
+    from pgrepl.expr.index_info import index_info
+
+    info = index_info(session, requirement.index)
+    predicate = None if info.predicate is None else own(info.predicate, rel)
+    ask.compute(session, rel, [own(expr, rel) for expr in info.exprs], predicate)
 
 
 def _bound(session: Session, parent: int, bound: PartitionBound, rel: Relation) -> list[Expr]:
@@ -258,6 +268,7 @@ _CHECKS: dict[type, Callable[[Session, Relation, Any], None]] = {
     CheckHolds: _check,
     KeysExist: _keys_exist,
     Unique: _unique,
+    Indexed: _indexed,
     InPartition: _in_partition,
     DefaultPartition: _default_partition,
     NotReferenced: _not_referenced,

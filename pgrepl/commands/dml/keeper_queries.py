@@ -83,6 +83,15 @@ def first_row(session: Session, query: Query) -> Row | None:
     return next(iter(rows_of(session, query)), None)
 
 
+def compute(session: Session, rel: Relation, exprs: Sequence[Expr], where: Expr | None) -> None:
+    """Compute expressions for every row such that `where`, for the errors that they raise."""
+    (count,) = [proc for proc in procs_by_name("count") if proc.nargs]
+    targets = tuple(
+        Target(Aggref(oids.INT8, func=count.oid, args=(expr,)), f"c{n}", n) for n, expr in enumerate(exprs or [_ONE], 1)
+    )
+    first_row(session, Query(targets, (only(rel),), (RangeRef(1),), where=where, has_aggregates=True))
+
+
 def duplicate(
     session: Session,
     rel: Relation,

@@ -24,7 +24,7 @@ from pgrepl.commands.table.columns import attribute_values, column_of_type, type
 from pgrepl.commands.table.constraints import already_exists, store_constraint
 from pgrepl.commands.table.inherit import set_has_subclass
 from pgrepl.commands.table.names import choose_column_names, choose_relation_name, constraint_on, name_addition
-from pgrepl.commands.table.rows import Unique, require
+from pgrepl.commands.table.rows import Indexed, Unique, require
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.opclasses import equality_operator
@@ -91,6 +91,8 @@ def define_index(
             unique.append(Unique(table, oid))
         elif spec.unique:
             require(session, Unique(table, oid))
+        elif spec.typed_where is not None or columns.exprs:
+            require(session, Indexed(table, oid))
     elif spec.recurse:
         from pgrepl.commands.index.partition import index_partitions
 

@@ -52,6 +52,14 @@ class Unique:
 
 
 @frozen
+class Indexed:
+    """An index can be computed for every row: its expressions and its predicate raise no error."""
+
+    table: int
+    index: int
+
+
+@frozen
 class InPartition:
     """Every row of the table is one its bound lets in:
     `partition constraint of relation "p" is violated by some row`."""
@@ -79,7 +87,7 @@ class NotReferenced:
     constraint: int
 
 
-Requirement = NotNull | CheckHolds | KeysExist | Unique | InPartition | DefaultPartition | NotReferenced
+Requirement = NotNull | CheckHolds | KeysExist | Unique | Indexed | InPartition | DefaultPartition | NotReferenced
 
 
 @frozen

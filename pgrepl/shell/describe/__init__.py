@@ -24,12 +24,15 @@ _OF_PSQL = frozenset(
     "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
 )
 
+_WITH_KINDS = {"df": frozenset("anptw"), "dP": frozenset("itn")}  # kinds of functions, of partitioned relations
+
 
 def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     r"""Run `\d…`, `\l…` or `\z…`; `args` are its pattern arguments. None: there is no such command."""
     describe = _find(command)
     if describe is None:
-        if command.replace("+", "").replace("S", "") not in _OF_PSQL:
+        word = command.replace("+", "").replace("S", "")
+        if word not in _OF_PSQL and not (word[:2] in _WITH_KINDS and set(word[2:]) <= _WITH_KINDS[word[:2]]):
             return None
         shell.error(f"\\{command} is not supported")
         return False

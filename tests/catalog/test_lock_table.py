@@ -1,0 +1,32 @@
+"""The file of locks is never synced: after a power cut it is thrown away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog import processes
+from pgrepl.catalog.lock_table import LockTable, path_of
+
+
+def test_a_file_of_an_earlier_start_of_the_machine_is_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = LockTable(path)
+    before.enter(1, "client backend", processes.new_token(), 5)
+    before.close()
+    assert LockTable(path).holders() != {}
+    monkeypatch.setattr(processes, "boot", lambda: "another")
+    after = LockTable(path)
+    assert after.holders() == {}
+    after.enter(1, "client backend", processes.new_token(), 5)
+    assert len(LockTable(path).holders()) == 1
+
+
+@pytest.mark.parametrize("length", [0, 100, 5000])
+def test_a_damaged_file_is_thrown_away(path: Path, length: int) -> None:
+    table = LockTable(path)
+    table.enter(1, "client backend", processes.new_token(), 5)
+    table.close()
+    content = path_of(path).read_bytes()
+    path_of(path).write_bytes(content[:length] + b"\xa5" * (len(content) - length))
+    assert LockTable(path).holders() == {}
