@@ -15,7 +15,7 @@ from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
 
 if TYPE_CHECKING:
@@ -368,8 +368,21 @@ def check_standby_slots(session: Session, name: str, value: Value) -> tuple[Valu
     return value, None
 
 
+def _only(wanted: bool) -> Check:
+    """Of a setting whose other value would change what statements do, and does not here."""
+
+    def check(session: Session, name: str, value: Value) -> tuple[Value, Any]:
+        if value is not wanted:
+            raise unsupported(f"{name} = {'off' if wanted else 'on'}")
+        return value, None
+
+    return check
+
+
 CHECKS: dict[str, Check] = {
+    "allow_system_table_mods": _only(False),
     "application_name": check_name,
+    "array_nulls": _only(True),
     "client_encoding": check_client_encoding,
     "createrole_self_grant": _words_check("set", "inherit"),
     "datestyle": check_datestyle,
@@ -381,7 +394,9 @@ CHECKS: dict[str, Check] = {
     "lc_monetary": check_locale,
     "lc_numeric": check_locale,
     "lc_time": check_locale,
+    "ignore_checksum_failure": _only(False),
     "max_stack_depth": check_max_stack_depth,
+    "quote_all_identifiers": _only(False),
     "restrict_nonsystem_relation_kind": _words_check("view", "foreign-table"),
     "role": check_role,
     "search_path": check_search_path,
@@ -392,6 +407,7 @@ CHECKS: dict[str, Check] = {
     "wal_consistency_checking": _words_check(
         "all", "xlog", "heap", "heap2", "btree", "hash", "gin", "gist", "sequence", "spgist", "brin", "generic"
     ),
+    "zero_damaged_pages": _only(False),
     "transaction_deferrable": check_transaction_deferrable,
     "transaction_isolation": check_transaction_isolation,
     "transaction_read_only": check_transaction_read_only,

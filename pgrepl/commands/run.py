@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
@@ -83,6 +84,8 @@ def _timed(session: Session) -> Iterator[None]:
         interrupted = interrupts.interrupted()
         if interrupted is not None and _of_a_cancelled_job(problem):
             raise interrupted from problem
+        if isinstance(problem, PgError) and session.settings.value("exit_on_error"):
+            problem.report = replace(problem.report, severity="FATAL")
         raise
     finally:
         timeouts.stop()
