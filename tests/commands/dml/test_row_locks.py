@@ -1,0 +1,154 @@
+"""Row locks between processes and between sessions, as a person meets them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from pgrepl.errors import PgError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+INCREMENTS = """
+import sys
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+
+session = Session(open_catalog(sys.argv[1]))
+for _ in range(10):
+    list(run(session, "BEGIN"))
+    n = int(list(run(session, "SELECT n FROM counter FOR UPDATE"))[0].rows[0][0])
+    list(run(session, f"UPDATE counter SET n = {n + 1}"))
+    list(run(session, "COMMIT"))
+"""
+
+JOBS = """
+import sys
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+
+session = Session(open_catalog(sys.argv[1]))
+while True:
+    list(run(session, "BEGIN"))
+    got = list(run(session, "SELECT id FROM jobs WHERE NOT done ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"))[0].rows
+    if not got:
+        break
+    print(got[0][0], flush=True)
+    list(run(session, f"UPDATE jobs SET done = true WHERE id = {got[0][0]}"))
+    list(run(session, "COMMIT"))
+"""
+
+HOLDS = """
+import sys, time
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+
+session = Session(open_catalog(sys.argv[1]))
+list(run(session, "BEGIN"))
+list(run(session, "UPDATE counter SET n = 100"))
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+def start(script: str, path: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script, str(path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    session = Session(open_catalog(tmp_path / "catalog.db"))
+    list(run(session, "CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)"))
+    list(run(session, "CREATE TABLE jobs (id int PRIMARY KEY, done bool DEFAULT false)"))
+    list(run(session, "INSERT INTO jobs SELECT g FROM generate_series(1, 12) g"))
+    session.close()
+    return tmp_path / "catalog.db"
+
+
+def answers(session: Session, text: str) -> list[tuple[str | None, ...]]:
+    return list(list(run(session, text))[-1].rows)
+
+
+def test_forty_increments_by_four_writers_end_at_forty(path: Path) -> None:
+    workers = [start(INCREMENTS, path) for _ in range(4)]
+    for worker in workers:
+        assert worker.communicate(timeout=100)[1] == ""
+    assert answers(Session(open_catalog(path)), "SELECT n FROM counter") == [("40",)]
+
+
+def test_a_job_goes_to_one_worker(path: Path) -> None:
+    workers = [start(JOBS, path) for _ in range(3)]
+    taken = [int(line) for worker in workers for line in worker.communicate(timeout=100)[0].split()]
+    assert sorted(taken) == list(range(1, 13))
+
+
+def test_a_killed_process_leaves_no_lock(path: Path) -> None:
+    worker = start(HOLDS, path)
+    assert worker.stdout is not None and worker.stdout.readline() == "locked\n"
+    session = Session(open_catalog(path))
+    with pytest.raises(PgError, match='could not obtain lock on row in relation "counter"'):
+        list(run(session, "SELECT * FROM counter FOR UPDATE NOWAIT"))
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert answers(session, "UPDATE counter SET n = n + 1 RETURNING n") == [("1",)]
+    assert answers(session, "SELECT count(*) FROM pg_locks") == [("0",)]
+
+
+def test_writers_of_other_rows_do_not_wait(path: Path) -> None:
+    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    list(run(one, "BEGIN"))
+    list(run(two, "BEGIN"))
+    list(run(one, "UPDATE jobs SET done = true WHERE id = 1"))
+    list(run(two, "UPDATE jobs SET done = true WHERE id = 2"))
+    list(run(two, "INSERT INTO jobs VALUES (20)"))
+    list(run(two, "COMMIT"))
+    list(run(one, "DELETE FROM jobs WHERE id = 3"))
+    list(run(one, "COMMIT"))
+    found = answers(one, "SELECT id FROM jobs WHERE done OR id IN (3, 20) ORDER BY id")
+    assert found == [("1",), ("2",), ("20",)]
+
+
+def test_locking_rows_asks_for_the_right_to_update(path: Path) -> None:
+    session = Session(open_catalog(path))
+    list(run(session, "CREATE ROLE reader; GRANT SELECT ON counter TO reader; SET ROLE reader"))
+    with pytest.raises(PgError, match="permission denied for table counter"):
+        list(run(session, "SELECT * FROM counter FOR SHARE"))
+    assert answers(session, "SELECT * FROM counter") == [("0",)]
+
+
+def test_a_deadlock_ends_with_one_of_the_two(path: Path) -> None:
+    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    for session, job in ((one, 1), (two, 2)):
+        list(run(session, "SET deadlock_timeout = '100ms'"))
+        list(run(session, "BEGIN"))
+        list(run(session, f"UPDATE jobs SET done = true WHERE id = {job}"))
+    waiting = threading.Thread(target=lambda: list(run(one, "UPDATE jobs SET done = true WHERE id = 2")))
+    waiting.start()
+    time.sleep(0.4)
+    with pytest.raises(PgError) as refused:
+        list(run(two, "UPDATE jobs SET done = true WHERE id = 1"))
+    report = refused.value.report
+    assert (report.sqlstate, report.message) == ("40P01", "deadlock detected")
+    assert report.hint == "See server log for query details."
+    assert report.context == 'while updating tuple (0,1) in relation "jobs"'
+    first, second = (report.detail or "").split("\n")
+    assert first.startswith(f"Process {os.getpid()} waits for ShareLock on transaction ")
+    assert second.endswith(f"blocked by process {os.getpid()}.")
+    waiting.join()
+    list(run(one, "COMMIT"))
+    assert answers(one, "SELECT count(*) FROM jobs WHERE done") == [("2",)]
