@@ -93,8 +93,8 @@ class CatalogConnection:
     def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
         """`synchronous_commit` as the commit is most likely to have it."""
         self._is_writing = write
-        if write and self.catalog.obstacle is not None:
-            raise self.catalog.obstacle.error(self.catalog.name)
+        if write:
+            self.catalog.check_writable()
         if self.is_sqlite:
             if not write:
                 self.execute("BEGIN")
@@ -241,6 +241,10 @@ class Catalog:
                 failure = self.failure(getattr(problem, "orig", None) or problem)
                 raise _fatal(failure.sqlstate, failure.message) from problem
             raise _fatal("08006", f'could not open catalog "{self.name}": {_first_line(problem)}') from problem
+
+    def check_writable(self) -> None:
+        if self.obstacle is not None:
+            raise self.obstacle.error(self.name)
 
     def probe(self) -> None:
         """Can it be opened? The connection serves the first session."""

@@ -67,6 +67,9 @@ def read(catalog: Path) -> tuple[list[Report], PgError]:
             assert play(session, "SELECT count(*), sum(a) FROM t") == [("301", "45150")]
             with pytest.raises(PgError) as caught:
                 play(session, "INSERT INTO t VALUES (7, 'x')")
+        with pytest.raises(PgError) as refused:
+            play(session, "SELECT * FROM t FOR UPDATE")
+        assert refused.value.message == caught.value.message
         assert play(session, "SELECT relname FROM pg_class WHERE relname = 't'") == [("t",)]
     finally:
         session.close()

@@ -147,12 +147,15 @@ class Disk:
                 left.append((name, named))
         self._pending_names = left
 
-    def cut(self, chance: random.Random) -> None:
-        """The folder as somebody finds it who comes back after a power cut here."""
+    def cut(self, chance: random.Random | None) -> None:
+        """The folder as somebody finds it who comes back after a power cut here. Without chance all is gone that was
+        not synced."""
         names = dict(self._synced_names)
-        for name, file in self._pending_names[: chance.choice((0, len(self._pending_names), self._some(chance)))]:
-            _set(names, name, file)
-        keeps = chance.choice((0.0, 0.0, 0.5, 1.0))
+        keeps = 0.0
+        if chance is not None:
+            for name, file in self._pending_names[: chance.choice((0, len(self._pending_names), self._some(chance)))]:
+                _set(names, name, file)
+            keeps = chance.choice((0.0, 0.0, 0.5, 1.0))
         shutil.rmtree(self.root)
         self.root.mkdir()
         for name in sorted(names):
@@ -163,7 +166,7 @@ class Disk:
             elif os.path.isdir(os.path.dirname(name)) and not name.endswith("-shm"):
                 content = bytearray(file.synced)
                 for write in file.pending:
-                    if chance.random() < keeps:
+                    if chance is not None and chance.random() < keeps:
                         _write(content, write)
                 Path(name).write_bytes(content)
                 os.chmod(name, 0o600)

@@ -34,6 +34,33 @@ def test_what_was_told_outlives_many_power_cuts(tmp_path: Path, seed: int) -> No
     _cut_at_random(tmp_path, apart=seed > 0, seed=seed, rounds=12, cuts=30, synchronous_commit=synchronous_commit)
 
 
+def test_what_a_commit_waits_for(tmp_path: Path) -> None:
+    """synchronous_commit as PostgreSQL has it; a slot is on the disk whatever it says."""
+    records = recorded(tmp_path, "tests.faults.powercut_settings")
+    disk = Disk(tmp_path / "disk")
+    kept = []
+    for record in records:
+        disk.play(record)
+        told = disk.told[-1].get("done") if disk.told and record.path.endswith(TOLD) else None
+        if told is None:
+            continue
+        disk.cut(None)
+        if _has(tmp_path / "disk" / "catalog.db", str(told)):
+            kept.append(told)
+    assert kept == ["on", "on for this one", "a_slot", "many"]
+
+
+def _has(catalog: Path, told: str) -> bool:
+    """Is what a step has written in the catalog, with its files?"""
+    with closing(sqlite3.connect(catalog)) as link:
+        names = link.execute("SELECT table_name FROM ducklake_inlined_data_tables").fetchall()
+        rows = [row for (name,) in names for row in link.execute(f"SELECT a FROM {name}")]
+        slots = link.execute("SELECT slot_name FROM pg_replication_slot").fetchall()
+        files = link.execute("SELECT path FROM ducklake_data_file").fetchall()
+    assert all(list(catalog.parent.rglob(path)) for (path,) in files)
+    return (told,) in rows + slots or (told == "many" and len(files) == 1)
+
+
 def _cut_at_random(folder: Path, *, apart: bool, seed: int, rounds: int, cuts: int, synchronous_commit: str) -> None:
     chance = random.Random(seed)
     work = ("apart" if apart else "together", str(seed), str(rounds), synchronous_commit)

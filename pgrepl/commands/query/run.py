@@ -59,6 +59,7 @@ def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query
     """FOR UPDATE and its like lock their tables first, and then see what others have committed until then."""
     from pgrepl.commands.dml.locking import lock_tables
 
+    session.catalog.check_writable()
     transaction = session.transaction
     if not transaction.can_keep_aside:
         return query
