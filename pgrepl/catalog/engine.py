@@ -319,6 +319,8 @@ class Catalog:
             return PgError("58000", f'catalog "{self.name}" failed: {text}')
         if isinstance(problem, UnicodeDecodeError) or "decode to UTF-8" in text:
             return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
+        if "UNIQUE constraint failed: ducklake_snapshot" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: the next snapshot is there already')
         if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
             return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
         if "readonly" in text or "read-only" in text:
