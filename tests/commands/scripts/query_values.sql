@@ -105,3 +105,10 @@ SELECT setseed(0.7); SELECT random(-5,5), random(-9223372036854775808,9223372036
 SELECT DISTINCT ON (x) x, generate_series(1,3) g FROM (VALUES (1),(1),(2)) v(x) ORDER BY x;
 SELECT DISTINCT ON (x) x, generate_series(1,3) g FROM (VALUES (1),(1),(2)) v(x);
 SELECT x, GROUPING(x), (SELECT GROUPING(v.x)) FROM (VALUES (1),(2)) v(x) GROUP BY ROLLUP (x) ORDER BY 1, 2;
+SELECT substring('Thomas' similar '%#"o_a#"_' escape '#'), substring('abcdefg' similar 'a#"(b_d)#"%' escape '#'), substring('abcdefg' from 'a#"(b_d)#"%' for '#');
+SELECT substring('foobar' similar '#"(b_d|o)#"%' escape '#');
+SELECT substring('abcdefg' SIMILAR 'a*#"%#"g*' ESCAPE '#'), substring('abcdefg' SIMILAR 'a*#"%#"x|g*' ESCAPE '#'), substring('abcdefg' SIMILAR 'a#"%|ab#"g' ESCAPE '#');
+SELECT substring('abcdefg' SIMILAR 'a*#"%#"g*#"x' ESCAPE '#');
+SELECT substring('abcdefg' SIMILAR '%' ESCAPE '#'), substring('abcdefg' SIMILAR 'a#"%g' ESCAPE '#'), substring('abcdefg' SIMILAR NULL ESCAPE '#'), substring('abcdefg' SIMILAR 'a%' ESCAPE NULL);
+SELECT substring('abcdefg' similar 'a%' escape 'xx');
+SELECT substring('aXbYc' similar '%#"[A-Z]#"%' escape '#'), substring('a_b%c' similar 'a\_#"b\%#"c' escape '#'), substring('xabcy' similar 'x#"a+b?c*#"y' escape '#'), 'abc' similar to '(a|b)%', 'ab' similar to 'a{1,2}b', 'a.c' similar to 'a.c', 'abc' similar to 'a.c';

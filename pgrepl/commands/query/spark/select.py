@@ -9,7 +9,7 @@ last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pgrepl.commands.query.engine import is_for_spark
@@ -27,14 +27,17 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Query, SortGroup, Target
 from pgrepl.expr.walk import query_exprs, returns_set, rewrite, walk, walk_deep
 from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, type_by_oid
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
 
 
 def compile_query(query: Query, job: Job, parent: Level | None, *, final: bool = False) -> Text:
     """A query as SQL. `final`: its columns are in the lake forms of their types; inside a statement numerics may be
     decimals still."""
     level = Level(job, query, parent)
+    if parent is None and any(_is_deep_array(node) for node, _ in walk_deep(query)):
+        raise Unplayable("arrays of arrays")
     listed = _with_list(level)
     if query.set_operation is not None:
         from pgrepl.commands.query.spark.setops import set_operation
@@ -44,6 +47,18 @@ def compile_query(query: Query, job: Job, parent: Level | None, *, final: bool =
         body = _select(level, final)
     body = _finish(level, body)
     return Text(f"{listed}{body.text}", body.types)
+
+
+def _is_deep_array(node: tree.Expr) -> bool:
+    """Whether it makes an array of arrays, which has no form in the lake."""
+    if isinstance(node, tree.ArrayExpr):
+        return node.multidims
+    if isinstance(node, tree.Aggref):
+        proc = proc_by_oid(node.func)
+        return proc is not None and proc.name == "array_agg" and node.args[0].type == node.type
+    if isinstance(node, tree.SubLink) and node.kind is SubLinkType.ARRAY and node.query is not None:
+        return node.query.columns[0].type == node.type
+    return False
 
 
 def play(query: Query, job: Job) -> list[tuple[Any, ...]]:
@@ -113,6 +128,8 @@ def _select(level: Level, final: bool) -> Text:
     query = level.query
     clauses = _from_where(level)
     sets = [t for t in query.targets if returns_set(t.expr)]
+    if sets:
+        _check_sets(query, sets)
     if uses_groups(query):
         clauses = _grouped(level, clauses)
     lateral = ""
@@ -124,6 +141,15 @@ def _select(level: Level, final: bool) -> Text:
     items = ", ".join(f"{column.text} AS c{n}" for n, column in enumerate(columns, 1)) or "1 AS c0"
     source, where = clauses.close()
     return Text(f"SELECT {items}{source}{lateral}{where}", tuple(column.type for column in columns))
+
+
+def _check_sets(query: Query, sets: Sequence[Target]) -> None:
+    """Where sets are expanded at another step than behind the groups."""
+    keys = {group.resno for group in query.group}
+    if any(target.resno in keys for target in sets):
+        raise Unplayable("set-returning functions in GROUP BY")
+    if query.distinct_on:
+        raise Unplayable("set-returning functions beside DISTINCT ON")
 
 
 @frozen
