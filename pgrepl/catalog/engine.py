@@ -110,8 +110,7 @@ class CatalogConnection:
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" if not write else "BEGIN")
         if write:
             self._waits = True
-            if self._gives_up:
-                lock_timeout = min(lock_timeout, _GIVING_UP)
+            lock_timeout = self.patience(lock_timeout)
             try:
                 self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
                 self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
@@ -128,6 +127,10 @@ class CatalogConnection:
         if self._waits:
             with suppress(*self.catalog.driver_error):
                 self._driver.cancel_safe(timeout=_GIVING_UP)
+
+    def patience(self, lock_timeout: float) -> float:
+        """How long a lock is waited for by who may have been told to give up."""
+        return min(lock_timeout, _GIVING_UP) if self._gives_up else lock_timeout
 
     def commit(self, synchronous_commit: str | None = None) -> None:
         """`synchronous_commit` as PostgreSQL has it, `off`: the commit does not wait for the disk. None: nobody has set
@@ -200,7 +203,7 @@ class CatalogConnection:
             except self.catalog.driver_error as problem:
                 if not self._is_busy(problem):
                     raise self.catalog.failure(problem) from problem
-                if time.monotonic() - began >= (min(timeout, _GIVING_UP) if self._gives_up else timeout):
+                if time.monotonic() - began >= self.patience(timeout):
                     raise self.catalog.lock_failure(timeout) from problem
 
 

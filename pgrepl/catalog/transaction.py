@@ -242,10 +242,10 @@ class Transaction:
         session = self._session
         self.beside.end()
         patience = session.lock_timeout
-        deadline = time.monotonic() + patience
+        began = time.monotonic()
 
         def begin(ticket: int = 0) -> bool:
-            left = deadline - time.monotonic()
+            left = began + session.link.patience(patience) - time.monotonic()
             try:
                 session.link.begin(
                     write=True,
@@ -274,9 +274,9 @@ class Transaction:
             return
         link = self._session.link
         changed = link.execute(
-            "SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > ? AND (changes_made LIKE '%insert%'"
-            " OR changes_made LIKE '%deleted_from%' OR changes_made LIKE '%inlined_delete%') LIMIT 1",
-            (seen,),
+            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark} AND (changes_made LIKE {link.mark}"
+            f" OR changes_made LIKE {link.mark} OR changes_made LIKE {link.mark}) LIMIT 1",
+            (seen, "%insert%", "%deleted_from%", "%inlined_delete%"),
         )
         if changed:
             raise PgError("40001", "could not serialize access due to concurrent update")
