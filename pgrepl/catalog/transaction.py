@@ -273,9 +273,10 @@ class Transaction:
                 self.reads.check(seen)
             return
         link = self._session.link
+        like = f"changes_made LIKE {link.mark}"
         changed = link.execute(
-            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark} AND (changes_made LIKE {link.mark}"
-            f" OR changes_made LIKE {link.mark} OR changes_made LIKE {link.mark}) LIMIT 1",
+            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark} AND ({like} OR {like} OR {like})"
+            " LIMIT 1",
             (seen, "%insert%", "%deleted_from%", "%inlined_delete%"),
         )
         if changed:

@@ -325,10 +325,10 @@ def test_a_slot_of_a_subscriber_shows_every_transaction(both: Both) -> None:
     both.pub("DELETE FROM u WHERE a = 9")
     assert both.catch_up() == []
     looks = {
-        "test_decoding": "SELECT data FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL, 'include-xids', '0',"
-        " 'skip-empty-xacts', '1')",
-        "pgoutput": "SELECT data FROM pg_logical_slot_get_binary_changes('pgoutput', NULL, NULL, 'proto_version', '1',"
-        " 'publication_names', 'onwards')",
+        "test_decoding": "SELECT data FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL,"
+        " 'include-xids', '0', 'skip-empty-xacts', '1')",
+        "pgoutput": "SELECT data FROM pg_logical_slot_get_binary_changes('pgoutput', NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', 'onwards')",
     }
     for plugin in plugins:
         theirs, ours = (
