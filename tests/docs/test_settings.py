@@ -13,10 +13,10 @@ from pgrepl.catalog import parameters
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "settings.md"
 
-# modules that only know names: what may be a value, what a word of a command stands for
+# modules that only know names: what may be a value or its bounds, what a word of a command stands for
 _NAMES_ONLY = {
     "catalog/parameters.py", "catalog/parameter_values.py", "catalog/parameter_checks.py", "sql/build/setting.py",
-    "types/depth.py", "replication/conninfo.py", "shell/startup.py",
+    "types/depth.py", "replication/conninfo.py", "shell/startup.py", "commands/vacuum.py",
 }  # fmt: skip
 # asked for by a name that is put together, or by the scanner
 _ASKED_OTHERWISE = {

@@ -35,7 +35,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def answer_to(session: Session, expression: str) -> Answer:
-    context = evaluate.Context(style=DEFAULT_STYLE)
+    context = evaluate.Context(session, DEFAULT_STYLE)
     try:
         (raw,) = parse(f"SELECT {expression}")
         assert isinstance(raw.stmt, SelectStmt)

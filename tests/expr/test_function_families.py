@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,3 +36,26 @@ def test_a_module_that_another_thread_is_loading_is_waited_for(tmp_path: Path, m
     assert None not in found
     functions._loaded.discard("late_family")
     del sys.modules["late_family"]
+
+
+IN_ORDER = """
+import subprocess
+import sys
+from importlib import import_module
+from pgrepl.expr import functions
+
+families = [*functions._FAMILIES, *functions._CATALOG_FAMILIES]
+for family in families if sys.argv[1] == "forwards" else reversed(families):
+    import_module(family)
+for source, found in sorted(functions._IMPLEMENTATIONS.items()):
+    print(source, found.function.__module__, found.function.__qualname__, found.wants_call)
+"""
+
+
+def test_what_a_function_means_does_not_depend_on_the_order_of_loading() -> None:
+    forwards, backwards = (
+        subprocess.run([sys.executable, "-c", IN_ORDER, order], capture_output=True, text=True, check=True).stdout
+        for order in ("forwards", "backwards")
+    )
+    assert "int4pl" in forwards
+    assert forwards == backwards

@@ -19,7 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.catalog.engine import Catalog, open_catalog
+from pgrepl.catalog.sequence_positions import move
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_sequence
 from pgrepl.catalog.transaction import Block
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
@@ -197,10 +200,14 @@ def try_in_vain(session: Session, watch: Watch, text: str) -> bool:
     if block is Block.NONE and "\0" not in text and len(text) % 2:
         answer(session, f"{text}; SELECT 1/0")  # one implicit transaction
     elif block is Block.EXPLICIT:
+        sequences = rows(session, pg_sequence)
         answer(session, "SAVEPOINT fuzz")
         answer(session, text)
         answer(session, "ROLLBACK TO fuzz")
         answer(session, "RELEASE fuzz")
+        if session.transaction.is_writing:  # otherwise the sequences moved beside it, and `watch` sees to them
+            for row in set(sequences) - set(rows(session, pg_sequence)):
+                move(session, row.seqrelid, row.last_value, row.is_called)
     else:
         answer(session, "BEGIN")
         answer(session, text)

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,15 +43,17 @@ class Pair:
 
     def ask(self, server: Server, database: str, text: str, *options: str) -> str:
         command = [str(self.psql), "-X", *options, "-h", server.host, "-p", str(server.port), "-d", database]
-        done = subprocess.run(
-            command,
-            input=text.encode(),
-            env=clean_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=300,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory() as folder:  # for what scripts write
+            done = subprocess.run(
+                command,
+                input=text.encode(),
+                cwd=folder,
+                env=clean_environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=300,
+                check=False,
+            )
         return done.stdout.decode("utf-8", "surrogateescape")
 
     def clean(self) -> None:

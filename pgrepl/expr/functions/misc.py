@@ -80,11 +80,6 @@ def pg_basetype(typoid: int) -> int | None:
     return base_type(typoid) if type_by_oid(typoid) is not None else None
 
 
-@implements("format_type")
-def format_type_(typoid: int | None, typmod: int | None) -> str | None:
-    return None if typoid is None else format_type(typoid, typmod)
-
-
 @implements("oidvectortypes")
 def oidvectortypes(vector: PgArray) -> str:
     return ", ".join(format_type(typoid) for typoid in vector.items)
