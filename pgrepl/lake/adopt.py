@@ -143,7 +143,7 @@ class _Lake:
         condition = " AND ".join(f"{name} = {link.mark}" for name in key)
         sql = f"SELECT max(end_snapshot) FROM {table} WHERE {condition}"
         found = link.execute(sql, tuple(key.values()))[0][0]
-        return int(found) if found is not None else self._session.transaction.numbering.last_snapshot()
+        return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
     def foreign_columns(self, table_id: int) -> list[tuple[int, ForeignColumn]]:
         """The columns in their order, each with the snapshot its present version began at."""

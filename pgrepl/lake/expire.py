@@ -7,6 +7,8 @@ scheduled for deletion, and go from the disk a while later: somebody may be in t
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 
@@ -200,26 +202,66 @@ def remove_files(session: Session, grace: timedelta) -> int:
             key = "file_id" if table == "pgrepl_file" else "data_file_id"
             link.execute(f"DELETE FROM {table} WHERE {key} = {link.mark}", (file_id,))
         removed += 1
-    known = known_files(session)
-    for path, age in storage.listed(data_path):
-        if path.endswith(".parquet") and path not in known and age >= grace:
+    forget_removed(session)
+    for path, age in unused_files(session):
+        if age >= grace:
             storage.remove(path)
             removed += 1
     return removed
 
 
-def known_files(session: Session) -> set[str]:
-    """Every file the catalog refers to, with its whole path; also one that pgrepl has written and whose row is lost."""
+def forget_removed(session: Session) -> None:
+    """What is known of files that pgrepl has written, and that another program has removed or is going to."""
     link = session.link
-    folders: dict[int, str] = {}
-    known: set[str] = set()
+    unnamed = link.execute(
+        "SELECT o.file_id, o.table_id, o.path, s.data_file_id FROM pgrepl_file o"
+        " JOIN ducklake_table t ON t.table_id = o.table_id"
+        " LEFT JOIN ducklake_files_scheduled_for_deletion s ON s.data_file_id = o.file_id"
+        " WHERE o.file_id NOT IN (SELECT data_file_id FROM ducklake_data_file)"
+        " AND o.file_id NOT IN (SELECT delete_file_id FROM ducklake_delete_file)"
+    )
+    for file_id, table_id, path, scheduled in unnamed:
+        if scheduled is not None or storage.size_of(table_folder(session, table_id) + path) is None:
+            link.execute(f"DELETE FROM pgrepl_file WHERE file_id = {link.mark}", (file_id,))
+
+
+def unused_files(session: Session) -> list[tuple[str, timedelta]]:
+    """Files that nothing refers to, with their age. One that pgrepl has written is never among them, even if the
+    catalog has lost the row of its table."""
+    named = named_files(session)
+    written = {os.path.basename(path) for (path,) in session.link.execute("SELECT path FROM pgrepl_file")}
+    return [
+        (path, age)
+        for path, age in storage.listed(session.catalog.data_path)
+        if path.endswith(".parquet") and path not in named and os.path.basename(path) not in written
+    ]
+
+
+def known_files(session: Session) -> set[str]:
+    """Every file the catalog refers to; also one that pgrepl has written and whose row is lost."""
+    written = session.link.execute(
+        "SELECT table_id, path FROM pgrepl_file WHERE table_id IN (SELECT table_id FROM ducklake_table)"
+    )
+    return named_files(session) | set(_in_folders(session, written))
+
+
+def named_files(session: Session) -> set[str]:
+    """Every file the catalog refers to, with its whole path."""
+    link = session.link
+    named: set[str] = set()
     for table in ("ducklake_data_file", "ducklake_delete_file"):
-        for table_id, path, relative in link.execute(f"SELECT table_id, path, path_is_relative FROM {table}"):
-            if relative:
-                path = folders.setdefault(table_id, table_folder(session, table_id)) + path
-            known.add(path)
-    for table_id, path in link.execute("SELECT table_id, path FROM pgrepl_file"):
-        known.add(folders.setdefault(table_id, table_folder(session, table_id)) + path)
+        found = link.execute(f"SELECT table_id, path, path_is_relative FROM {table}")
+        named.update(path for _, path, relative in found if not relative)
+        named.update(_in_folders(session, ((table_id, path) for table_id, path, relative in found if relative)))
     for path, relative in link.execute("SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"):
-        known.add(session.catalog.data_path + path if relative else path)
-    return known
+        named.add(session.catalog.data_path + path if relative else path)
+    return named
+
+
+def _in_folders(session: Session, files: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """The whole paths of files that stand in the folders of tables."""
+    folders: dict[int, str] = {}
+    for table_id, path in files:
+        if table_id not in folders:
+            folders[table_id] = table_folder(session, table_id)
+        yield folders[table_id] + path

@@ -119,7 +119,11 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind != "r":
         return None
     attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
-    return _made(session, oid, row.table_id, attributes, "end_snapshot IS NULL", ())
+    found = _made(session, oid, row.table_id, attributes, "end_snapshot IS NULL", ())
+    if found is None:
+        what = f'ducklake_table has no row of table "{row.relname}"'
+        raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
+    return found
 
 
 def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:

@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.definition import see_everything
-from pgrepl.lake.expire import known_files
+from pgrepl.lake.expire import known_files, unused_files
 from pgrepl.lake.inlined import count_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.verify_files import UNSUPPORTED, Contents, contents, problems_of, said
@@ -146,8 +146,6 @@ class Verification:
     def _look_for_unused(self) -> None:
         try:
             with reading(self._session):
-                known = known_files(self._session)
-            for path, age in storage.listed(self._session.catalog.data_path):
-                self.unused_files += path.endswith(".parquet") and path not in known and age >= _YOUNG
+                self.unused_files = sum(age >= _YOUNG for _, age in unused_files(self._session))
         except PgError:
             return  # a folder that cannot be listed, or a damaged catalog, which has been said

@@ -135,6 +135,21 @@ def test_a_file_whose_row_in_the_catalog_is_lost(table: Lake, kind: str) -> None
     assert path.exists(), "VACUUM of another table takes no file away that pgrepl has written"
 
 
+def test_files_of_a_table_whose_row_is_lost_stay(table: Lake) -> None:
+    data, deletes = files(table)
+    with table.statement(writes=True):
+        for name in ("ducklake_table", "ducklake_data_file", "ducklake_delete_file"):
+            table.session.link.execute(f"DELETE FROM {name}")
+    table.session.forget_all()
+    table.sql("SET pgrepl.file_grace = 0")
+    found = problem(table, "VACUUM t")
+    message = f'catalog "{table.path}" is damaged: ducklake_table has no row of table "t"'
+    assert (found.sqlstate, found.message) == ("XX001", message)
+    table.sql("CREATE TABLE other (a int)")
+    table.sql("VACUUM other")
+    assert all(path.exists() for path in (*data, *deletes))
+
+
 @pytest.mark.parametrize("change", ["record_count = 3", "begin_snapshot = 9", "file_size_bytes = 1", "row_id_start = 7",
                                     "table_id = 99", "end_snapshot = 1", "path = 'x.parquet'"])  # fmt: skip
 def test_a_changed_row_of_the_catalog_is_noticed(table: Lake, change: str) -> None:

@@ -89,6 +89,22 @@ def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
     assert damage(whole.path) == []
 
 
+def test_nothing_is_found_where_duckdb_has_dropped_and_expired(whole: Lake) -> None:
+    whole.duck_runs(
+        "CALL ducklake_flush_inlined_data('lake')",
+        "CALL ducklake_merge_adjacent_files('lake')",
+        "DROP TABLE postgres.t",
+    )
+    whole.duck("SELECT count(*) FROM ducklake_expire_snapshots('lake', older_than => now())")
+    assert damage(whole.path) == []
+    whole.sql("SET pgrepl.keep_snapshots = 0; SET pgrepl.file_grace = 0")
+    for command in ("VACUUM", "VACUUM FULL"):
+        whole.sql(command)
+        assert damage(whole.path) == []
+    assert files(whole) == ([], [])
+    whole.sql("SELECT * FROM s.u")
+
+
 CHANGES = [
     "UPDATE pg_class SET relname = 'T' WHERE relname = 't'",
     "UPDATE pg_attribute SET atttypid = 25 WHERE attname = 'a'",

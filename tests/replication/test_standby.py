@@ -19,6 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication import standby as standby_room
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
 from pgrepl.replication.worker import Worker
+from tests.lake import duck
 from tests.replication.conftest import HeardLog
 from tests.replication.nodes import LARGE, Node, Nodes
 
@@ -236,14 +237,29 @@ def test_files_that_nobody_needs_go_one_synchronization_later(nodes: Nodes) -> N
 
 def test_files_outside_the_primarys_folder_come_along(nodes: Nodes) -> None:
     (inside,) = (nodes.primary.folder / "catalog.db.files").rglob("*.parquet")
-    outside = nodes.folder / "year=2024" / inside.name
+    outside = nodes.folder / "year=2024" / "of others.parquet"
     outside.parent.mkdir()
-    shutil.move(inside, outside)
-    link = nodes.primary.session.link
-    link.execute("UPDATE ducklake_data_file SET path = ?, path_is_relative = 0", (str(outside),))
+    shutil.copyfile(inside, outside)
+    path = nodes.primary.folder / "catalog.db"
+    duck.run(path, f"CALL ducklake_add_data_files('lake', 't', '{outside}', schema => 'shop')")
+    duck.close(path)
     standby = nodes.create()
     outside.unlink()
-    assert len(standby.rows()) == 300
+    assert len(standby.rows()) == 600
+
+
+@pytest.mark.parametrize("cleaned", [True, False])
+def test_files_that_others_have_removed_need_not_come_along(nodes: Nodes, cleaned: bool) -> None:
+    standby = nodes.create()
+    path = nodes.primary.folder / "catalog.db"
+    nodes.primary(LARGE.format(1000, 1300))
+    duck.run(path, "CALL ducklake_merge_adjacent_files('lake')")
+    duck.duck(path, "SELECT count(*) FROM ducklake_expire_snapshots('lake', older_than => now())")
+    if cleaned:
+        duck.duck(path, "SELECT count(*) FROM ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    duck.close(path)
+    synchronize(standby.session)
+    assert len(standby.rows()) == 601
 
 
 def test_sessions_on_the_standby_see_each_synchronization_and_the_promotion(nodes: Nodes) -> None:

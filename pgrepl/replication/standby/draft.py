@@ -21,6 +21,7 @@ from pgrepl.catalog import disk
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.engine import CatalogConnection, place_file, sqlite_catalog
 from pgrepl.errors import PgError
+from pgrepl.lake.expire import forget_removed
 from pgrepl.replication.standby.files import Place, move_paths
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
         copy.data_path = primary.catalog.data_path  # until the paths are moved
         _back_up(primary.link, path)
         draft = primary.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=copy)
+        forget_removed(draft)
         draft.link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's to remove
         try:
             yield draft

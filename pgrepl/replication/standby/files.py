@@ -17,7 +17,7 @@ from pgrepl.catalog.data_folder import MARK
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
-from pgrepl.lake.expire import known_files
+from pgrepl.lake.expire import known_files, named_files
 from pgrepl.lake.readers import FOLDER as READERS
 from pgrepl.lake.readers import oldest_reader
 from pgrepl.lake.steps import step
@@ -52,8 +52,11 @@ class Fetched:
 
 
 def wanted_files(draft: Session, place: Place) -> dict[str, str]:
-    """Each file that the catalog refers to: its name on the standby, and where the primary has it."""
-    return {place.of(path): path for path in known_files(draft)}
+    """Each file that the catalog refers to: its name on the standby, and where the primary has it. A file whose row is
+    lost comes along if it is there, so that the loss is noticed on the standby, too."""
+    named = named_files(draft)
+    lost = (path for path in known_files(draft) - named if storage.size_of(path) is not None)
+    return {place.of(path): path for path in (*named, *lost)}
 
 
 def move_paths(link: CatalogConnection, place: Place) -> None:
