@@ -178,12 +178,13 @@ def _received(
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
             came = receiver.copy_begins(subscription.subname, table, source.count)
-            converted = bool(subscription.subbinary) and differing_types(table, sent)
+            binary = bool(subscription.subbinary) and source.may_be_binary
+            converted = binary and differing_types(table, sent)
             bulk = None if converted else stage_copy(session, table, source, sent, came)
             if bulk is not None:
                 return bulk, source.lsn, bulk.count
             came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
-            lines = _Lines(table.name, source.relation, binary=bool(subscription.subbinary))
+            lines = _Lines(table.name, source.relation, binary=binary)
             return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None

@@ -112,6 +112,7 @@ class TableCopy:
     bulk: BulkRows | None = None  # the same rows for Spark, if they can be had so
     direct: DirectRows | None = None  # the same without Spark
     count: int | None = None  # of the rows, if that is known before
+    may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,3 +156,24 @@ def test_nothing_but_the_slot_stays_at_the_server(served: Served) -> None:
     assert served.pub(slots) == [(served.slot, "f")]
     served.sub("DROP SUBSCRIPTION s")
     assert served.pub(slots) == []
+
+
+def test_binary_values_are_received_as_the_columns_type(served: Served) -> None:
+    """With binary = true from a server, too: the same types as ever, others by their bytes; what does not fit stops."""
+    served.publishing.needs(16)
+    served.both(
+        "CREATE TABLE t (a int PRIMARY KEY, b numeric(10,2), c timestamptz, d text[], e varchar(3), f bytea, g jsonb)"
+    )
+    served.pub("CREATE TABLE u (a int PRIMARY KEY, b real, c bigint); CREATE PUBLICATION p FOR TABLE t, u")
+    served.sub("CREATE TABLE u (a int PRIMARY KEY, b int, c timestamp)")
+    row = "1.5, '2026-01-01 10:00+02', '{a,NULL}', 'abc', '\\x00ff', '{\"a\": 1}'"
+    served.pub(f"INSERT INTO t VALUES (1, {row}); INSERT INTO u VALUES (1, 7e-45, 1000000)")
+    served.subscribe(options="binary = true")
+    served.pub(f"INSERT INTO t VALUES (2, {row}); INSERT INTO u VALUES (2, 7e-45, 1000000)")
+    served.pub("UPDATE t SET a = 3 WHERE a = 1; DELETE FROM u WHERE a = 1; UPDATE t SET b = NULL WHERE a = 2")
+    assert served.catch_up() == []
+    assert len(served.same(ALL_T)) == 2
+    assert served.sub("SELECT * FROM u") == [("2", "5", "2000-01-01 00:00:01")]
+    served.sub("ALTER TABLE u ALTER b TYPE bigint")
+    served.pub("INSERT INTO u VALUES (3, 1, 1)")
+    assert [message for message, *_ in served.catch_up()] == ["insufficient data left in message"]

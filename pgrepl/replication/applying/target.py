@@ -25,7 +25,7 @@ from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.binary import Message as BinaryMessage
 from pgrepl.types.binary import Receive, Send, receives, sends
 from pgrepl.types.style import TextStyle
-from pgrepl.types.text import reader, writer
+from pgrepl.types.text import Reader, reader, writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -125,9 +125,11 @@ class Target:
         sent, style = self.sent.columns[place], self._session.text_style
         if (sent.type, sent.typmod) == (local.type, local.typmod):
             return None
-        if binary and sent.type != local.type:
-            send, receive = sends(sent.type), receives(local.type)
+        if binary and sent.sent_as != local.type:
+            send, receive = sends(sent.sent_as), receives(local.type)
             if send is not None and receive is not None:
+                if sent.text_of:
+                    send = partial(_send_text, send, reader(sent.text_of))
                 return partial(_received, send, receive, local.typmod, place, style)
         write, read, typmod = writer(sent.type), reader(local.type), local.typmod
 
@@ -160,7 +162,7 @@ def differing_types(local: Relation, sent: SentRelation) -> bool:
     """Whether a column is of another type than what is sent for it."""
     places = match_columns(local, sent)
     return any(
-        place >= 0 and sent.columns[place].type != attribute.type
+        place >= 0 and sent.columns[place].sent_as != attribute.type
         for place, attribute in zip(places, local.attributes, strict=True)
     )
 
@@ -200,6 +202,10 @@ def _received(send: Send, receive: Receive, typmod: int, place: int, style: Text
     if not message.is_read:
         raise IncorrectBinary(place + 1)
     return received
+
+
+def _send_text(send: Send, read: Reader, text: Any) -> bytes:
+    return send(read(text, -1, WIRE_STYLE))
 
 
 class IncorrectBinary(PgError):

@@ -124,9 +124,11 @@ def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda typ
         column, at = _name(message, at + 1)
         kind, typmod = _column_end.unpack_from(message, at)
         at += _column_end.size
-        if not typed(kind, typmod):
-            kind, typmod = TEXT, -1
-        columns.append(SentColumn(column, kind, typmod, bool(flags & IS_KEY)))
+        is_key = bool(flags & IS_KEY)
+        if typed(kind, typmod):
+            columns.append(SentColumn(column, kind, typmod, is_key))
+        else:
+            columns.append(SentColumn(column, TEXT, -1, is_key, kind))
     return SentRelation(relid, schema or "pg_catalog", name, replident, tuple(columns))
 
 

@@ -200,7 +200,9 @@ class PostgresPublisher:
         link.rows(f"{query} LIMIT 0")  # what the server refuses, it refuses before anything is read
         direct = ServerRows(link, rows, schema, name, self._data_path)
         self._copying = slot, direct
-        return TableCopy(relation, lsn, tables.copied_rows(link, query, len(rows.columns)), direct, direct)
+        may_be_binary = link.version >= published.UNITED
+        copied = tables.copied_rows(link, query, len(rows.columns))
+        return TableCopy(relation, lsn, copied, direct, direct, may_be_binary=may_be_binary)
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         link = self._link

@@ -20,7 +20,7 @@ _MEANING = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 
 def copied_relation(rows: PublishedRows, schema: str, name: str) -> SentRelation:
     """Values are text, which the column here reads."""
-    columns = tuple([SentColumn(column.name, TEXT, -1, False) for column in rows.columns])
+    columns = tuple([SentColumn(column.name, TEXT, -1, False, column.type) for column in rows.columns])
     return SentRelation(rows.relid, schema, name, rows.replident, columns)
 
 

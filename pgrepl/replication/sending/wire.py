@@ -30,6 +30,12 @@ class SentColumn:
     type: int
     typmod: int
     is_key: bool
+    text_of: int = 0  # a server's values come as text: of this type
+
+    @property
+    def sent_as(self) -> int:
+        """The publisher's type."""
+        return self.text_of or self.type
 
 
 @frozen
