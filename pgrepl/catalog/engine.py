@@ -34,7 +34,7 @@ from pgrepl.interrupts import check_for_interrupts
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Dialect, Engine
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them

@@ -4,14 +4,17 @@
     lock      what it holds
     waiting   what it waits for; a ticket says who came first
 
-Nothing here outlives its processes: what a killed process has left is taken away by who meets it, and a file that was
-copied along with a catalog is emptied. So nothing is synced to disk, and a file that is older than the machine's last
-start, which may be anything after a power cut, is thrown away. A catalog without the file has no locks.
+Nothing here outlives its processes but the locks of prepared transactions, which the catalog remembers, too
+(pgrepl_prepared). What a killed process has left is taken away by who meets it, and a file that was copied along with a
+catalog is emptied. So nothing is synced to disk, and a file that is older than the machine's last start, which may be
+anything after a power cut, is thrown away. A new file has the locks of prepared transactions; without those a catalog
+without the file has no locks.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sqlite3
 import time
@@ -61,11 +64,11 @@ class Holder(NamedTuple):
     pid: int
     backend: str
     database: int
-    prepared: str | None  # of a prepared transaction its identifier: it needs no process
+    prepared: str | None  # of a prepared transaction its number and identifier: it needs no process
 
     @property
     def xid(self) -> int:
-        return _FIRST_XID + self.id
+        return _FIRST_XID + self.id if self.prepared is None else int(self.prepared.partition(" ")[0])
 
 
 def path_of(catalog: Path) -> Path:
@@ -93,6 +96,7 @@ class LockTable:
     """One connection to the file."""
 
     def __init__(self, catalog: Path) -> None:
+        self._catalog = catalog
         self._path = path_of(catalog)
         self._link: sqlite3.Connection | None = None
         self._seen: int | None = None  # the version at which nobody else held anything
@@ -136,6 +140,7 @@ class LockTable:
                     for statement in _SCHEMA.split(";"):
                         link.execute(statement)
                     link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
+                    self._restore(link)
                 link.execute("COMMIT")
             self._keep_to_one_file(link)
         except BaseException:
@@ -154,11 +159,54 @@ class LockTable:
         if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
             return
         link.execute("BEGIN IMMEDIATE")
-        for table in ("file", "lock", "waiting"):
+        for table in ("file", "lock", "waiting", "holder"):
             link.execute(f"DELETE FROM {table}")
-        link.execute("DELETE FROM holder WHERE prepared IS NULL")
         link.execute("INSERT INTO file VALUES (?)", (identity,))
+        self._restore(link)
         link.execute("COMMIT")
+
+    # --- prepared transactions --------------------------------------------------------------------------------------
+
+    def _restore(self, link: sqlite3.Connection) -> None:
+        """The locks of prepared transactions."""
+        for holder, xid, gid, database, locks in self._remembered("holder, xid, gid, datid, locks"):
+            link.execute(
+                "INSERT INTO holder (id, pid, backend, host, token, beat, database, prepared)"
+                " VALUES (?, 0, '', '', '', 0, ?, ?)",
+                (holder, database, f"{xid} {gid}"),
+            )
+            link.executemany(
+                "INSERT OR IGNORE INTO lock (kind, object, item, holder, mode, level) VALUES (?, ?, ?, ?, ?, 0)",
+                [(kind, about, item, holder, mode) for kind, about, item, mode in json.loads(locks)],
+            )
+
+    def _remembered(self, columns: str) -> list[Any]:
+        """What the catalog says of prepared transactions; an older one has no word for it."""
+        catalog = sqlite3.connect(self._catalog, timeout=_PATIENCE)
+        try:
+            return catalog.execute(f"SELECT {columns} FROM pgrepl_prepared").fetchall()
+        except sqlite3.OperationalError as problem:
+            if "no such table" not in str(problem):
+                raise
+            return []
+        finally:
+            catalog.close()
+
+    def prepare(self, holder: int, name: str) -> None:
+        """The transaction is being prepared. If it dies before the catalog knows that, its locks go."""
+        self.open().execute("UPDATE holder SET prepared = ? WHERE id = ?", (name, holder))
+
+    def settle(self, holder: int) -> None:
+        """The catalog knows that it is prepared: its process may go."""
+        self.open().execute("UPDATE holder SET pid = 0, token = '' WHERE id = ?", (holder,))
+        self._seen = None
+
+    def claim(self, holder: int, pid: int, token: str) -> None:
+        """A process is about to end a prepared transaction. If it dies the catalog says whether the locks go."""
+        self.open().execute(
+            "UPDATE holder SET pid = ?, token = ?, host = ?, beat = ? WHERE id = ?",
+            (pid, token, processes.machine(), processes.now(), holder),
+        )
 
     def _is_of_this_start(self, link: sqlite3.Connection) -> bool:
         found: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
@@ -237,9 +285,13 @@ class LockTable:
         """Take away what killed processes have left."""
         link = self.open()
         others = link.execute(
-            "SELECT id, pid, host, token, beat FROM holder WHERE id IS NOT ? AND prepared IS NULL", (holder,)
+            "SELECT id, prepared, pid, host, token, beat FROM holder WHERE id IS NOT ? AND pid <> 0", (holder,)
         ).fetchall()
-        gone = [row[0] for row in others if not processes.holds(*row[1:])]
+        dead = {row[0]: row[1] for row in others if not processes.holds(*row[2:])}
+        known = {row[0] for row in self._remembered("holder")} if any(dead.values()) else set()
+        for each in known.intersection(dead):
+            self.settle(each)
+        gone = [each for each in dead if each not in known]
         if gone:
             link.execute("BEGIN IMMEDIATE")
             for each in gone:

@@ -69,11 +69,20 @@ class Locks:
     def _entered(self) -> Holder:
         if self.holder is None:
             session = self._session
-            if not self._token:
-                self._token = processes.new_token()
-                weakref.finalize(session, processes.retire, self._token)
-            self.holder = self.table.enter(session.pid, "client backend", self._token, session.database_oid)
+            self.holder = self.table.enter(session.pid, "client backend", self.token, session.database_oid)
         return self.holder
+
+    @property
+    def entered(self) -> Holder:
+        return self._entered()
+
+    @property
+    def token(self) -> str:
+        """By which others know that the session is at work."""
+        if not self._token:
+            self._token = processes.new_token()
+            weakref.finalize(self._session, processes.retire, self._token)
+        return self._token
 
     @property
     def xid(self) -> int:
@@ -230,6 +239,18 @@ class Locks:
         self._relations = {key: since for key, since in self._relations.items() if since <= level}
         if self.holder is not None:
             self.table.give_back(self.holder.id, level)
+
+    def restore(self) -> None:
+        """A session begins: prepared transactions have locks, also where the file has been lost."""
+        if self._table is not None and not self._table.exists():
+            if self._session.link.execute("SELECT 1 FROM pgrepl_prepared LIMIT 1"):
+                self._table.open()
+
+    def detach(self) -> None:
+        """The transaction is prepared: it keeps its locks without the session."""
+        if self.holder is not None:
+            self.table.settle(self.holder.id)
+            self.holder = None
 
     def release(self) -> None:
         """The transaction is over."""

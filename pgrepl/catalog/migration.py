@@ -21,7 +21,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        every_table().create_all(link.sqlalchemy)  # formats 3 to 5: who is at work, copies, checksums
+        every_table().create_all(link.sqlalchemy)  # 3 to 6: who is at work, copies, checksums, prepared
         _remember_publishers(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, every_table().tables.values())

@@ -260,7 +260,12 @@ def find_relation(session: Session, name: RangeVar, missing_ok: bool) -> Relatio
 def find_relation(session: Session, name: RangeVar, missing_ok: bool = False) -> Relation | None:
     """The relation of that name, along the search path or in its schema (RangeVarGetRelid)."""
     oid = find_relation_oid(session, name, missing_ok)
-    return None if oid is None else relation(session, oid)
+    if oid is None:
+        return None
+    found = relation(session, oid)
+    if found.persistence == "t":
+        session.transaction.uses_temporary = True
+    return found
 
 
 def find_relation_oid(session: Session, name: RangeVar, missing_ok: bool = False) -> int | None:

@@ -99,6 +99,7 @@ class Session:
         self._database_oid = row.oid
         self.derived.clear()  # who is in pg_database_owner depends on the database
         login.apply_settings(self, role, row, settings)
+        self.transaction.locks.restore()
         self.transaction.end_statement()
         statistics.count(self, statistics.DATABASE, row.oid, sessions=1)
 

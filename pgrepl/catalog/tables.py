@@ -218,6 +218,12 @@ pgrepl_walsender = _table(  # who reads from a slot
     ("application_name", String), ("backend_start", String), ("state", String), ("sent_lsn", Lsn), ("flush_lsn", Lsn),
     ("reply_time", String),
 )  # fmt: skip
+pgrepl_prepared = _table(  # prepared transactions (lake/prepared.py)
+    "pgrepl_prepared", ("gid",),
+    ("xid", BigInteger), ("gid", String), ("owner", Oid), ("datid", Oid), ("prepared_at", BigInteger),
+    ("first_snapshot", BigInteger), ("serializable", Boolean), ("holder", BigInteger), ("locks", Text),
+    ("statements", Text), ("origin_lsn", Lsn), ("origin_at", BigInteger),
+)  # fmt: skip
 pg_replication_origin = _table(
     "pg_replication_origin", ("roident",),
     ("roident", Integer), ("roname", String), ("remote_lsn", Lsn), ("local_lsn", Lsn),

@@ -23,7 +23,7 @@ from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Locks
 from pgrepl.catalog.numbering import Numbering
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class Transaction:
         self.reads: ReadSet | None = None
         self.prefers_aside = False  # a statement by itself is to be kept aside, too: others have locked something
         self.in_recovery = False  # the instance is a standby
+        self.uses_temporary = False  # it has looked up a temporary relation
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
 
@@ -472,6 +473,37 @@ class Transaction:
             for callback in callbacks:
                 callback()
 
+    def prepare(self, record: Callable[[Aside | None], str]) -> None:
+        """PREPARE TRANSACTION: `record` writes down what was kept aside, for another transaction to finish. The locks
+        stay, under the name that it gives."""
+        if self.aside is not None and not self.keeps_snapshot:
+            self._end_reading()
+        try:
+            for action in self.before_commit:
+                action()
+            self.numbering.store_snapshot()
+            check_for_interrupts()
+            if self.sql is Sql.WRITE:
+                raise unsupported("PREPARE TRANSACTION after changes of definitions in the same transaction")
+            self._commits = self.waits_for_disk = True
+            aside, self.aside = self.aside, None
+            self.numbering.begin_replay()
+            self.require_write()
+            self.locks.table.prepare(self.locks.entered.id, record(aside))
+            if self._session.origin is not None:
+                self._session.origin.advance(self._session)
+            self.numbering.store_snapshot()
+        except PgError:
+            self.block = Block.NONE  # the caller rolls all of it back
+            raise
+        with hold_interrupts():
+            self._commit_sql()
+            self.locks.detach()
+            callbacks = self.callbacks
+            self._leave(committed=True, chain=False)
+            for callback in callbacks:
+                callback()
+
     def _rollback(self, *, chain: bool = False) -> None:
         self._rollback_sql()
         self._leave(committed=False, chain=chain)
@@ -494,7 +526,7 @@ class Transaction:
         self._commits = False
         self.aside = None
         self.reads = None
-        self.prefers_aside = False
+        self.prefers_aside = self.uses_temporary = False
         self.locks.release()
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None

@@ -355,6 +355,14 @@ def _check_unused(session: Session, row: Row) -> None:
     if slots:
         many = f"There are {len(slots)} active slots." if len(slots) > 1 else "There is 1 active slot."
         raise PgError("55006", f'database "{row.datname}" is used by an active logical replication slot', detail=many)
+    prepared = len(rows(session, tables.pgrepl_prepared, datid=row.oid))
+    if prepared:
+        many = f"There are {prepared} prepared transactions" if prepared > 1 else "There is 1 prepared transaction"
+        raise PgError(
+            "55006",
+            f'database "{row.datname}" is being accessed by other users',
+            detail=f"{many} using the database.",
+        )
     subscriptions = len(rows(session, tables.pg_subscription, subdbid=row.oid))
     if subscriptions:
         many = f"There are {subscriptions} subscriptions." if subscriptions > 1 else "There is 1 subscription."

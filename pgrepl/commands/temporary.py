@@ -26,6 +26,7 @@ _sessions = itertools.count(1)
 def require_temporary_schema(session: Session) -> int:
     """The session's schema for temporary relations, made if need be (InitTempTableNamespace)."""
     existing = temporary_schema(session)
+    session.transaction.uses_temporary = True
     database = current_database(session)
     if not has_privilege(session, Kind.DATABASE, database, "TEMPORARY", session.role):
         if existing:

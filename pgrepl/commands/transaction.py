@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.transaction import Block, require_no_block
+from pgrepl.catalog.transaction import Block
 from pgrepl.commands.base import Result, execute
 from pgrepl.commands.settings import set_transaction
 from pgrepl.errors import PgError
@@ -37,10 +37,15 @@ def _run(stmt: TransactionStmt, session: Session) -> str:
     if kind is TransactionKind.ROLLBACK:
         return transaction.rollback_block(chain=stmt.chain)
     if kind is TransactionKind.PREPARE:
-        return _prepare(session)
+        from pgrepl.commands.two_phase import prepare
+
+        assert stmt.gid is not None
+        return prepare(session, stmt.gid)
     if kind in (TransactionKind.COMMIT_PREPARED, TransactionKind.ROLLBACK_PREPARED):
-        require_no_block(session, kind.value)
-        raise PgError("42704", f'prepared transaction with identifier "{stmt.gid}" does not exist')
+        from pgrepl.commands.two_phase import finish
+
+        assert stmt.gid is not None
+        return finish(session, stmt.gid, commit=kind is TransactionKind.COMMIT_PREPARED)
     assert stmt.savepoint is not None
     if kind is TransactionKind.SAVEPOINT:
         transaction.savepoint(stmt.savepoint)
@@ -50,16 +55,3 @@ def _run(stmt: TransactionStmt, session: Session) -> str:
         return "RELEASE"
     transaction.rollback_to(stmt.savepoint)
     return "ROLLBACK"
-
-
-def _prepare(session: Session) -> str:
-    """Two-phase commit is off, as on a server with its defaults: the transaction is lost."""
-    transaction = session.transaction
-    if transaction.block is not Block.EXPLICIT:
-        return transaction.commit_block() if transaction.block is Block.ABORTED else transaction.rollback_block()
-    transaction.rollback_block()
-    raise PgError(
-        "55000",
-        "prepared transactions are disabled",
-        hint='Set "max_prepared_transactions" to a nonzero value.',
-    )

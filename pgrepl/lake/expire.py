@@ -20,7 +20,7 @@ from pgrepl.lake import inlined_checksums, storage
 from pgrepl.lake.inlined import deletes_table, exists, settle
 from pgrepl.lake.owner import claim
 from pgrepl.lake.readers import oldest_reader
-from pgrepl.lake.table import table_folder
+from pgrepl.lake.table import lake_table, table_folder
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
@@ -57,6 +57,7 @@ def horizon(session: Session, keep: timedelta) -> int:
     for slot in rows(session, tables.pg_replication_slot):
         if slot.slot_type == "logical" and slot.restart_lsn and not slot.invalidation_reason:
             needed.append(int(slot.restart_lsn) - 1)
+    needed += [int(row.first_snapshot) for row in rows(session, tables.pgrepl_prepared)]
     reader = oldest_reader(session)
     if reader is not None:
         needed.append(reader)
@@ -253,6 +254,9 @@ def named_files(session: Session) -> set[str]:
         found = link.execute(f"SELECT table_id, path, path_is_relative FROM {table}")
         named.update(path for _, path, relative in found if not relative)
         named.update(_in_folders(session, ((table_id, path) for table_id, path, relative in found if relative)))
+    from pgrepl.lake import prepared
+
+    named.update(lake_table(session, oid).location + name for oid, name in prepared.files(session))
     for path, relative in link.execute("SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"):
         named.add(session.catalog.data_path + path if relative else path)
     return named

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _DATA = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
 _COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
 _MESSAGES = "messages"
+_TWO_PHASE = "two_phase"
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -32,6 +33,17 @@ class LogicalMessage:
     prefix: str
     content: bytes
     database: int
+
+
+@frozen
+class TwoPhase:
+    """What happened to a prepared transaction (lake/prepared.py)."""
+
+    kind: str  # prepare, commit, rollback
+    gid: str
+    xid: int  # the snapshot of its PREPARE
+    database: int
+    prepared_at: int  # microseconds since 2000-01-01 UTC
 
 
 @frozen
@@ -49,6 +61,7 @@ class Snapshot:
     origin_lsn: int = 0  # where its transaction ends there
     order: tuple[tuple[int, ...], ...] = ()  # (table, row id, …), … where that is not the order of finding them
     emitted: tuple[LogicalMessage, ...] = ()
+    two_phase: TwoPhase | None = None
 
 
 def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
@@ -69,7 +82,7 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
     for number, when, words, extra in parsed:
         data = list(dict.fromkeys([oids[table] for word, table in words if word in _DATA and table in oids]))
         defines = any(word not in _DATA and word not in _COMPACTION for word, _ in words)
-        defines = defines or (not words and _MESSAGES not in extra)
+        defines = defines or (not words and _MESSAGES not in extra and _TWO_PHASE not in extra)
         if defines or defined:
             stretch = number
         defined = defines
@@ -93,6 +106,7 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
         extra.get("origin_lsn", 0),
         tuple([tuple(part) for part in extra.get("order", ())]),
         tuple([LogicalMessage(t, prefix, b64decode(content), d) for t, prefix, content, d in extra.get(_MESSAGES, ())]),
+        TwoPhase(*extra[_TWO_PHASE]) if _TWO_PHASE in extra else None,
     )
 
 

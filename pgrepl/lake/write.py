@@ -108,6 +108,13 @@ class Write:
         self.is_staged = False
         self.inlined_deletes.update(dict.fromkeys(int(row_id) for row_id in row_ids))
 
+    def all_deletes(self) -> dict[int, Sequence[int]]:
+        """Positions by data file, however they were given."""
+        found: dict[int, Sequence[int]] = {file_id: list(positions) for file_id, positions in self.deletes.items()}
+        for file_id, arrays in self._arrays.items():
+            found[file_id] = [*found.get(file_id, ()), *(int(each) for array in arrays for each in array)]
+        return found
+
     @property
     def has_positions(self) -> bool:
         """Does it delete rows whose ids are not at hand?"""

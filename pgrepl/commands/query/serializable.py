@@ -46,20 +46,17 @@ class Reads:
 
     def check(self, snapshot: int) -> None:
         """Holding the catalog's lock, before the commit."""
+        from pgrepl.lake.prepared import tables_of_serializable
         from pgrepl.lake.table import lake_table
 
+        read = {*self._tables, *self._keys}
+        if not read.isdisjoint(tables_of_serializable(self._session)):
+            raise _dangerous()  # a prepared transaction cannot fail any more
         changed = self._changed(snapshot)
-        for oid in {*self._tables, *self._keys}:
+        for oid in read:
             table = lake_table(self._session, oid).table_id
-            if table not in changed:
-                continue
-            if oid in self._tables or self._is_changed(oid, snapshot):
-                raise PgError(
-                    "40001",
-                    "could not serialize access due to read/write dependencies among transactions",
-                    detail="Reason code: Canceled on identification as a pivot, during commit attempt.",
-                    hint="The transaction might succeed if retried.",
-                )
+            if table in changed and (oid in self._tables or self._is_changed(oid, snapshot)):
+                raise _dangerous()
 
     def _changed(self, snapshot: int) -> set[int]:
         """The tables whose rows others have changed since."""
@@ -95,6 +92,15 @@ class Reads:
         table = lake_table(self._session, oid)
         found = local.lookup(self._session, table, [attnum], [(value,)], snapshot=snapshot)
         return {row[-1].row: row[-1] for _, row in found}
+
+
+def _dangerous() -> PgError:
+    return PgError(
+        "40001",
+        "could not serialize access due to read/write dependencies among transactions",
+        detail="Reason code: Canceled on identification as a pivot, during commit attempt.",
+        hint="The transaction might succeed if retried.",
+    )
 
 
 def _values(bound: Bound) -> tuple[Any, ...] | None:

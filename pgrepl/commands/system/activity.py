@@ -123,6 +123,16 @@ def _subscription_statistics(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _prepared(session: Session) -> Iterator[Values]:
+    from pgrepl.lake import prepared
+
+    for each in prepared.every(session):
+        yield {
+            "transaction": each.xid, "gid": each.gid, "prepared": each.prepared_at,
+            "owner": role_display(session, each.owner), "database": _database_name(session, each.database),
+        }  # fmt: skip
+
+
 def _origin_status(session: Session) -> Iterator[Values]:
     for row in rows(session, pg_replication_origin):
         if row.remote_lsn is not None:
@@ -146,10 +156,11 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_progress_copy": _copies,
     "pg_stat_subscription_stats": _subscription_statistics,
     "pg_locks": locks,
+    "pg_prepared_xacts": _prepared,
     "pg_replication_origin_status": _origin_status,
     **dict.fromkeys(
         (
-            "pg_prepared_xacts", "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
+            "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
             "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs",
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",

@@ -29,10 +29,11 @@ def locks(session: Session) -> Iterator[Values]:
     holders = table.holders()
     held = table.held()
     for holder in holders.values():
-        yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
+        if holder.prepared is None:
+            yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
     for number, wanted in held:
         if wanted.kind is Kind.RELATION and number in holders:
-            fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE
+            fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE and holders[number].prepared is None
             where = {"database": holders[number].database, "relation": wanted.object, "fastpath": fast}
             yield _lock(holders[number], "relation", MODE_NAMES[wanted.mode], **where)
     for number in dict.fromkeys(number for number, _ in held):
@@ -63,5 +64,5 @@ def _virtual(holder: Holder) -> str:
 
 
 def _lock(holder: Holder, locktype: str, mode: str, **more: Any) -> Values:
-    common = {"virtualtransaction": _virtual(holder), "pid": holder.pid, "granted": True, "fastpath": False}
+    common = {"virtualtransaction": _virtual(holder), "pid": holder.pid or None, "granted": True, "fastpath": False}
     return {**common, "locktype": locktype, "mode": mode, **more}

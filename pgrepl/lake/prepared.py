@@ -1,0 +1,273 @@
+"""Prepared transactions: what PREPARE TRANSACTION writes down, and what becomes of it.
+
+    PREPARE               a row of pgrepl_prepared has the row changes (lake/pending.py) and the locks; a snapshot that
+                          changes nothing gives the transaction its number and decoding its place
+    COMMIT PREPARED       the changes are replayed, each statement at a snapshot of its own; one more snapshot ends them
+    ROLLBACK PREPARED     a snapshot that changes nothing
+
+Those snapshots say so in commit_extra_info: `"two_phase": [what, gid, xid, database, prepared at]`. Rows stand in the
+catalog's JSON as the lake's inlined rows do; columns are known by their ids.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.file_writer import NewFile
+from pgrepl.lake.pending import RowChanges, Statement
+from pgrepl.lake.statistics import ColumnStatistics
+from pgrepl.lake.steps import step
+from pgrepl.lake.table import lake_table
+from pgrepl.lake.write import Write
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+    from pgrepl.lake.table import LakeTable
+
+PREPARE, COMMIT, ROLLBACK = "prepare", "commit", "rollback"
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+@frozen
+class Prepared:
+    """One that waits for its end."""
+
+    xid: int  # the snapshot of its PREPARE
+    gid: str
+    owner: int
+    database: int
+    prepared_at: int  # microseconds since 2000-01-01 UTC
+    first_snapshot: int  # see RowChanges
+    holder: int  # of its locks
+    statements: str
+    origin_lsn: int  # where its PREPARE ends at the publisher, if it came from one
+    origin_at: int
+
+
+def found(session: Session, gid: str) -> Prepared | None:
+    row = store.one(session, tables.pgrepl_prepared, gid=gid)
+    return None if row is None else _made(row)
+
+
+def every(session: Session) -> list[Prepared]:
+    return sorted((_made(row) for row in store.rows(session, tables.pgrepl_prepared)), key=lambda each: each.xid)
+
+
+def _made(row: Row) -> Prepared:
+    return Prepared(
+        row.xid, row.gid, row.owner, row.datid, row.prepared_at, row.first_snapshot, row.holder, row.statements,
+        row.origin_lsn or 0, row.origin_at or 0,
+    )  # fmt: skip
+
+
+# --- PREPARE --------------------------------------------------------------------------------------------------------
+
+
+def prepare(session: Session, gid: str, origin_lsn: int = 0, origin_at: int = 0) -> None:
+    """Write the transaction down; it goes on without the session."""
+    transaction = session.transaction
+
+    def record(aside: Any) -> str:
+        check_free(session, gid)
+        step("prepare.begin")
+        xid = session.snapshot()
+        now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+        changes = aside if isinstance(aside, RowChanges) else None
+        holder = transaction.locks.entered
+        held = [
+            [wanted.kind.value, wanted.object, wanted.item, wanted.mode]
+            for _, wanted in transaction.locks.table.held(holder.id)
+        ]
+        store.insert(
+            session,
+            tables.pgrepl_prepared,
+            xid=xid,
+            gid=gid,
+            owner=session.role,
+            datid=session.database_oid,
+            prepared_at=now,
+            first_snapshot=xid - 1 if changes is None else changes.first_snapshot,
+            serializable=session.settings.get("transaction_isolation") == "serializable",
+            holder=holder.id,
+            locks=json.dumps(held),
+            statements=json.dumps([] if changes is None else [_statement(each) for each in changes.statements]),
+            origin_lsn=origin_lsn,
+            origin_at=origin_at,
+        )
+        transaction.numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now])
+        step("prepare.recorded")
+        return f"{xid} {gid}"
+
+    transaction.prepare(record)
+    step("prepare.end")
+
+
+def check_free(session: Session, gid: str) -> None:
+    """Holding the catalog's lock (MarkAsPreparing)."""
+    if found(session, gid) is not None:
+        raise PgError("42710", f'transaction identifier "{gid}" is already in use')
+    most = int(session.settings.value("max_prepared_transactions"))
+    if store.count(session, tables.pgrepl_prepared) >= most:
+        raise PgError(
+            "53400",
+            "maximum number of prepared transactions reached",
+            hint=f'Increase "max_prepared_transactions" (currently {most}).',
+        )
+
+
+# --- its end --------------------------------------------------------------------------------------------------------
+
+
+def finish(session: Session, prepared: Prepared, *, commit: bool) -> None:
+    """COMMIT PREPARED or ROLLBACK PREPARED, as a part of the running transaction."""
+    transaction = session.transaction
+    transaction.waits_for_disk = True
+    transaction.require_write()
+    locks = transaction.locks
+    locks.table.claim(prepared.holder, session.pid, locks.token)
+    changes = load(session, prepared)
+    step("finish.begin")
+    if commit:
+        changes.replay()
+    else:
+        paths = list(paths_of(changes))
+        session.on_commit(lambda: _remove(paths))
+    session.snapshot()
+    kind = COMMIT if commit else ROLLBACK
+    said = [kind, prepared.gid, prepared.xid, prepared.database, prepared.prepared_at]
+    transaction.numbering.note("two_phase", said)
+    store.delete(session, tables.pgrepl_prepared, gid=prepared.gid)
+    session.on_commit(lambda: locks.table.leave(prepared.holder))
+    step("finish.recorded")
+
+
+def load(session: Session, prepared: Prepared) -> RowChanges:
+    changes = RowChanges(session, prepared.first_snapshot)
+    changes.statements = [_loaded(session, each) for each in json.loads(prepared.statements)]
+    return changes
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for path in paths:
+        storage.remove(path)
+
+
+def paths_of(changes: RowChanges) -> Iterator[str]:
+    """The files with new rows that it has written."""
+    for statement in changes.statements:
+        for write in statement.writes:
+            yield from (write.table.location + file.name for file in write.files)
+
+
+def tables_of_serializable(session: Session) -> set[int]:
+    """OIDs of tables that those of SERIALIZABLE transactions are going to change."""
+    found = store.rows(session, tables.pgrepl_prepared, serializable=True)
+    statements = [statement for row in found for statement in json.loads(row.statements)]
+    return {int(write["table"]) for statement in statements for write in statement["writes"]}
+
+
+def files(session: Session) -> Iterator[tuple[int, str]]:
+    """OIDs of tables, and the files in their folders that prepared transactions have written."""
+    for row in store.rows(session, tables.pgrepl_prepared):
+        for statement in json.loads(row.statements):
+            for write in statement["writes"]:
+                yield from ((write["table"], file["name"]) for file in write["files"])
+
+
+# --- as JSON --------------------------------------------------------------------------------------------------------
+
+
+def _statement(statement: Statement) -> dict[str, Any]:
+    return {
+        "snapshot": statement.snapshot,
+        "writes": [_write(each) for each in statement.writes],
+        "extra": statement.extra,
+        "first_ids": statement.first_ids,
+    }
+
+
+def _loaded(session: Session, said: dict[str, Any]) -> Statement:
+    writes = [_loaded_write(session, each) for each in said["writes"]]
+    return Statement(said["snapshot"], writes, said["extra"], [(row, file) for row, file in said["first_ids"]])
+
+
+def _write(write: Write) -> dict[str, Any]:
+    table = write.table
+    deletes = {file: [int(each) for each in positions] for file, positions in write.all_deletes().items()}
+    return {
+        "table": table.oid,
+        "columns": [column.column_id for column in table.columns],
+        "rows": _stored(table, write.rows),
+        "updates": list(write.updates),
+        "versions": _stored(table, list(write.updates.values())),
+        "order": list(write.order.items()),
+        "files": [asdict(file) for file in write.files],
+        "deletes": list(deletes.items()),
+        "inlined_deletes": list(write.inlined_deletes),
+        "changed_row_ids": write.changed_row_ids,
+    }
+
+
+def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
+    write = Write(session, lake_table(session, said["table"]))
+    write.rows = _read(write.table, said["columns"], said["rows"])
+    write.updates = dict(zip(said["updates"], _read(write.table, said["columns"], said["versions"]), strict=True))
+    write.order = dict(said["order"])
+    write.files = [_file(each) for each in said["files"]]
+    write.deletes = dict(said["deletes"])
+    write.inlined_deletes = dict.fromkeys(said["inlined_deletes"])
+    write.changed_row_ids = said["changed_row_ids"]
+    return write
+
+
+def _file(said: dict[str, Any]) -> NewFile:
+    known = {field.name: said[field.name] for field in fields(NewFile)}
+    known["statistics"] = {int(column): ColumnStatistics(**each) for column, each in said["statistics"].items()}
+    known["mapping"] = ()  # a file whose columns are found by name is never kept aside
+    return NewFile(**known)
+
+
+def _stored(table: LakeTable, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    writers = [column.form.to_inlined for column in table.columns]
+    return [
+        [None if value is None else _plain(write(value)) for write, value in zip(writers, row, strict=True)]
+        for row in rows
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return {"bytes": b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def _read(table: LakeTable, columns: Sequence[int], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Rows of the columns that the table had then."""
+    at = {column: place for place, column in enumerate(columns)}
+    made: list[Sequence[Any]] = []
+    for row in rows:
+        values: list[Any] = []
+        for column in table.columns:
+            place = at.get(column.column_id)
+            value = None if place is None else row[place]
+            if isinstance(value, dict):
+                value = b64decode(value["bytes"])
+                value = value if column.type == "blob" else value.decode()
+            if place is None:
+                value = column.missing
+            elif value is not None:
+                value = column.form.from_inlined(value)
+            values.append(value)
+        made.append(tuple(values))
+    return made
+
+
+__all__ = ["Prepared", "every", "files", "finish", "found", "prepare", "tables_of_serializable"]
