@@ -40,7 +40,6 @@ class Attribute:
     stattarget: int | None = None
     acl: tuple[str, ...] | None = None
     options: Any = None
-    has_missing: bool = False
     missing: Any = None
 
 
@@ -178,7 +177,6 @@ def _attribute(row: Row) -> Attribute:
         stattarget=row.attstattarget,
         acl=None if row.attacl is None else tuple(row.attacl),
         options=row.attoptions,
-        has_missing=bool(row.atthasmissing),
         missing=row.attmissingval,
     )
 

@@ -117,7 +117,6 @@ class Transaction:
         self.settings_before: object = None
         self.settings_at_start: object = None  # with the characteristics that a chained transaction has from the last
         self.started_at: datetime | None = None
-        self.statement_at: datetime | None = None
         self.in_statement = False
         self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
         self._commits = False
@@ -355,7 +354,6 @@ class Transaction:
 
     def begin_statement(self, *, writes: bool = False) -> None:
         now = datetime.now(timezone.utc)
-        self.statement_at = now
         self.had_lock = self.sql is Sql.WRITE
         self.is_alone = False
         if self.block is Block.NONE:

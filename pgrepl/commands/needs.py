@@ -56,11 +56,6 @@ def record_query_needs(session: Session, depender: ObjectAddress, query: Query) 
     record_dependencies(session, depender, found)
 
 
-def expression_needs(expr: Expr, relid: int) -> list[ObjectAddress]:
-    """What an expression over one relation names."""
-    return _distinct(_of_expr(expr, [[Rte(RteKind.RELATION, "", (), relid=relid)]]))
-
-
 def _know_types(session: Session, found: list[ObjectAddress]) -> None:
     for address in found:
         if address.classid == PG_TYPE:

@@ -34,13 +34,6 @@ def char_width(char: str) -> int:
     return 2 if at >= 0 and code <= wide_lasts[at] else 1
 
 
-def text_width(text: str) -> int:
-    """Columns of a text that stays on one line."""
-    if text.isascii() and text.isprintable():
-        return len(text)
-    return sum(max(char_width(char), 0) for char in text)
-
-
 def printable(text: str) -> str:
     """The text without what no terminal could show."""
     return text if text.isascii() else _UNPRINTABLE.sub("", text)

@@ -81,7 +81,3 @@ KEYWORDS: dict[str, KeywordClass] = {word: kind for kind, words in _WORDS.items(
 
 TOKENS: dict[str, str] = {word: word.upper() for word in KEYWORDS}
 """The name of each key word's terminal in the grammar."""
-
-
-def is_bare_label(word: str) -> bool:
-    return word not in AS_LABEL

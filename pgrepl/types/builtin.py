@@ -291,7 +291,6 @@ aggregate_by_oid = aggregates.get
 collation_by_oid = collations.get
 range_by_oid = ranges.get
 opclass_by_oid = opclasses.get
-opfamily_by_oid = opfamilies.get
 
 
 def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:
@@ -326,10 +325,6 @@ def collation_by_name(name: str) -> Collation | None:
 
 def access_method_by_name(name: str) -> AccessMethod | None:
     return next(iter(access_methods.named(name)), None)
-
-
-def ranges_of_subtype(subtype: int) -> list[Range]:
-    return [r for r in ranges if r.subtype == subtype]
 
 
 def range_of_multirange(multirange: int) -> Range | None:

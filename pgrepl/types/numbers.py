@@ -157,10 +157,6 @@ def read_bool(text: str) -> bool:
     return value
 
 
-def write_bool(value: bool) -> str:
-    return "t" if value else "f"
-
-
 _FLOAT = re.compile(
     r"[-+]?(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][-+]?[0-9]+)?"
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"

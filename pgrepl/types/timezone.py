@@ -202,13 +202,6 @@ def canonical_name(name: str) -> str | None:
     return {"UTC": "UTC", "ETC/UTC": "Etc/UTC", "ETC/GMT": "Etc/GMT"}.get(upper)
 
 
-def zone_names() -> list[str]:
-    """All names of the database."""
-    from zoneinfo import available_timezones
-
-    return sorted(available_timezones() - {"Factory", "localtime", "posixrules"})
-
-
 @cache
 def _roots() -> tuple[Path, ...]:
     from importlib.util import find_spec
@@ -328,10 +321,6 @@ class Abbreviation:
 
 def abbreviation(word: str) -> Abbreviation | None:
     return _abbreviations().get(word.lower())
-
-
-def abbreviations() -> list[Abbreviation]:
-    return list(_abbreviations().values())
 
 
 @cache

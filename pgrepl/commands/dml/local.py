@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.commands.dml.arbiters import arbiter_indexes
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
 from pgrepl.commands.dml.checks import RowChecks, prepare
 from pgrepl.commands.dml.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
@@ -33,11 +32,6 @@ from pgrepl.rows.routing import converter
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.place import Place
-
-
-def arbiters_of(session: Session, modify: Modify) -> frozenset[int]:
-    conflict = modify.conflict
-    return arbiter_indexes(session, modify, conflict) if conflict is not None else frozenset()
 
 
 def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:

@@ -22,10 +22,6 @@ Values = Mapping[str, Any]
 Provider = Callable[[Session], Iterable[Values]]
 
 HEAP = 2
-SHARED = frozenset(
-    "pg_authid pg_auth_members pg_database pg_db_role_setting pg_parameter_acl pg_replication_origin pg_shdepend "
-    "pg_shdescription pg_shseclabel pg_subscription pg_tablespace".split()
-)
 
 
 def _per_database(session: Session, table: Table) -> Iterable[Any]:

@@ -15,10 +15,6 @@ def attnum_map(child: Relation, parent: Relation) -> dict[int, int]:
     return {attribute.num: numbers[attribute.name] for attribute in parent.columns}
 
 
-def same_numbers(numbers: dict[int, int]) -> bool:
-    return all(a == b for a, b in numbers.items())
-
-
 def mapped(expr: Expr, numbers: dict[int, int], detail: str) -> Expr:
     """An expression over the parent as one over the child. A reference to the whole row cannot be converted; `detail`
     says where it stands."""

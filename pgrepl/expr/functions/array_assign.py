@@ -11,7 +11,6 @@ from pgrepl.expr.functions.arrays import empty
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, jsonb_tree, sorted_object, to_jsonb
 
-_MAX_DIMENSIONS = 6
 _MAX_SIZE = 134217727  # MaxArraySize
 
 

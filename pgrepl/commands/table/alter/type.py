@@ -14,7 +14,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef
 from pgrepl.commands.needs import record_type_needs
 from pgrepl.commands.table.alter.attributes import set_attribute
-from pgrepl.commands.table.alter.rebuild import remember_dependents, schedule_rebuilding
+from pgrepl.commands.table.alter.rebuild import remember_dependents
 from pgrepl.commands.table.alter.row_type import refuse_used_row_type
 from pgrepl.commands.table.alter.targets import (
     FOREIGN,
@@ -220,8 +220,3 @@ def _converted_default(session: Session, rel: Relation, attribute: Attribute, ta
     what = "generation expression" if attribute.generated else "default"
     type_ = typefacts.type_text(session, target.type)
     raise PgError("42804", f'{what} for column "{attribute.name}" cannot be cast automatically to type {type_}')
-
-
-def finish_types(work: Work, altered: Altered) -> None:
-    """Once all columns of a table have their new types (ATPostAlterTypeCleanup)."""
-    schedule_rebuilding(work, altered)
