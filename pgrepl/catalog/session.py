@@ -73,7 +73,7 @@ class Session:
         self.link: CatalogConnection = catalog.connect()
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.memory: dict[str, dict[Any, list[Row]]] = {}  # store.py: what was read of each table
-        self.derived: dict[Any, Any] = {}  # relations and the like, made from several tables
+        self._derived: dict[Any, Any] = {}
         self.pid = os.getpid()
         self.settings = Settings(self)
         self.transaction = Transaction(self)
@@ -97,7 +97,7 @@ class Session:
         role, row = login.admit(self, user, database)
         self.authenticated_user: int = role.oid
         self._database_oid = row.oid
-        self.derived.clear()  # who is in pg_database_owner depends on the database
+        self._derived.clear()  # who is in pg_database_owner depends on the database
         login.apply_settings(self, role, row, settings)
         self.transaction.locks.restore()
         self.transaction.end_statement()
@@ -112,7 +112,7 @@ class Session:
         other.link = other.catalog.connect() if apart else self.link
         other.on_report = self.on_report
         other.memory = {} if apart else self.memory
-        other.derived = {}
+        other._derived = {}
         other.pid = self.pid
         other.settings = Settings(other)
         if catalog is None:
@@ -132,6 +132,14 @@ class Session:
         past.memory = {}
         past.as_of = snapshot
         return past
+
+    @property
+    def derived(self) -> dict[Any, Any]:
+        """Relations and the like, made from several tables. What others have changed before the running statement is
+        not in it."""
+        if self.transaction.in_statement:
+            self.transaction.require_read()
+        return self._derived
 
     # --- who and where --------------------------------------------------------------------------------------------
 
@@ -247,11 +255,11 @@ class Session:
         """A table was written: what is remembered of it is stale."""
         self.memory.pop(table.name, None)
         if table.name in _SOURCES:
-            self.derived.clear()
+            self._derived.clear()
 
     def forget_all(self) -> None:
         self.memory.clear()
-        self.derived.clear()
+        self._derived.clear()
 
     def close(self) -> None:
         """End the session; an open transaction is rolled back."""

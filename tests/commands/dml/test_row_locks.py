@@ -152,3 +152,12 @@ def test_a_deadlock_ends_with_one_of_the_two(path: Path) -> None:
     waiting.join()
     list(run(one, "COMMIT"))
     assert answers(one, "SELECT count(*) FROM jobs WHERE done") == [("2",)]
+
+
+@pytest.mark.parametrize("begin", ["", "BEGIN"])
+def test_a_schema_that_others_have_made_anew_is_found_at_once(path: Path, begin: str) -> None:
+    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    assert answers(two, "SELECT n FROM counter") == [("0",)]
+    list(run(one, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE counter AS SELECT 7 AS n"))
+    list(run(two, begin))
+    assert answers(two, "SELECT n FROM counter") == [("7",)]
