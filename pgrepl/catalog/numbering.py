@@ -125,6 +125,11 @@ class Numbering:
             self._made = self.last_snapshot() + 1
         return self._made
 
+    def catch_up(self) -> None:
+        """Others have committed since: what the running statement keeps aside comes behind that."""
+        if self._made is not None and self._transaction.aside is not None:
+            self._made = max(self._made, self.committed_snapshot() + 1)
+
     @property
     def first_snapshot(self) -> int | None:
         """The first that this transaction has made."""

@@ -180,6 +180,7 @@ class Transaction:
         before = self._version
         self._end_reading()
         self.require_read()
+        self.numbering.catch_up()
         return self._version != before
 
     @property

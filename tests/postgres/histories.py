@@ -250,7 +250,7 @@ class Ours:
 
 class Servers:
     def __init__(self, conninfo: str, watcher: Any) -> None:
-        self._link = psycopg.connect(conninfo, autocommit=True)
+        self._link = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
         self._watcher = watcher
         self._pid = self._link.info.backend_pid
         self._link.execute(f"SET deadlock_timeout = '{_DEADLOCK_TIMEOUT}'")

@@ -166,9 +166,6 @@ class RowChecks:
     # --- unique keys --------------------------------------------------------------------------------------------------
 
     def _enter(self, prepared: Sequence[Change], conflict: OnConflict | None) -> list[Change]:
-        locking = self._session.transaction.locks_rows
-        if locking:
-            lock_keys(self._session, prepared, known=conflict is not None)
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that rows come into, where every key is new
         for change in prepared:
@@ -176,14 +173,17 @@ class RowChecks:
                 rows.setdefault(change.to, []).append(change.new)
                 if change.table != change.to or change.old is None:
                     whole.add(change.to)
-        for table, new in rows.items():
-            rel = relation(self._session, table)
-            while True:
+        locking = self._session.transaction.locks_rows
+        while True:
+            if locking:
+                lock_keys(self._session, prepared, None if conflict is None else conflict.arbiters)
+            for table, new in rows.items():
+                rel = relation(self._session, table)
                 unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
                 unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
-                if not locking or not wait_for_changes(self._session, table, unique.places):
-                    break
-            self._unique[table] = unique
+                self._unique[table] = unique
+            if not locking or not self._have_changed(rows, conflict):
+                break
         done: dict[int, Change] = {}
         for number, change in enumerate(prepared):
             self.failed = number
@@ -205,6 +205,17 @@ class RowChecks:
         self._numbers = {number: position for position, number in enumerate(done)}
         return list(done.values())
 
+    def _have_changed(self, tables: Iterable[int], conflict: OnConflict | None) -> bool:
+        """Whether rows that have the keys of new ones have changed while they were waited for, or locked for an
+        update."""
+        for table in tables:
+            places = self._unique[table].places
+            if wait_for_changes(self._session, table, places):
+                return True
+            if conflict is not None and conflict.update is not None and lock_conflicting(self._session, table, places):
+                return True
+        return False
+
     def _settled(self, change: Change, row: Row, number: int, conflict: OnConflict) -> Change | None:
         """A row that may meet one that is there: inserted, the other one updated, or nothing (ExecOnConflictUpdate)."""
         unique = self._unique[change.to]
@@ -224,8 +235,6 @@ class RowChecks:
                 "values.",
             )
         rel, old = unique.relation, found.row
-        if self._session.transaction.locks_rows:
-            lock_conflicting(self._session, rel.oid, found.holder)
         new = conflict.update(rel, old, row)
         if new is None:
             return None

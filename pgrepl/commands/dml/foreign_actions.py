@@ -25,6 +25,7 @@ from pgrepl.types.builtin import operator_by_oid, type_by_oid
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.commands.dml.foreign import Event
+    from pgrepl.commands.dml.foreign_lookup import Referencing
 
 
 def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Change]]:
@@ -41,11 +42,19 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     kind = Kind.DELETE if remove else Kind.UPDATE
     with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
         may_change(session, rel, kind)
-        changes = _changes(session, key, rel, events, remove, action, columns)
+        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+            session.transaction.beside.wait_for_writers()
+            session.transaction.refresh()
+        keys = [key_values(event.row, key.referenced_columns) for event in events]
+        change: Callable[[Referencing], Row | None] = _removed
+        if not remove:
+            change = _updated(session, key, rel, events, action, columns)
+        found = lookup.referencing(session, key, keys)
+        changes = [Change(each.relation.oid, each.place, each.row, change(each)) for each in found]
         if not changes:
             return rel, []
         if session.transaction.locks_rows:
-            changes = _locked(session, changes, remove=remove)
+            changes = _locked(session, found, changes, change)
         checks = prepare(session, rel, kind, frozenset(columns))
         changes = checks.local(changes)
         next_snapshot(session)
@@ -53,21 +62,28 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     return rel, changes
 
 
-def _locked(session: Session, changes: list[Change], *, remove: bool) -> list[Change]:
-    """The changes of rows that are still there once they are locked."""
+def _locked(
+    session: Session,
+    found: Sequence[Referencing],
+    changes: Sequence[Change],
+    change: Callable[[Referencing], Row | None],
+) -> list[Change]:
+    """The changes of rows that are still there once they are locked, and reference the key as before."""
     from pgrepl.commands.dml.locking import Standing, lock_rows, mode_of, refuse_changed
 
-    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
-    modes = [mode_of(session, change) for change in changes]
-    _, changed = lock_rows(session, rows, modes, verb="deleting" if remove else "updating")
+    rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
+    modes = [mode_of(session, each) for each in changes]
+    removes = any(each.new is None for each in changes)
+    _, changed = lock_rows(session, rows, modes, verb="deleting" if removes else "updating")
     refuse_changed(session, changed)
     left = []
-    for change, row in zip(changes, rows, strict=True):
+    for each, known, row in zip(found, changes, rows, strict=True):
         newer = changed.get(row)
         if row not in changed:
-            left.append(change)
-        elif newer is not None and change.new is None:
-            left.append(replace(change, place=newer.place, old=newer.row))
+            left.append(known)
+        elif newer is not None and each.still(newer.row):
+            again = replace(each, place=newer.place, row=newer.row)
+            left.append(Change(row.table, newer.place, newer.row, change(again)))
     return left
 
 
@@ -85,28 +101,25 @@ def set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
     return key.columns
 
 
-def _changes(
-    session: Session,
-    key: ForeignKey,
-    rel: Relation,
-    events: Sequence[Event],
-    remove: bool,
-    action: str,
-    columns: Sequence[int],
-) -> list[Change]:
-    found = lookup.referencing(session, key, [key_values(event.row, key.referenced_columns) for event in events])
-    if remove:
-        return [Change(each.relation.oid, each.place, each.row) for each in found]
+def _removed(each: Referencing) -> None:
+    return None
+
+
+def _updated(
+    session: Session, key: ForeignKey, rel: Relation, events: Sequence[Event], action: str, columns: Sequence[int]
+) -> Callable[[Referencing], Row]:
+    """What becomes of a row that references the key of one of the events."""
     values = _values(session, key, rel, action, columns)
-    changes = []
-    for each in found:
+
+    def updated(each: Referencing) -> Row:
         new = list(each.row)
         for name, value in values(events[each.number]).items():
             attribute = each.relation.attribute(name)
             assert attribute is not None
             new[attribute.num - 1] = value
-        changes.append(Change(each.relation.oid, each.place, each.row, tuple(new)))
-    return changes
+        return tuple(new)
+
+    return updated
 
 
 def _values(

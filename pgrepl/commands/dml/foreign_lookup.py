@@ -57,24 +57,56 @@ class Referencing:
     relation: Relation
     place: Place
     row: Row
+    columns: tuple[int, ...]  # where the key stands in it
+
+    def still(self, row: Row) -> bool:
+        """Does a newer version of the row reference the key as well?"""
+        return all(row[number - 1] == self.row[number - 1] for number in self.columns)
 
 
 def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bool = False) -> set[int]:
     """Which of the keys are in the referenced table, by their numbers. They are of the referencing columns' types, or
     with `own` of the referenced ones'."""
-    from pgrepl.lake import local
-
     rel = relation(session, key.referenced)
     convert = _converters(session, key, to_referenced=True) if not own else None
     wanted, numbers = _converted(values, convert)
+    look = there_now if own or rel.kind == "p" else _there
     found: set[int] = set()
     for member in tables_of(session, rel.oid):
         if not wanted:
             break
         attnums = [member.numbers[number] for number in key.referenced_columns]
-        table = lake_table(session, member.relation.oid)
-        found.update(numbers[n] for n, _ in local.lookup(session, table, attnums, wanted))
+        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
     return found
+
+
+Found = list[tuple[int, Row]]
+
+
+def _there(
+    session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
+) -> Found:
+    from pgrepl.lake import local
+
+    return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
+
+
+def there_now(
+    session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
+) -> Found:
+    """The rows of a table that have these keys, and are there now: also for a transaction that keeps its snapshot
+    (ri_PerformCheck, detectNewRows)."""
+    from pgrepl.lake.pending import PROVISIONAL, own_rows
+
+    found = _there(session, oid, attnums, wanted, want)
+    transaction = session.transaction
+    if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
+        return found
+    mine = own_rows(session, lake_table(session, oid).table_id)
+    own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
+    with transaction.beside.newest() as now:
+        others = [each for each in _there(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
+    return own + others
 
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
@@ -115,9 +147,8 @@ def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
 
 
 def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:
-    """The rows that reference any of these keys of the referenced table, in the order of the keys."""
-    from pgrepl.lake import local
-
+    """The rows that reference any of these keys of the referenced table, in the order of the keys. What has come
+    since the snapshot of a transaction that keeps it cannot be changed by it."""
     wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
     found = []
     for member in tables_of(session, key.referencing):
@@ -127,36 +158,37 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
         table = lake_table(session, member.relation.oid)
         width = len(member.relation.attributes)
         want = [column.attnum for column in table.columns]
-        for n, read in local.lookup(session, table, attnums, wanted, want):
+        there = there_now(session, table.oid, attnums, wanted, want)
+        if session.transaction.keeps_snapshot:
+            known = {read[-1].row for _, read in _there(session, table.oid, attnums, wanted)}
+            if any(read[-1].row not in known for _, read in there):
+                raise PgError("40001", "could not serialize access due to concurrent update")
+        for n, read in there:
             row = table.own_row(width, read[:-1])
-            found.append(Referencing(numbers[n], member.relation, read[-1], row))
+            found.append(Referencing(numbers[n], member.relation, read[-1], row, tuple(attnums)))
     return sorted(found, key=lambda each: each.number)
 
 
 def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
     """Which keys of the referenced table are referenced by some row, by their numbers."""
-    from pgrepl.lake import local
-
     wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
-    return _numbers_in(session, key, wanted, numbers, local.lookup)
+    return _numbers_in(session, key, wanted, numbers, there_now)
 
 
 def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
     """Which values of the referencing columns are there, by their numbers."""
-    from pgrepl.lake import local
-
-    return _numbers_in(session, key, values, list(range(len(values))), local.lookup)
+    return _numbers_in(session, key, values, list(range(len(values))), _there)
 
 
 def _numbers_in(
-    session: Session, key: ForeignKey, wanted: Sequence[Key], numbers: Sequence[int], lookup: Callable[..., Any]
+    session: Session, key: ForeignKey, wanted: Sequence[Key], numbers: Sequence[int], look: Callable[..., Found]
 ) -> set[int]:
     found: set[int] = set()
     for member in tables_of(session, key.referencing):
         if not wanted:
             break
         attnums = [member.numbers[number] for number in key.columns]
-        found.update(numbers[n] for n, _ in lookup(session, lake_table(session, member.relation.oid), attnums, wanted))
+        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
     return found
 
 

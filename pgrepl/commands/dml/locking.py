@@ -7,10 +7,11 @@ not found at first are not added; REPEATABLE READ and SERIALIZABLE fail (40001).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Wait
@@ -184,15 +185,15 @@ def key_columns(session: Session, oid: int) -> frozenset[int]:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def lock_keys(session: Session, changes: Sequence[Change], *, known: bool) -> None:
+def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[int] | None = None) -> None:
     """Hold the unique keys that rows bring, and the changes of rows that have such: who wants to write one of them
-    waits. Then the newest state decides about duplicates. `known`: keys that are taken already are none to be held
-    (ON CONFLICT)."""
+    waits. Then the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a row that has met another
+    there is not to come, and keys that are taken already are none to be held."""
     from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
     indexes: dict[int, list[UniqueIndex]] = {}
     wanted: dict[Wanted, None] = {}
-    if known:
+    if arbiters is not None:
         session.transaction.refresh()
     for change in changes:
         for oid in {change.table, change.to or change.table} - indexes.keys():
@@ -203,17 +204,26 @@ def lock_keys(session: Session, changes: Sequence[Change], *, known: bool) -> No
         if change.new is None:
             continue
         to = change.to or change.table
-        for index in indexes[to]:
-            values = index.values(change.new)
-            if values is None or (change.old is not None and to == change.table and _same(index, change)):
-                continue
-            if known and next(iter(index.find([values])), None) is not None:
+        keys = [(index, values) for index in indexes[to] if (values := index.values(change.new)) is not None]
+        if arbiters is not None:
+            taken = {index.info.oid for index, values in keys if next(iter(index.find([values])), None) is not None}
+            keys = (
+                []
+                if taken and (not arbiters or taken & set(arbiters))
+                else [each for each in keys if each[0].info.oid not in taken]
+            )
+        for index, values in keys:
+            if change.old is not None and to == change.table and _same(index, change):
                 continue
             wanted[Wanted(Kind.KEY, to, _hash(index.info.oid, index.key(values)), EXCLUSIVE)] = None
     if wanted:
         session.transaction.locks.take(list(wanted))
         session.transaction.beside.wait_for_writers()
         session.transaction.refresh()
+
+
+def _meant(session: Session, arbiters: Collection[int], indexes: Iterable[int]) -> bool:
+    return any(oid in arbiters for each in indexes for oid in (each, *partition_ancestors(session, each)))
 
 
 def _same(index: UniqueIndex, change: Change) -> bool:
@@ -236,11 +246,14 @@ def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> b
     return waited
 
 
-def lock_conflicting(session: Session, table: int, place: Place) -> None:
-    """The row that ON CONFLICT DO UPDATE has met."""
-    if place.row < PROVISIONAL:
-        _, changed = lock_rows(session, [Standing(table, place)], [RowMode.NO_KEY_UPDATE], verb="locking")
-        refuse_changed(session, changed)
+def lock_conflicting(session: Session, table: int, places: Iterable[Place]) -> bool:
+    """Lock the rows that ON CONFLICT DO UPDATE has met; have others changed any of them?"""
+    rows = [Standing(table, place) for place in places if place.row < PROVISIONAL]
+    if not rows:
+        return False
+    _, changed = lock_rows(session, rows, [RowMode.NO_KEY_UPDATE] * len(rows), verb="locking")
+    refuse_changed(session, changed)
+    return bool(changed) and session.transaction.refresh()
 
 
 def _hash(index: int, key: tuple[Any, ...]) -> int:

@@ -161,3 +161,79 @@ def test_a_schema_that_others_have_made_anew_is_found_at_once(path: Path, begin:
     list(run(one, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE counter AS SELECT 7 AS n"))
     list(run(two, begin))
     assert answers(two, "SELECT n FROM counter") == [("7",)]
+
+
+class Waiting(threading.Thread):
+    """A statement that waits for another session."""
+
+    def __init__(self, session: Session, text: str) -> None:
+        super().__init__(daemon=True)
+        self.session, self.text = session, text
+        self.problem: PgError | None = None
+        self.start()
+        time.sleep(0.3)
+        assert self.is_alive(), "it does not wait"
+
+    def run(self) -> None:
+        try:
+            list(run(self.session, self.text))
+        except PgError as problem:
+            self.problem = problem
+
+    def ended(self) -> str:
+        self.join(10)
+        return "" if self.problem is None else self.problem.sqlstate
+
+
+@pytest.fixture
+def three(path: Path) -> list[Session]:
+    sessions = [Session(open_catalog(path)) for _ in range(3)]
+    list(run(sessions[0], "CREATE TABLE p (id int PRIMARY KEY); INSERT INTO p VALUES (1), (2)"))
+    list(run(sessions[0], "CREATE TABLE c (id int, p int REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE)"))
+    list(run(sessions[0], "CREATE TABLE d (id int, p int REFERENCES p)"))
+    return sessions
+
+
+def test_who_waits_while_two_others_commit_sees_both(three: list[Session]) -> None:
+    one, two, other = three
+    list(run(two, "BEGIN; UPDATE p SET id = 3 WHERE id = 1"))
+    list(run(other, "BEGIN; DELETE FROM p WHERE id = 2"))
+    list(run(one, "BEGIN"))
+    waiting = Waiting(one, "INSERT INTO d VALUES (1, 1)")
+    list(run(other, "COMMIT"))
+    list(run(two, "COMMIT"))
+    assert waiting.ended() == "23503"
+
+
+@pytest.mark.parametrize(("table", "sqlstate"), [("d", "23503"), ("c", "40001")])
+def test_a_kept_snapshot_does_not_hide_what_references_a_key(three: list[Session], table: str, sqlstate: str) -> None:
+    one, two, _ = three
+    list(run(one, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM c"))
+    list(run(two, f"INSERT INTO {table} VALUES (1, 1)"))
+    with pytest.raises(PgError) as raised:
+        list(run(one, "DELETE FROM p WHERE id = 1"))
+    assert raised.value.sqlstate == sqlstate
+
+
+def test_cascades_reach_rows_that_others_have_changed_meanwhile(three: list[Session]) -> None:
+    one, two, _ = three
+    list(run(one, "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2)"))
+    list(run(one, "BEGIN"))
+    list(run(two, "BEGIN; UPDATE c SET id = id + 10 WHERE id = 1; UPDATE c SET p = 2 WHERE id = 2"))
+    waiting = Waiting(one, "UPDATE p SET id = 9 WHERE id = 1")
+    list(run(two, "COMMIT"))
+    assert waiting.ended() == ""
+    list(run(one, "COMMIT"))
+    assert answers(one, "SELECT id, p FROM c ORDER BY id") == [("2", "2"), ("3", "2"), ("11", "9")]
+
+
+def test_on_conflict_inserts_when_the_row_it_waited_for_is_gone(three: list[Session]) -> None:
+    one, two, _ = three
+    list(run(one, "CREATE TABLE u (k int PRIMARY KEY, v text); INSERT INTO u VALUES (1, 'a')"))
+    list(run(one, "BEGIN"))
+    list(run(two, "BEGIN; SELECT * FROM u FOR UPDATE; DELETE FROM u"))
+    waiting = Waiting(one, "INSERT INTO u VALUES (1, 'b') ON CONFLICT (k) DO UPDATE SET v = u.v || 'c'")
+    list(run(two, "COMMIT"))
+    assert waiting.ended() == ""
+    list(run(one, "COMMIT"))
+    assert answers(one, "SELECT * FROM u") == [("1", "b")]
