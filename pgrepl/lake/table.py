@@ -179,6 +179,9 @@ def table_folder(session: Session, table_id: int) -> str:
         " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
         (table_id,),
     )
+    if not found:
+        what = f"ducklake_table or ducklake_schema has no row of table {table_id}"
+        raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
     return folder(session, *found[0])
 
 

@@ -92,6 +92,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
             create_origin(session, origin)
         lease.begin(session, subscription.oid, relid, receiver.token)
         slot = sync_slot_name(session, subscription.oid, relid)
+    session.link.flush()  # after a power cut the next attempt must know that there may be a slot
     step("copy.begun")
     if current == catalog.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):

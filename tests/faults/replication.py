@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,18 +142,36 @@ class Replicas:
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def apply(self, kill_at: str = "", after: float | None = None, options: Sequence[str] = ()) -> int:
-        """Run `pgrepl apply` in a process of its own, perhaps killed on its way; how it ended."""
+    def apply(
+        self,
+        kill_at: str = "",
+        after: float | None = None,
+        options: Sequence[str] = (),
+        hear: Callable[[str], None] | None = None,
+    ) -> int:
+        """Run `pgrepl apply` in a process of its own, perhaps killed on its way; how it ended. `hear` is told each step
+        of it."""
         process = os.fork()
         if process == 0:
-            _apply(self.subscriber, kill_at, options)
+            _apply(self.subscriber, kill_at, options, hear)
         if after is not None:
             time.sleep(after)
             os.kill(process, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def _apply(catalog: Path, kill_at: str, options: Sequence[str]) -> None:
+class _Hearing:
+    """Compared with each step, and equal to none."""
+
+    def __init__(self, hear: Callable[[str], None]) -> None:
+        self._hear = hear
+
+    def __eq__(self, name: object) -> bool:
+        self._hear(str(name))
+        return False
+
+
+def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[str], None] | None) -> None:
     """In the child."""
     from pgrepl.cli import run as command_line
 
@@ -161,6 +179,8 @@ def _apply(catalog: Path, kill_at: str, options: Sequence[str]) -> None:
     try:
         steps._wanted, _, count = kill_at.partition(":")
         steps._left = int(count or 1)
+        if hear is not None:
+            setattr(steps, "_wanted", _Hearing(hear))  # noqa: B010
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
