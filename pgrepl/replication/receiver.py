@@ -425,7 +425,7 @@ class Receiver:
             lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
-        if lag is None or lag.current < position:
+        if lag is None or lag.current < position or 0 < position < lag.confirmed:  # which is an error
             return lsn or position or 1
         end = lag.sendable if lsn is None else lsn
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)

@@ -21,7 +21,7 @@ from pgrepl.replication.connection import connect
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import origin_or_none
-from pgrepl.replication.publisher import Backlog, PublisherError, SlotLag
+from pgrepl.replication.publisher import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Status:
     @property
     def behind(self) -> int | None:
         """Bytes of the publisher's log."""
-        return None if self.lag is None else max(0, self.lag.current - max(self.lag.confirmed, self.applied))
+        return None if self.lag is None else max(0, self.lag.current - (self.applied or self.lag.confirmed))
 
     @property
     def seconds(self) -> float | None:
@@ -173,6 +173,8 @@ def _publisher(session: Session, row: Row, applied: int) -> tuple[SlotLag | None
         lag = publisher.lag(row.subslotname)
         if lag is None:
             return None, None, f'replication slot "{row.subslotname}" does not exist'
+        if 0 < applied < lag.confirmed:
+            return lag, None, server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied))
         start = max(lag.confirmed, applied)
         local_only = state.local_only(row)
         return lag, publisher.backlog(row.subpublications, start, lag.current, local_only=local_only), None

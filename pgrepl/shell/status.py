@@ -124,7 +124,7 @@ def _row(status: Status) -> tuple[str, ...]:
         status.publisher,
         worker,
         _tables(status),
-        lsn_text(max(status.applied, 0 if status.lag is None else status.lag.confirmed)),
+        lsn_text(status.applied or (0 if status.lag is None else status.lag.confirmed)),
         _publisher_lsn(status),
         "" if backlog is None else str(backlog.transactions),
         "" if backlog is None else f"{about}{backlog.changes}",

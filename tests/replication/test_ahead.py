@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.status import subscription_status
 from tests.replication.conftest import Database, HeardLog, Pair
 
 ROWS = "SELECT a FROM t ORDER BY a"
@@ -91,6 +92,23 @@ def test_an_older_copy_of_the_subscriber_stops(two: Two, tmp_path: Path) -> None
         sub.log.reports.clear()
         assert sub.catch_up() == []
         assert sub(ROWS) == [("1",), ("3",)]
+
+
+def test_an_older_copy_stops_though_nothing_new_has_come(two: Two, tmp_path: Path) -> None:
+    caught_up(two)
+    two.pub("INSERT INTO t VALUES (1)")
+    caught_up(two)
+    shutil.copytree(two.folders[1], tmp_path / "older")
+    two.pub("INSERT INTO t VALUES (2)")
+    caught_up(two)
+    shutil.rmtree(two.folders[1])
+    shutil.move(tmp_path / "older", two.folders[1])
+    with two.subscriber() as sub:
+        (status,) = subscription_status(sub.session, everywhere=True)
+        assert "the changes in between are lost" in (status.unreachable or "")
+        assert status.behind
+        ((message, _, _),) = sub.catch_up()
+        assert message.startswith(AHEAD)
 
 
 def test_a_publisher_that_is_another_instance_than_before_stops(two: Two, tmp_path: Path) -> None:
