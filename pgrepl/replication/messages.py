@@ -46,6 +46,8 @@ def _emit(session: Session, transactional: bool, prefix: str, content: bytes) ->
 def _emit_at_once(session: Session, prefix: str, content: bytes) -> int:
     with slots.at_once(session) as there:
         _note(there, False, prefix, content)
+        if session.origin is not None:
+            there.transaction.numbering.note("origin", session.origin.name)
         lsn = there.snapshot() + 1
     if there is session:  # a rollback takes it along: then it is written once more
         session.transaction.undo.append(partial(_emit_again, session, prefix, content))

@@ -129,3 +129,28 @@ def test_messages_of_other_databases_are_not_seen(instance: Instance) -> None:
         instance.play("sub", f"SELECT pg_logical_emit_message({transactional}, 'a', 'b')")
     peek = f"SELECT data FROM pg_logical_slot_peek_changes('s', NULL, NULL, {OPTIONS})"
     assert instance.play("pub", peek, peek.replace(", 'skip-empty-xacts', '1'", "")) == []
+
+
+def test_a_message_of_a_session_with_an_origin_is_not_local(instance: Instance) -> None:
+    """Also one that is sent at once, outside of a transaction."""
+    instance.play(
+        "pub", "SELECT pg_create_logical_replication_slot('s', 'test_decoding')",
+        "SELECT pg_replication_origin_create('there')", "SELECT pg_replication_origin_session_setup('there')",
+        "SELECT pg_logical_emit_message(false, 'p', 'from there')", "SELECT pg_replication_origin_session_reset()",
+        "SELECT pg_logical_emit_message(false, 'p', 'from here')",
+    )  # fmt: skip
+    look = "SELECT count(*) FROM pg_logical_slot_peek_changes('s', NULL, NULL, 'only-local', '{}') WHERE data ~ '^mess'"
+    assert instance.play("pub", look.format("0"), look.format("1")) == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("version", "streaming", "need"),
+    [("1", "on", "streaming, need 2"), ("3", "parallel", "parallel streaming, need 4"), ("1", "off", None)],
+)
+def test_streaming_needs_its_version(instance: Instance, version: str, streaming: str, need: str | None) -> None:
+    instance.play("pub", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')", "CREATE PUBLICATION p")
+    options = f"'publication_names', 'p', 'proto_version', '{version}', 'streaming', '{streaming}'"
+    (said,) = instance.play("pub", f"SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL, {options})")[
+        :1
+    ] or [""]
+    assert said == (f"ERROR:  requested proto_version={version} does not support {need} or higher" if need else "")

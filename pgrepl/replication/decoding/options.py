@@ -75,7 +75,9 @@ def protocol_options(given: Given) -> ProtocolOptions:
     for required in ("proto_version", "publication_names"):
         if required not in seen:
             raise PgError("22023", f'option "{required}" missing')
-    _check_version(int(seen["proto_version"]))
+    version = int(seen["proto_version"])
+    _check_version(version)
+    _check_streaming(version, seen.get("streaming", "off"))
     for name in ("binary", "streaming", "two_phase"):
         if seen.get(name) == "parallel" or parse_bool(seen.get(name, "false")):
             raise unsupported(f'option "{name}" of pgoutput')
@@ -88,6 +90,12 @@ def _check_number(value: str) -> None:
         raise PgError("22023", "invalid proto_version")
     if int(value) > 0xFFFF_FFFF:
         raise PgError("22023", f'proto_version "{value}" out of range')
+
+
+def _check_streaming(version: int, streaming: str) -> None:
+    how, least = ("parallel streaming", 4) if streaming == "parallel" else ("streaming", 2)
+    if version < least and (streaming == "parallel" or parse_bool(streaming)):
+        raise PgError("22023", f"requested proto_version={version} does not support {how}, need {least} or higher")
 
 
 def _check_version(version: int) -> None:
