@@ -24,6 +24,11 @@ def database_by_name(session: Session, name: str) -> Row:
     return row
 
 
+def database_name(session: Session, oid: int | None) -> str | None:
+    row = one(session, tables.pg_database, oid=oid) if oid else None
+    return None if row is None else str(row.datname)
+
+
 def current_database(session: Session) -> Row:
     row = one(session, tables.pg_database, oid=session.database.oid)
     assert row is not None

@@ -366,3 +366,10 @@ def _json(extra: dict[str, Any]) -> str | None:
     import json
 
     return json.dumps(extra)
+
+
+def current_lsn(session: Session) -> int:
+    """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
+    transaction = session.transaction
+    numbering = transaction.numbering
+    return (numbering.last_snapshot() if transaction.is_writing else numbering.committed_snapshot()) + 1

@@ -6,7 +6,7 @@ modules that register are named below and are imported when somebody first asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -39,16 +39,30 @@ class SystemRelation:
     acl: tuple[str, ...] | None = None
 
 
-PROVIDERS = ["pgrepl.commands.system"]  # modules that call register()
+Values = Mapping[str, Any]
+"""A row before it is brought to the columns of its relation."""
+Provider = Callable[["Session"], Iterable[Values]]
+
+PROVIDERS = ["pgrepl.commands.system", "pgrepl.replication.system_views"]  # modules that call register() or provide()
 
 _by_oid: dict[int, SystemRelation] = {}
 _by_name: dict[tuple[str, str], SystemRelation] = {}
+_provided: dict[str, Provider] = {}
 _loaded: set[str] = set()
 
 
 def register(relation: SystemRelation) -> None:
     _by_oid[relation.oid] = relation
     _by_name[relation.schema, relation.name] = relation
+
+
+def provide(providers: Mapping[str, Provider]) -> None:
+    """Say where the rows of relations of pg_catalog come from."""
+    _provided.update(providers)
+
+
+def provider(name: str) -> Provider | None:
+    return _provided.get(name)
 
 
 def _load() -> None:

@@ -19,34 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pgrepl.catalog import classes
 from pgrepl.catalog.classes import ObjectAddress
 from pgrepl.errors import PgError, unsupported
-from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.commands.query.result import Result
     from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, CommentStmt, DropStmt, RenameStmt, Statement
     from pgrepl.sql.nodes.utility import ObjectType
 
     AboutObject = DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt | CommentStmt
-
-
-@frozen
-class ResultColumn:
-    name: str
-    type: int
-    typmod: int = -1
-
-
-@frozen
-class Result:
-    """What a statement answers: its command tag, and rows as text (None is NULL) if it has any.
-
-    To a session that streams, rows may be a `StreamedRows`, which fetches them when they are asked for; the tag has no
-    number then.
-    """
-
-    tag: str | None
-    columns: tuple[ResultColumn, ...] | None = None
-    rows: Sequence[tuple[str | None, ...]] = ()
 
 
 # the module that registers for each node
@@ -62,8 +42,8 @@ _MODULES = {
     "AlterSystemStmt": "system_settings",
     "AlterTableStmt": "table.alter.run",
     "CommentStmt": "comment",
-    "ConstraintsSetStmt": "dml.constraints_set",
-    "CopyStmt": "copy.run",
+    "ConstraintsSetStmt": "rows",
+    "CopyStmt": "rows",
     "CreateDatabaseStmt": "database",
     "CreatePublicationStmt": "publication",
     "CreateRoleStmt": "role",
@@ -72,7 +52,7 @@ _MODULES = {
     "CreateStmt": "table.create",
     "CreateSubscriptionStmt": "subscription",
     "CreateTableAsStmt": "table.create_as",
-    "DeleteStmt": "dml.run",
+    "DeleteStmt": "rows",
     "DiscardStmt": "settings",
     "DropDatabaseStmt": "database",
     "DropOwnedStmt": "owned",
@@ -83,14 +63,14 @@ _MODULES = {
     "GrantRoleStmt": "membership",
     "GrantStmt": "grant",
     "IndexStmt": "index.create",
-    "InsertStmt": "dml.run",
-    "MergeStmt": "dml.run",
+    "InsertStmt": "rows",
+    "MergeStmt": "rows",
     "ReassignOwnedStmt": "owned",
     "RenameStmt": "objects",
-    "SelectStmt": "query",
+    "SelectStmt": "rows",
     "TransactionStmt": "transaction",
-    "TruncateStmt": "dml.truncate",
-    "UpdateStmt": "dml.run",
+    "TruncateStmt": "rows",
+    "UpdateStmt": "rows",
     "CheckPointStmt": "checkpoint",
     "VacuumStmt": "vacuum",
     "VariableSetStmt": "settings",

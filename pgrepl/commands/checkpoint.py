@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.disk import sync_log
 from pgrepl.catalog.roles import has_privs_of_role as may_act_as
 from pgrepl.catalog.roles import role_or_none
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import CheckPointStmt
 

@@ -14,7 +14,8 @@ from pgrepl.catalog.relation import Relation, find_relation, range_var
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
 from pgrepl.catalog.store import delete, insert, one
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import CommentStmt
 from pgrepl.sql.nodes.utility import ObjectType

@@ -17,8 +17,9 @@ from pgrepl.catalog.parameter_checks import encoding_name
 from pgrepl.catalog.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
 from pgrepl.catalog.store import Row, delete, insert, insert_many, new_oid, one, rows, update
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, acts, execute, owners
+from pgrepl.commands.base import acts, execute, owners
 from pgrepl.commands.options import get_boolean, get_int32, get_string
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.role_settings import alter_setting
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import (

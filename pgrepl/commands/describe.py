@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.transaction import Block, reading
-from pgrepl.commands.base import ResultColumn, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import ResultColumn
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import ExplainStmt, SelectStmt, Statement, VariableShowStmt
 from pgrepl.sql.parser import parse

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pgrepl.commands.base import Result, ResultColumn, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.explain_plan import Explained, explain_modify, explain_query
 from pgrepl.commands.options import get_boolean, get_string
+from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.query import analyze_query
 from pgrepl.sql.nodes import (

@@ -26,7 +26,8 @@ from pgrepl.catalog.namespace import explicit_schema, schema_by_name
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, range_var, relation
 from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.store import Row, rows, update
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import AccessPriv, GrantStmt
 from pgrepl.sql.nodes.utility import ObjectType

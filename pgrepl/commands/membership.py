@@ -22,8 +22,9 @@ from pgrepl.catalog.roles import (
     select_best_admin,
 )
 from pgrepl.catalog.store import Row, delete, insert, new_oid, rows, update
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.options import get_string
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import DefElem, GrantRoleStmt
 

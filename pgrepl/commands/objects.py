@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.commands.base import Result, action_for, execute
+from pgrepl.commands.base import action_for, execute
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import unsupported
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, DropStmt, RenameStmt
 from pgrepl.sql.tags import command_tag

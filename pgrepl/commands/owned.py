@@ -12,8 +12,9 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import has_privs_of_role, resolve_role, role_name
 from pgrepl.catalog.shdepend import ACL, OWNER, role_dependencies
 from pgrepl.catalog.store import delete, one
-from pgrepl.commands.base import Result, change_owner, drop_objects, execute, removes
+from pgrepl.commands.base import change_owner, drop_objects, execute, removes
 from pgrepl.commands.grant import Change, grant_on_object, grant_on_relation
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
 

@@ -21,8 +21,9 @@ from pgrepl.catalog.roles import (
 )
 from pgrepl.catalog.shdepend import describe_role_dependencies
 from pgrepl.catalog.store import Row, delete, insert, new_oid, one, update
-from pgrepl.commands.base import Result, acts, execute
+from pgrepl.commands.base import acts, execute
 from pgrepl.commands.membership import GrantOptions, add_members, check_may_grant, remove_members
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStmt, RenameStmt, RoleSpec
 from pgrepl.sql.nodes.utility import ObjectType

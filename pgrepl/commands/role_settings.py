@@ -10,7 +10,8 @@ from pgrepl.catalog.databases import database_by_name
 from pgrepl.catalog.parameter_values import check_custom_name
 from pgrepl.catalog.roles import has_attribute, is_admin_of_role, is_superuser, resolve_role, role_row
 from pgrepl.catalog.store import delete, insert, one, update
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.role import check_not_reserved
 from pgrepl.commands.settings import setting_text
 from pgrepl.errors import PgError

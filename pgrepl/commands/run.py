@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import interrupts
 from pgrepl.catalog.transaction import Block, LockNeeded, aborted, is_read_only, require_writable
 from pgrepl.commands import timeouts
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag

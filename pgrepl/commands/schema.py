@@ -13,7 +13,8 @@ from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
 from pgrepl.catalog.store import Row, delete, insert, new_oid, update
-from pgrepl.commands.base import Result, acts, drop_objects, execute, owners, removes
+from pgrepl.commands.base import acts, drop_objects, execute, owners, removes
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.nodes import (
     AlterOwnerStmt,

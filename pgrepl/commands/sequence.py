@@ -15,7 +15,8 @@ from pgrepl.catalog.sequence_positions import begin_file
 from pgrepl.catalog.sequences import owner_column
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.sequence_options import Sequence, sequence_options
 from pgrepl.commands.table.clauses import ColumnSequence
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import parameters
 from pgrepl.catalog.transaction import Block, require_no_block
-from pgrepl.commands.base import Result, ResultColumn, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import (
     AConst,

@@ -13,7 +13,8 @@ from pgrepl.catalog.parameter_values import check_custom_name
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import delete, insert
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.settings import setting_text
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterSystemStmt, VariableSetKind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.transaction import Block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.settings import set_transaction
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes.utility import TransactionKind, TransactionStmt

@@ -22,8 +22,9 @@ from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.tables import pg_class, pg_database
 from pgrepl.catalog.transaction import LockNeeded, require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.options import get_boolean, get_int32, get_string
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.sql.nodes import VacuumStmt

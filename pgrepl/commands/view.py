@@ -10,8 +10,9 @@ from pgrepl.catalog.depend import Dependency, forget_dependencies, record_depend
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_rewrite
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.needs import record_query_needs
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table import storage
 from pgrepl.commands.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
 from pgrepl.commands.table.create import create_relation

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import find_relation, relation, relation_or_none
 from pgrepl.catalog.store import Row, rows
@@ -148,7 +149,7 @@ class LakePublisher:
     def current_lsn(self) -> int:
         with self._asked() as session:
             row = slots.slot_or_none(session, self._slot) if self._slot else None
-            lsn = slots.current_lsn(session) if row is None else self._sendable(session, row)
+            lsn = current_lsn(session) if row is None else self._sendable(session, row)
         self._flush()
         return lsn
 
@@ -298,7 +299,7 @@ class LakePublisher:
             return SlotLag(
                 int(row.confirmed_flush_lsn),
                 int(row.restart_lsn or 0),
-                slots.current_lsn(session),
+                current_lsn(session),
                 senders.active_pid(session, row),
                 row.wal_status or "reserved",
                 self._sendable(session, row) if tell else sendable_lsn(session, row)[0],

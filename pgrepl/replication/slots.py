@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.identifiers import check_slot_name
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.processes import is_alive
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_attribute
@@ -53,13 +54,6 @@ def check_decoding_requirements(session: Session) -> None:
     check_slot_requirements(session)
     if session.settings.get("wal_level") != "logical":
         raise PgError("55000", 'logical decoding requires "wal_level" >= "logical"')
-
-
-def current_lsn(session: Session) -> int:
-    """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
-    transaction = session.transaction
-    numbering = transaction.numbering
-    return (numbering.last_snapshot() if transaction.is_writing else numbering.committed_snapshot()) + 1
 
 
 @contextmanager

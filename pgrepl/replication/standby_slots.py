@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.store import Row, one, update
 from pgrepl.errors import PgError, Report
-from pgrepl.replication.slots import check_new_slot, current_lsn, insert_slot, slot_or_none
+from pgrepl.replication.slots import check_new_slot, insert_slot, slot_or_none
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

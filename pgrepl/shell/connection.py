@@ -17,7 +17,7 @@ from pgrepl.types.depth import stack_depth_exceeded
 if TYPE_CHECKING:
     from pgrepl.catalog.engine import Catalog
     from pgrepl.catalog.session import Session
-    from pgrepl.commands.base import Result
+    from pgrepl.commands.query.result import Result
     from pgrepl.replication.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"

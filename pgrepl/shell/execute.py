@@ -28,7 +28,7 @@ from pgrepl.shell.table import PrintOptions, result_table
 from pgrepl.shell.timing import print_timing
 
 if TYPE_CHECKING:
-    from pgrepl.commands.base import Result
+    from pgrepl.commands.query.result import Result
 
 _SAVEPOINT = "pg_psql_temporary_savepoint"
 _SAVEPOINT_ENDS = frozenset({"COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK"})

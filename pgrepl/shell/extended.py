@@ -18,7 +18,7 @@ from pgrepl.sql.quote import quote_literal
 from pgrepl.sql.scanner import scan
 
 if TYPE_CHECKING:
-    from pgrepl.commands.base import Result
+    from pgrepl.commands.query.result import Result
     from pgrepl.shell.connection import Connection
 
 _WITH_PARAMETERS = (SelectStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)

@@ -15,7 +15,7 @@ from pgrepl.shell.streams import Stream
 from pgrepl.shell.table import PrintOptions, Table, result_table
 
 if TYPE_CHECKING:
-    from pgrepl.commands.base import Result
+    from pgrepl.commands.query.result import Result
 
 
 def table_of(result: Result, options: PrintOptions) -> Table:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import require_writable
-from pgrepl.commands.base import Result
 from pgrepl.commands.copy.encoding import codec
 from pgrepl.commands.copy.options import CopyOptions, copy_options
 from pgrepl.commands.copy.places import Incoming, check_place, incoming
 from pgrepl.commands.copy.relations import check_freeze, check_target
 from pgrepl.commands.copy.target import Target, find_target, one_by_one, with_options
 from pgrepl.commands.dml.locking import lock_tables, others_hold_locks
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError, unsupported
 
 if TYPE_CHECKING:

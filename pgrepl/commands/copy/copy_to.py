@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.commands.base import Result, execute
 from pgrepl.commands.copy.columns import copied_columns, forced
 from pgrepl.commands.copy.encoding import encoded
 from pgrepl.commands.copy.options import copy_options
 from pgrepl.commands.copy.places import check_place, outgoing
 from pgrepl.commands.copy.relations import check_source, open_relation
 from pgrepl.commands.copy.writer import LineWriter
+from pgrepl.commands.dml.run import modify_rows
 from pgrepl.commands.query import permissions
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.commands.query.run import as_text
 from pgrepl.errors import PgError, unsupported
@@ -21,7 +22,18 @@ from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes import ColumnRef, CopyStmt, RangeVar, ResTarget, SelectStmt, Statement
+from pgrepl.sql.nodes import (
+    ColumnRef,
+    CopyStmt,
+    DeleteStmt,
+    InsertStmt,
+    MergeStmt,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    Statement,
+    UpdateStmt,
+)
 from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
@@ -91,10 +103,10 @@ def _query(session: Session, stmt: Statement) -> Source:
         permissions.check(session, query)
         permissions.check_functions(session, query)
         return _of_query(query, tuple(column.name for column in query.columns))
-    if not getattr(stmt, "returning", ()):
+    if not isinstance(stmt, InsertStmt | UpdateStmt | DeleteStmt | MergeStmt) or not stmt.returning:
         raise PgError("0A000", "COPY query must have a RETURNING clause")
     session.transaction.require_write()
-    result = execute(stmt, session)
+    result = modify_rows(stmt, session)
     columns = result.columns or ()
     return Source(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import store
 from pgrepl.catalog.namespace import explicit_schema, search_path
 from pgrepl.catalog.tables import pg_constraint
-from pgrepl.commands.base import Result, execute
 from pgrepl.commands.dml.foreign import fire_deferred
 from pgrepl.commands.dml.foreign_modes import Modes, modes, set_modes
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import ConstraintsSetStmt
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes import RangeVar
 
 
-@execute.register(ConstraintsSetStmt)
 def set_constraints(stmt: ConstraintsSetStmt, session: Session) -> Result:
     if not session.in_block:
         session.notice("WARNING", "SET CONSTRAINTS can only be used in transaction blocks", sqlstate="25P01")

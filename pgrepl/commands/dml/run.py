@@ -18,13 +18,13 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
-from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.dml import permissions
 from pgrepl.commands.dml.locking import lock_tables, others_hold_locks
 from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.size import is_large
 from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.dml.views import on_tables
+from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.commands.query.run import as_text
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
@@ -69,10 +69,6 @@ class Pending:
         return len(self.changes)
 
 
-@execute.register(InsertStmt)
-@execute.register(UpdateStmt)
-@execute.register(DeleteStmt)
-@execute.register(MergeStmt)
 def modify_rows(stmt: Statement, session: Session) -> Result:
     transaction = session.transaction
     if is_read_only(session):

@@ -11,8 +11,8 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
-from pgrepl.commands.base import Result, execute
 from pgrepl.commands.dml.foreign import pending
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.in_use import lock_table
 from pgrepl.errors import PgError
 from pgrepl.rows.references import referencing_tables, refuse_referenced
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(TruncateStmt)
 def truncate(stmt: TruncateStmt, session: Session) -> Result:
     tables: dict[int, Relation] = {}
     for name in stmt.relations:

@@ -7,9 +7,10 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.index.define import define_index
 from pgrepl.commands.index.spec import IndexKey, IndexSpec
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.in_use import check_not_in_use
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.commands.table.position import named_relation

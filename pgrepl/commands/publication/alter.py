@@ -18,7 +18,7 @@ from pgrepl.catalog.publication import (
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, update
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.publication.members import (
     SYSTEM_COLUMNS,
     add_schemas,
@@ -34,6 +34,7 @@ from pgrepl.commands.publication.objects import (
     tables_and_schemas,
 )
 from pgrepl.commands.publication.options import parse_publication_options
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterPublicationAction, AlterPublicationStmt, PublicationTable
 

@@ -9,10 +9,11 @@ from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import publication_by_name, publication_or_none
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import insert, new_oid
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.publication.members import add_schemas, add_tables
 from pgrepl.commands.publication.objects import analyse_filters, check_column_lists, open_tables, tables_and_schemas
 from pgrepl.commands.publication.options import parse_publication_options
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import CreatePublicationStmt
 

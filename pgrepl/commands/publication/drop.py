@@ -11,7 +11,8 @@ from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import is_schema_publication, publication_by_name, publication_or_none
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
 from pgrepl.catalog.store import Row, delete, one, update
-from pgrepl.commands.base import Result, acts, drop_objects, owners, removes
+from pgrepl.commands.base import acts, drop_objects, owners, removes
+from pgrepl.commands.query.result import Result
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterOwnerStmt, DropStmt, ObjectType, RenameStmt
 

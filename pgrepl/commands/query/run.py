@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
-from pgrepl.commands.base import Result, ResultColumn, execute
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.engine import levels
+from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, locks_rows, passing_rows
 from pgrepl.commands.query.tables import is_user_table
 from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.sql.nodes import CreateTableAsStmt, SelectStmt
+from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.text import TextStyle, writer
 
+Found = tuple[Query, list[tuple[Any, ...]]]
 
-@execute.register(SelectStmt)
-def select(stmt: SelectStmt, session: Session) -> Result:
-    if stmt.into is not None:
-        require_writable(session, "SELECT INTO")
-        return execute(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
+
+def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
+    """`modifying` carries out a query that changes rows in its WITH list."""
     query = analyze_query(session, stmt)
     marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
     if any(relid and relation(session, relid).persistence != "t" for relid in marked):
@@ -35,9 +33,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
     if locking:
         query = _with_table_locks(session, stmt, query)
     if any(cte.modify is not None for cte in query.ctes):
-        from pgrepl.commands.dml.selecting import select_modifying
-
-        query, changed = select_modifying(session, stmt)
+        query, changed = modifying(stmt, session)
         rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
     else:
         permissions.check(session, query)

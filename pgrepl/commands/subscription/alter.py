@@ -14,7 +14,8 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, update
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.subscription.create import check_duplicates
 from pgrepl.commands.subscription.options import (
     PUBLICATION,

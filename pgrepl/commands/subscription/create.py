@@ -10,7 +10,8 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import Row, insert, new_oid, update
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.subscription.options import CREATE, SubscriptionOptions, parse_subscription_options
 from pgrepl.commands.subscription.rights import check_may_subscribe, check_password_exemption
 from pgrepl.commands.subscription.tables import add_tables, check_publications, check_publications_origin, connected

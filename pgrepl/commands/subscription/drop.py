@@ -11,7 +11,8 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.classes import PG_SUBSCRIPTION
 from pgrepl.catalog.store import Row, delete
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.subscription.rights import check_subscription_owner, must_use_password
 from pgrepl.commands.subscription.tables import drop_slot
 from pgrepl.errors import PgError

@@ -10,7 +10,8 @@ from pgrepl.catalog.classes import PG_SUBSCRIPTION
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import check_can_set_role, resolve_role
 from pgrepl.catalog.store import Row, one, update
-from pgrepl.commands.base import Result, acts, owners
+from pgrepl.commands.base import acts, owners
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.subscription.rights import (
     check_password_exemption,
     check_subscription_owner,

@@ -1,9 +1,9 @@
 """The system catalogs and views as somebody who asks them sees them; importing this room makes them known.
 
-`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a
-column's name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity`
-(settings, slots, statistics) or `views` (queries of our own). A relation none of them knows is refused by name when
-it is asked.
+`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's
+name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity` (settings,
+locks), `statistics`, rooms above that say so (catalog/system.py: slots, subscriptions) or `views` (queries of our
+own). A relation none of them knows is refused by name when it is asked.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _PRIVATE = frozenset(
 
 def _rows(relation_name: str, schema: str) -> Callable[[Session], Iterable[tuple[Any, ...]]]:
     def rows(session: Session) -> Iterator[tuple[Any, ...]]:
-        from pgrepl.catalog.system import by_name
+        from pgrepl.catalog.system import by_name, provider
         from pgrepl.commands.system import activity, base_tables, forms, statistics
 
         relation = by_name(schema, relation_name)
         assert relation is not None
         found = (room.PROVIDERS.get(relation_name) for room in (base_tables, activity, statistics))
-        provider = next((each for each in found if each is not None), None)
-        if provider is not None and schema == "pg_catalog":
-            return forms.as_rows(session, relation, provider(session))
+        made = provider(relation_name) or next((each for each in found if each is not None), None)
+        if made is not None and schema == "pg_catalog":
+            return forms.as_rows(session, relation, made(session))
         if relation_name in base_tables.EMPTY:
             return iter(())
         raise unsupported(f'reading "{schema}.{relation_name}"')

@@ -7,7 +7,7 @@ something pgrepl cannot have (triggers, policies, foreign servers) is truly empt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Table
@@ -15,11 +15,8 @@ from sqlalchemy import Table
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import namespace_oid, relations
+from pgrepl.catalog.system import Provider, Values, namespace_oid, relations
 from pgrepl.types import builtin
-
-Values = Mapping[str, Any]
-Provider = Callable[[Session], Iterable[Values]]
 
 HEAP = 2
 

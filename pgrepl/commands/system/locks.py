@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, Kind, RelationMode
+from pgrepl.catalog.system import Values
 from pgrepl.commands.query.tables import ctid
-from pgrepl.commands.system.base_tables import Values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.lock_table import Holder, LockTable, Waiter

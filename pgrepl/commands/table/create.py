@@ -13,8 +13,9 @@ from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import Relation, find_relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef, pg_attribute, pg_class
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
 from pgrepl.commands.needs import record_type_needs
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table import storage
 from pgrepl.commands.table.clauses import Clauses, add_elements, make_indexes
 from pgrepl.commands.table.columns import (

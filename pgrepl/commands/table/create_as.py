@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import oid_in_schema, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.columns import NewColumn, column_of_type
 from pgrepl.commands.table.create import define_columns
 from pgrepl.commands.table.creation import creation_schema

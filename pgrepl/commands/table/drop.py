@@ -10,7 +10,8 @@ from pgrepl.catalog.namespace import schema_or_none, schema_row
 from pgrepl.catalog.relation import Relation, find_relation, range_var
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, acts, drop_objects
+from pgrepl.commands.base import acts, drop_objects
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.permissions import refuse_catalog
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import DropStmt, ObjectType, RangeVar

@@ -15,7 +15,8 @@ from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.sequences import owner_column, sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class, pg_constraint, pg_depend
-from pgrepl.commands.base import Result, acts
+from pgrepl.commands.base import acts
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.alter.add import name_is_free
 from pgrepl.commands.table.alter.run import check_alterable
 from pgrepl.commands.table.columns import SYSTEM_COLUMNS

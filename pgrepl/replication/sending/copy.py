@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_tables
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.row_security import hides_rows
@@ -26,7 +27,6 @@ from pgrepl.replication.bulk.lake_rows import LakeRows
 from pgrepl.replication.publisher import TableCopy
 from pgrepl.replication.sending.filters import any_true
 from pgrepl.replication.sending.wire import Row, SentColumn, SentRelation
-from pgrepl.replication.slots import current_lsn
 from pgrepl.rows.routing import converter
 from pgrepl.sql.nodes.expr import RangeVar
 

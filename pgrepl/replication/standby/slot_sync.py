@@ -10,11 +10,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import Row, delete, insert, rows, update
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication.slots import current_lsn, slot_or_none
+from pgrepl.replication.slots import slot_or_none
 from pgrepl.replication.standby.primary import on_primary
 from pgrepl.types.lsn import lsn_text
 

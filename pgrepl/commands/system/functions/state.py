@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
 from pgrepl.catalog import configuration
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.recovery import control_functions_refused, in_recovery
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
@@ -15,7 +16,6 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.lake.history import snapshots
-from pgrepl.replication.slots import current_lsn
 from pgrepl.types.datetime_decoding import current_usecs
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)

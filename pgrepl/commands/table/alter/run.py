@@ -9,7 +9,8 @@ from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.commands.base import Result, execute
+from pgrepl.commands.base import execute
+from pgrepl.commands.query.result import Result
 from pgrepl.commands.table.alter import (
     add,
     attributes,

@@ -1,0 +1,91 @@
+"""Views of replication: slots and who reads them, subscriptions, their workers and statistics, replication origins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pgrepl.catalog.databases import database_name
+from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.system import Values, provide
+from pgrepl.catalog.tables import (
+    pg_replication_origin,
+    pg_replication_slot,
+    pg_stat_subscription_stats,
+    pg_subscription,
+)
+from pgrepl.replication import lease, senders
+
+
+def _slots(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_slot):
+        logical = row.slot_type == "logical"
+        pid = senders.user_pid(session, row)
+        yield {
+            **row._asdict(), "database": database_name(session, row.datoid), "active": pid is not None,
+            "active_pid": pid, "catalog_xmin": row.catalog_snapshot,
+            "conflicting": bool(row.conflicting) if logical else None,
+            "inactive_since": row.inactive_since if pid is None else None,
+            "wal_status": row.wal_status or ("reserved" if row.restart_lsn else None), "synced": bool(row.synced),
+        }  # fmt: skip
+
+
+def _replication(session: Session) -> Iterator[Values]:
+    """The workers that read from slots right now."""
+    for row in senders.senders(session):
+        yield {
+            "pid": row.pid, "usesysid": row.usesysid, "usename": role_display(session, row.usesysid),
+            "application_name": row.application_name, "client_port": -1, "backend_start": row.backend_start,
+            "state": row.state, "sent_lsn": row.sent_lsn, "write_lsn": row.flush_lsn, "flush_lsn": row.flush_lsn,
+            "replay_lsn": row.flush_lsn, "sync_priority": 0, "sync_state": "async", "reply_time": row.reply_time,
+        }  # fmt: skip
+
+
+def _subscriptions(session: Session) -> Iterator[Values]:
+    """A row for each worker; a subscription without one is a row of NULLs, a disabled one too."""
+    for row in rows(session, pg_subscription):
+        workers = lease.workers(session, row.oid)
+        for worker in workers:
+            is_apply = worker.relid == lease.APPLY
+            yield {
+                "subid": row.oid, "subname": row.subname,
+                "worker_type": "apply" if is_apply else "table synchronization", "pid": worker.pid,
+                "relid": None if is_apply else worker.relid, "received_lsn": worker.received_lsn or None,
+                "last_msg_send_time": worker.last_msg_send_time,
+                "last_msg_receipt_time": worker.last_msg_receipt_time,
+                "latest_end_lsn": worker.latest_end_lsn or None, "latest_end_time": worker.latest_end_time,
+            }  # fmt: skip
+        if not workers:
+            yield {"subid": row.oid, "subname": row.subname}
+
+
+def _subscription_statistics(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_subscription):
+        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
+        known: dict[str, Any] = counted._asdict() if counted is not None else {}
+        yield {
+            "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
+            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
+        }  # fmt: skip
+
+
+def _origin_status(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_origin):
+        if row.remote_lsn is not None:
+            yield {
+                "local_id": row.roident, "external_id": row.roname, "remote_lsn": row.remote_lsn,
+                "local_lsn": row.local_lsn or 0,
+            }  # fmt: skip
+
+
+provide(
+    {
+        "pg_replication_slots": _slots,
+        "pg_stat_replication": _replication,
+        "pg_stat_subscription": _subscriptions,
+        "pg_stat_subscription_stats": _subscription_statistics,
+        "pg_replication_origin_status": _origin_status,
+    }
+)
