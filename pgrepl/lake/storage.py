@@ -93,7 +93,8 @@ def reading(path: str) -> Iterator[None]:
             raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
         if number in (errno.EACCES, errno.EPERM):
             raise PgError("42501", f'could not open file "{path}": {os.strerror(number)}') from problem
-        raise PgError("XX001", f'could not read file "{path}": {_first_line(problem)}') from problem
+        text = os.strerror(number) if number else _first_line(problem)
+        raise PgError("XX001", f'could not read file "{path}": {text}') from problem
 
 
 def open_input(path: str) -> Any:

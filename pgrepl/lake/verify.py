@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.files import DataFile, DeleteFile
 
 _BUSY_OR_READ_ONLY = ("55P03", "25006", "0A000", "55000")
+_NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled
 _YOUNG = timedelta(hours=1)  # a file that nothing refers to may be about to be committed
 
 
@@ -81,8 +82,8 @@ class Verification:
             with reading(self._session):
                 for what in catalog_problems(self._session):
                     yield Damage(None, None, what)
-        except PgError as problem:
-            yield Damage(None, None, said(problem))
+        except Exception as problem:
+            yield Damage(None, None, _told(problem))
 
     def _of_definitions(self) -> Iterator[Damage]:
         """What DuckLake is told of schemas and tables is what the system tables say: nothing is to be written where
@@ -100,9 +101,9 @@ class Verification:
                 differences = transaction.numbering.changes
             finally:
                 transaction.fail_statement()
-        except PgError as problem:
-            if problem.sqlstate not in _BUSY_OR_READ_ONLY:
-                yield Damage(None, None, said(problem))
+        except Exception as problem:
+            if not isinstance(problem, PgError) or problem.sqlstate not in _BUSY_OR_READ_ONLY:
+                yield Damage(None, None, _told(problem))
             return
         for change in differences:
             yield Damage(None, None, f"DuckLake's tables do not say what the system tables say ({change})")
@@ -125,9 +126,9 @@ class Verification:
                 table = lake_table(session, oid)
                 found = contents(session, table)
                 self.inlined_rows += count_rows(session, table, found.last_snapshot)
-        except PgError as problem:
-            if problem.sqlstate != UNSUPPORTED:
-                return Damage(name, None, said(problem))
+        except Exception as problem:
+            if not isinstance(problem, PgError) or problem.sqlstate != UNSUPPORTED:
+                return Damage(name, None, _told(problem))
             self.unknown.append((name, said(problem)))
             return None
         self.tables += 1
@@ -147,5 +148,14 @@ class Verification:
         try:
             with reading(self._session):
                 self.unused_files = sum(age >= _YOUNG for _, age in unused_files(self._session))
-        except PgError:
-            return  # a folder that cannot be listed, or a damaged catalog, which has been said
+        except Exception as problem:
+            _told(problem)  # a folder that cannot be listed, or a damaged catalog, which has been said
+
+
+def _told(problem: Exception) -> str:
+    """What is wrong. A catalog that is damaged may lead to errors of any kind; what only ends the work is raised."""
+    if not isinstance(problem, PgError):
+        return f"internal error: {type(problem).__name__}: {problem}"
+    if problem.sqlstate[:2] in _NO_DAMAGE:
+        raise problem
+    return said(problem)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pgrepl.errors import PgError, Report
-from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection, Target
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection, Target, internal_error
 from pgrepl.shell.report import message_text
 
 OK, FAILURE, BAD_CONNECTION = 0, 1, 2
@@ -41,8 +41,11 @@ def connection(catalog: str, database: str, user: str) -> Iterator[Connection]:
 
 def require_catalog(file: str) -> None:
     """For a command that must not make an empty catalog, as opening one would."""
-    if "://" not in file and not os.path.exists(file):
-        raise PgError("58P01", f'could not open catalog "{file}": No such file or directory', severity="FATAL")
+    if "://" not in file:
+        try:
+            os.stat(file)
+        except OSError as problem:
+            raise PgError("58P01", f'could not open catalog "{file}": {problem.strerror}', severity="FATAL") from None
 
 
 def say(report: Report) -> None:
@@ -70,4 +73,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         return FAILURE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except Exception as problem:
+        say(internal_error(problem).report)
         return FAILURE

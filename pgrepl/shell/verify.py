@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
 from pgrepl.shell.show_table import write_table
-from pgrepl.shell.subcommand import OK, connection, require_catalog, run
+from pgrepl.shell.subcommand import OK, connection, require_catalog, run, say
 
 if TYPE_CHECKING:
     from pgrepl.lake.verify import Damage, Verification
@@ -32,7 +32,8 @@ Progress = Callable[[int, int], None]
 def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None, catalog: str) -> int:
     """Verify that the catalog and every file of its tables are as they were written. Nothing is changed.
 
-    Exits with 0 where all is well, with 3 where something is damaged: that is listed, and stays as it is.
+    Exits with 0 where all is well, with 3 where something is damaged: that is listed, and stays as it is. A catalog
+    too damaged to be opened is an error, with exit code 3, too.
 
     \b
     pgrepl verify
@@ -41,11 +42,18 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
     from pgrepl.lake.verify import Verification
 
     require_catalog(catalog)
-    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
-        _check_allowed(opened)
-        work = Verification(opened.session, database=dbname, quick=quick)
-        with _bar() as progress:
-            found = list(work.run(progress))
+    try:
+        with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
+            _check_allowed(opened)
+            work = Verification(opened.session, database=dbname, quick=quick)
+            with _bar() as progress:
+                found = list(work.run(progress))
+    except (PgError, ConnectFailure) as problem:
+        cause = problem if isinstance(problem, PgError) else problem.__cause__
+        if not isinstance(cause, PgError) or cause.sqlstate != "XX001":
+            raise
+        say(cause.report)
+        return DAMAGED
     if as_json:
         sys.stdout.write(_json(work, found) + "\n")
     else:

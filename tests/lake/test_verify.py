@@ -166,6 +166,36 @@ def test_missing_damaged_and_unused_files(whole: Lake, capfd: pytest.CaptureFixt
     assert capfd.readouterr().out.startswith("verified 0 tables, 0 files (0 bytes), 0 inlined rows: no damage\n")
 
 
+@pytest.mark.parametrize("change", ["DELETE FROM ducklake_snapshot", "DROP TABLE pg_class"])
+def test_a_catalog_that_cannot_be_opened_is_damaged_too(
+    whole: Lake, capfd: pytest.CaptureFixture[str], change: str
+) -> None:
+    with sqlite3.connect(whole.path) as link:
+        link.execute(change)
+    assert verify(["--catalog", str(whole.path)]) == DAMAGED
+    assert f'catalog "{whole.path}" is damaged: ' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("raised", [KeyError("odd"), PgError("XX001", "odd")])
+def test_whatever_damage_leads_to_is_told(whole: Lake, monkeypatch: pytest.MonkeyPatch, raised: Exception) -> None:
+    def fail(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
+    assert {found.what for found in damage(whole.path)} in ({"odd"}, {"internal error: KeyError: 'odd'"})
+
+
+@pytest.mark.parametrize("sqlstate", ["57014", "55P03", "53200"])
+def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.MonkeyPatch, sqlstate: str) -> None:
+    def fail(*_: object) -> None:
+        raise PgError(sqlstate, "enough")
+
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
+    with pytest.raises(PgError) as caught:
+        damage(whole.path)
+    assert caught.value.sqlstate == sqlstate
+
+
 def test_only_superusers_verify(whole: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     assert verify(["--catalog", str(whole.path), "-U", "joe"]) == 1
     assert "permission denied to verify an instance" in capfd.readouterr().err
