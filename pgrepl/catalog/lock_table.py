@@ -429,6 +429,8 @@ class LockTable:
         """Whom it waits for: those who hold the lock, and (True) those who came before it."""
         link = self.open()
         hard = self._in_the_way(link, waiter.holder, waiter.wanted)
+        if self._held_modes(link, waiter.holder, waiter.wanted):  # it does not queue
+            return [(each, False) for each in hard]
         soft = [
             other.holder
             for other in self._waiting_for(link, waiter.wanted)

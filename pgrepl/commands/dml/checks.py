@@ -24,7 +24,7 @@ from dataclasses import replace
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.commands.dml.changes import Change, Kind, OnConflict, Row
-from pgrepl.commands.dml.locking import lock_conflicting, lock_keys, wait_for_changes
+from pgrepl.commands.dml.locking import lock_conflicting, lock_keys, lock_new_keys, wait_for_changes
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows.checks_table import TableChecks
@@ -247,9 +247,12 @@ class RowChecks:
                 detail="The result tuple would appear in a different partition than the original tuple.",
             )
         checks.constraints(new)
+        updated = Change(rel.oid, found.holder, old, new, rel.oid)
+        if self._session.transaction.locks_rows:
+            lock_new_keys(self._session, updated)
         unique.load([new], [a.num for a in rel.columns])
         unique.enter(new, number, replaces=found.holder, old=old)
-        return Change(rel.oid, found.holder, old, new, rel.oid)
+        return updated
 
 
 def prepare(session: Session, relation: Relation, kind: Kind, modified: frozenset[int] = frozenset()) -> RowChecks:

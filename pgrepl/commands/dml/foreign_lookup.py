@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.constraint import constraint_row
-from pgrepl.catalog.lock_modes import RowMode
+from pgrepl.catalog.lock_modes import RelationMode, RowMode
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey
 from pgrepl.commands.query.tables import Member, members
@@ -111,7 +111,7 @@ def there_now(
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
     """Lock the rows that have the keys, so that nobody takes these away (FOR KEY SHARE)."""
-    from pgrepl.commands.dml.locking import Standing, lock_rows, refuse_changed
+    from pgrepl.commands.dml.locking import Standing, lock_rows, lock_tables, refuse_changed
     from pgrepl.lake import local
 
     rel = relation(session, key.referenced)
@@ -123,9 +123,10 @@ def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) ->
         rows += [Standing(member.relation.oid, read[-1]) for _, read in local.lookup(session, table, attnums, wanted)]
     if not rows:
         return
+    lock_tables(session, dict.fromkeys([rel.oid, *(row.table for row in rows)]), RelationMode.ROW_SHARE)
     with _in_check(session, key):
         _, changed = lock_rows(session, rows, [RowMode.KEY_SHARE] * len(rows), verb="locking")
-        refuse_changed(session, changed)
+        refuse_changed(session, changed, locking=True)
     session.transaction.refresh()
 
 

@@ -91,7 +91,21 @@ def lock_rows(
     )
     left_out = set(skipped)
     missed = {each for each, lock in zip(rows, wanted, strict=True) if lock in left_out}
-    return missed, changed_since(session, [each for each in rows if each not in missed])
+    changed = changed_since(session, [each for each in rows if each not in missed])
+    if changed:
+        weak = {each for each, mode in zip(rows, modes, strict=True) if mode is RowMode.KEY_SHARE}
+        changed = {
+            each: new for each, new in changed.items() if each not in weak or not _has_its_keys(session, each, new)
+        }
+    return missed, changed
+
+
+def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool:
+    """FOR KEY SHARE takes no notice of changes of other columns (heap_lock_tuple)."""
+    if newer is None:
+        return False
+    found = as_found(session, each)
+    return found is not None and all(found.row[n - 1] == newer.row[n - 1] for n in key_columns(session, each.table))
 
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
@@ -138,11 +152,12 @@ def as_found(session: Session, each: Standing) -> Newer | None:
     return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
 
 
-def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None]) -> None:
-    """Who keeps a snapshot cannot go on with rows that others have changed since."""
+def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *, locking: bool = False) -> None:
+    """Who keeps a snapshot cannot go on with rows that others have changed since. `locking`: who only locks them is
+    told of an update in any case (ExecLockRows)."""
     if changed and session.transaction.keeps_snapshot:
         row, newer = next(iter(changed.items()))
-        what = "delete" if newer is None and not _was_updated(session, row) else "update"
+        what = "delete" if newer is None and not locking and not _was_updated(session, row) else "update"
         raise PgError("40001", f"could not serialize access due to concurrent {what}")
 
 
@@ -222,6 +237,21 @@ def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[
         session.transaction.refresh()
 
 
+def lock_new_keys(session: Session, change: Change) -> None:
+    """ON CONFLICT DO UPDATE gives a row other keys than it had."""
+    keys = key_columns(session, change.table)
+    assert change.old is not None and change.new is not None
+    if any(change.old[n - 1] != change.new[n - 1] for n in keys) or _has_other_keys(session, change.table):
+        lock_keys(session, [change])
+
+
+def _has_other_keys(session: Session, oid: int) -> bool:
+    """Has the table unique indexes that depend on more than plain columns?"""
+    rel = relation(session, oid)
+    infos = index_infos(session, oid) if rel.has_index else ()
+    return any(info.unique and (info.exprs or info.predicate is not None) for info in infos)
+
+
 def _meant(session: Session, arbiters: Collection[int], indexes: Iterable[int]) -> bool:
     return any(oid in arbiters for each in indexes for oid in (each, *partition_ancestors(session, each)))
 
@@ -253,6 +283,7 @@ def lock_conflicting(session: Session, table: int, places: Iterable[Place]) -> b
         return False
     _, changed = lock_rows(session, rows, [RowMode.NO_KEY_UPDATE] * len(rows), verb="locking")
     refuse_changed(session, changed)
+    session.transaction.locks.take([Wanted(Kind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
     return bool(changed) and session.transaction.refresh()
 
 

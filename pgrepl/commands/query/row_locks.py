@@ -76,6 +76,8 @@ def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[Mark]]:
                     for t, n in ((oids.TID, mark.place), (oids.OID, mark.table))
                 )
                 marks.append(Mark((varno, *mark.path), mark.mode, mark.wait, place, table))
+    order = list(known)  # as the FOR clauses name them
+    marks.sort(key=lambda mark: order.index(mark.path[0]) if mark.path[0] in known else len(order))
     return replace(query, targets=tuple(targets), rtable=tuple(rtable), row_marks=()), marks
 
 
@@ -180,7 +182,7 @@ class RowLocker:
                 continue
             asked = list(dict.fromkeys(Standing(row[table], row[place]) for row in alive if row[place] is not None))
             missed, changed = self._lock(mark, asked)
-            refuse_changed(self._session, changed)
+            refuse_changed(self._session, changed, locking=True)
             alive = [row for row in alive if row[place] is None or Standing(row[table], row[place]) not in missed]
             changes.update(changed)
         for row in alive:

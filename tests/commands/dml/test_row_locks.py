@@ -237,3 +237,33 @@ def test_on_conflict_inserts_when_the_row_it_waited_for_is_gone(three: list[Sess
     assert waiting.ended() == ""
     list(run(one, "COMMIT"))
     assert answers(one, "SELECT * FROM u") == [("1", "b")]
+
+
+def test_a_key_that_on_conflict_brings_is_held(three: list[Session]) -> None:
+    one, two, _ = three
+    list(run(one, "INSERT INTO jobs VALUES (30), (31)"))
+    list(run(one, "BEGIN; INSERT INTO jobs VALUES (30) ON CONFLICT (id) DO UPDATE SET id = 50"))
+    waiting = Waiting(two, "INSERT INTO jobs VALUES (50)")
+    list(run(one, "COMMIT"))
+    assert waiting.ended() == "23505"
+
+
+def test_a_key_may_be_referenced_whose_other_columns_have_changed_since_the_snapshot(three: list[Session]) -> None:
+    one, two, _ = three
+    list(run(one, "CREATE TABLE e (id int REFERENCES jobs)"))
+    list(run(one, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM e"))
+    list(run(two, "UPDATE jobs SET done = true WHERE id = 1"))
+    list(run(one, "INSERT INTO e VALUES (1)"))
+    with pytest.raises(PgError, match="could not serialize access due to concurrent update"):
+        list(run(one, "SELECT * FROM jobs WHERE id = 1 FOR SHARE"))
+
+
+def test_a_partition_whose_rows_are_being_referenced_is_not_detached(three: list[Session]) -> None:
+    one, two, _ = three
+    list(run(one, "CREATE TABLE h (id int PRIMARY KEY) PARTITION BY LIST (id)"))
+    list(run(one, "CREATE TABLE h1 PARTITION OF h FOR VALUES IN (1); INSERT INTO h VALUES (1)"))
+    list(run(one, "CREATE TABLE r (id int REFERENCES h)"))
+    list(run(one, "BEGIN; INSERT INTO r VALUES (1)"))
+    waiting = Waiting(two, "ALTER TABLE h DETACH PARTITION h1")
+    list(run(one, "COMMIT"))
+    assert waiting.ended() == "23503"
