@@ -23,6 +23,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version < FORMAT_VERSION:
         every_table().create_all(link.sqlalchemy)  # 3 to 6: who is at work, copies, checksums, prepared
         _remember_publishers(link)
+        link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")  # format 6
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, every_table().tables.values())
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it

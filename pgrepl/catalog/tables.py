@@ -189,7 +189,7 @@ pg_replication_slot = _table(
     ("slot_name", String), ("plugin", String), ("slot_type", String), ("datoid", Oid), ("temporary", Boolean),
     ("active_pid", Integer), ("restart_lsn", Lsn), ("confirmed_flush_lsn", Lsn), ("two_phase", Boolean),
     ("failover", Boolean), ("synced", Boolean), ("inactive_since", String), ("conflicting", Boolean),
-    ("invalidation_reason", String), ("wal_status", String), ("catalog_snapshot", BigInteger),
+    ("invalidation_reason", String), ("wal_status", String), ("catalog_snapshot", BigInteger), ("two_phase_at", Lsn),
 )  # fmt: skip
 pgrepl_worker = _table(  # who works for a subscription, or copies one of its tables; relid 0: the main stream
     "pgrepl_worker", ("subid", "relid"),

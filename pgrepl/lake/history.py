@@ -21,6 +21,7 @@ _DATA = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined
 _COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
 _MESSAGES = "messages"
 _TWO_PHASE = "two_phase"
+PREPARE, COMMIT, ROLLBACK = "prepare", "commit", "rollback"  # what happens to a prepared transaction
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -44,6 +45,7 @@ class TwoPhase:
     xid: int  # the snapshot of its PREPARE
     database: int
     prepared_at: int  # microseconds since 2000-01-01 UTC
+    statements: int  # that have changed rows
 
 
 @frozen

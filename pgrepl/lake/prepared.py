@@ -5,8 +5,8 @@
     COMMIT PREPARED       the changes are replayed, each statement at a snapshot of its own; one more snapshot ends them
     ROLLBACK PREPARED     a snapshot that changes nothing
 
-Those snapshots say so in commit_extra_info: `"two_phase": [what, gid, xid, database, prepared at]`. Rows stand in the
-catalog's JSON as the lake's inlined rows do; columns are known by their ids.
+Those snapshots say so in commit_extra_info: `"two_phase": [what, gid, xid, database, prepared at, statements]`. Rows
+stand in the catalog's JSON as the lake's inlined rows do; columns are known by their ids.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.file_writer import NewFile
+from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.lake.pending import RowChanges, Statement
 from pgrepl.lake.statistics import ColumnStatistics
 from pgrepl.lake.steps import step
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store import Row
     from pgrepl.lake.table import LakeTable
 
-PREPARE, COMMIT, ROLLBACK = "prepare", "commit", "rollback"
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -83,6 +83,7 @@ def prepare(session: Session, gid: str, origin_lsn: int = 0, origin_at: int = 0)
         xid = session.snapshot()
         now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
         changes = aside if isinstance(aside, RowChanges) else None
+        statements = [] if changes is None else [_statement(each) for each in changes.statements]
         holder = transaction.locks.entered
         held = [
             [wanted.kind.value, wanted.object, wanted.item, wanted.mode]
@@ -100,11 +101,11 @@ def prepare(session: Session, gid: str, origin_lsn: int = 0, origin_at: int = 0)
             serializable=session.settings.get("transaction_isolation") == "serializable",
             holder=holder.id,
             locks=json.dumps(held),
-            statements=json.dumps([] if changes is None else [_statement(each) for each in changes.statements]),
+            statements=json.dumps(statements),
             origin_lsn=origin_lsn,
             origin_at=origin_at,
         )
-        transaction.numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now])
+        transaction.numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now, len(statements)])
         step("prepare.recorded")
         return f"{xid} {gid}"
 
@@ -144,7 +145,7 @@ def finish(session: Session, prepared: Prepared, *, commit: bool) -> None:
         session.on_commit(lambda: _remove(paths))
     session.snapshot()
     kind = COMMIT if commit else ROLLBACK
-    said = [kind, prepared.gid, prepared.xid, prepared.database, prepared.prepared_at]
+    said = [kind, prepared.gid, prepared.xid, prepared.database, prepared.prepared_at, len(changes.statements)]
     transaction.numbering.note("two_phase", said)
     store.delete(session, tables.pgrepl_prepared, gid=prepared.gid)
     session.on_commit(lambda: locks.table.leave(prepared.holder))

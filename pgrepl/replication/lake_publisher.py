@@ -219,7 +219,7 @@ class LakePublisher:
         with self._writing(within) as session:
             senders.leave(session, slot, token)
 
-    def start(self, slot: str, lsn: int) -> int:
+    def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         with self._asked() as session, self._telling():
             row = slots.acquire(session, slot, self._token)
             slots.check_decodable(session, row)
@@ -229,6 +229,8 @@ class LakePublisher:
                 raise slot_is_ahead(slot, confirmed, lsn)
             start = max(confirmed, lsn)
             slots.check_retained(session, row, start)
+            if two_phase:
+                slots.enable_two_phase(session, row, start)
             return start
 
     def transactions(
@@ -246,7 +248,9 @@ class LakePublisher:
         portion = None if limit is None else min(limit, _SNAPSHOTS)
         with self._asked() as session, self._telling(), self._decoding(slot):
             skipped = partial(self._skipped, slot) if self._hears_of_empty() else None
-            stream = Stream(session, publications, local_only=local_only, skipped=skipped)
+            row = slots.slot_or_none(session, slot)
+            since = None if row is None else slots.two_phase_at(row)
+            stream = Stream(session, publications, local_only=local_only, skipped=skipped, two_phase_at=since)
             for transaction in stream.transactions(start, end, portion):
                 _count(session, slot, 1, message_bytes(transaction.messages))
                 if transaction.is_large:
@@ -282,7 +286,9 @@ class LakePublisher:
         with self._asked() as session:
             if changed_rows(session, start, end) < least or self._hears_of_empty():
                 return None
-            found = lake_batch(session, publications, start, end, local_only=local_only)
+            row = slots.slot_or_none(session, slot)
+            two_phase = row is not None and bool(row.two_phase)
+            found = lake_batch(session, publications, start, end, local_only=local_only, two_phase=two_phase)
             if found is not None:
                 _count(session, slot, len(found[0].transactions), MESSAGE_BYTES * found[0].count)
             return found

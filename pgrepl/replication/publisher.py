@@ -207,8 +207,9 @@ class Publisher(Protocol):
         """The worker with this token has done its work."""
         ...
 
-    def start(self, slot: str, lsn: int) -> int:
-        """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use."""
+    def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
+        """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use.
+        `two_phase`: prepared transactions are to be told when they are prepared."""
         ...
 
     def transactions(

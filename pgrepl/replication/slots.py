@@ -189,6 +189,7 @@ def create_slot(
         restart_lsn=start,
         confirmed_flush_lsn=start,
         two_phase=two_phase,
+        two_phase_at=start if two_phase else None,
         failover=failover,
         catalog_snapshot=start - 1,
     )
@@ -288,6 +289,21 @@ def alter_slot(session: Session, name: str, *, failover: bool) -> None:
     if failover and row.temporary:
         raise PgError("0A000", "cannot enable failover for a temporary replication slot")
     update(session, tables.pg_replication_slot, {"slot_name": name}, failover=failover)
+
+
+def enable_two_phase(session: Session, row: Row, start: int) -> Row:
+    """Who reads has asked for it (CreateDecodingContext): what is prepared from here on is told when it is."""
+    if not row.two_phase:
+        enabled = {"two_phase": True, "two_phase_at": start}
+        with at_once(session) as there:
+            update(there, tables.pg_replication_slot, {"slot_name": row.slot_name}, **enabled)
+        row = row._replace(**enabled)
+    return row
+
+
+def two_phase_at(row: Row) -> int | None:
+    """From where on prepared transactions are told; None: they are not."""
+    return int(row.two_phase_at or 0) if row.two_phase else None
 
 
 def advance_slot(session: Session, name: str, lsn: int) -> int:

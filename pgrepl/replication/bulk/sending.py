@@ -59,10 +59,11 @@ def changed_rows(session: Session, start: int, end: int) -> int:
 
 
 def lake_batch(
-    session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool
+    session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool, two_phase: bool = False
 ) -> tuple[WireBatch, int] | None:
-    """What is sent of the transactions from `start` on, and before which LSN that ends."""
-    portion = _portion(session, start, end)
+    """What is sent of the transactions from `start` on, and before which LSN that ends. `two_phase`: prepared ones are
+    told as such, which is done message by message."""
+    portion = _portion(session, start, end, two_phase=two_phase)
     if not portion:
         return None
     wanted = [s for s in portion if not (local_only and s.origin)]
@@ -78,7 +79,7 @@ def lake_batch(
     return WireBatch(tuple(transactions), tuple(changes), tuple(truncates)), portion[-1].id + 1
 
 
-def _portion(session: Session, start: int, end: int) -> list[Snapshot]:
+def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[Snapshot]:
     """Whole transactions of one stretch."""
     found = snapshots(session, start - 1, end - 1)
     if found and found[0].first < start:
@@ -93,6 +94,8 @@ def _portion(session: Session, start: int, end: int) -> list[Snapshot]:
         group.append(snapshot)
         size += sizes.get(snapshot.id, 0)
         if snapshot.is_last:
+            if two_phase and snapshot.two_phase is not None:
+                break
             taken += group
             group = []
             if size > MOST:

@@ -7,6 +7,7 @@ an old row is what the replica identity says, as in PostgreSQL's log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -15,7 +16,8 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
 from pgrepl.lake.changes import Change, Snapshot, changes, in_order, snapshots
-from pgrepl.lake.history import LogicalMessage
+from pgrepl.lake.history import COMMIT, PREPARE, LogicalMessage, TwoPhase
+from pgrepl.replication.sending.two_phase import is_told, prepared_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -68,9 +70,12 @@ class DecodedTransaction:
     end_lsn: int
     committed_at: int
     changes: tuple[DecodedChange, ...]
+    phase: TwoPhase | None = None  # None: it is committed
 
 
-def decoded(session: Session, start: int, end: int, *, local_only: bool) -> Iterator[DecodedTransaction]:
+def decoded(
+    session: Session, start: int, end: int, *, local_only: bool, two_phase_at: int | None = None
+) -> Iterator[DecodedTransaction]:
     """The transactions that finish at `start` or later and before `end`, empty ones included."""
     found = snapshots(session, start - 1, end - 1)
     if found and found[0].first < start:  # the beginning of a transaction that finishes here
@@ -81,10 +86,34 @@ def decoded(session: Session, start: int, end: int, *, local_only: bool) -> Iter
     for snapshot in found:
         group.append(snapshot)
         if snapshot.is_last:
-            if not (local_only and snapshot.origin) and known.any_here(group):
+            said = snapshot.two_phase
+            if local_only and snapshot.origin:
+                pass
+            elif said is not None and (said.kind != COMMIT or is_told(said, two_phase_at, filters=True)):
+                if is_told(said, two_phase_at, filters=True):
+                    yield from _told(session, group, said, two_phase_at or 0)
+            elif known.any_here(group) and (said is None or said.statements):
                 parts = [part for member in group for part in _of_snapshot(session, member, changed, known)]
-                yield DecodedTransaction(snapshot.id, group[0].id, snapshot.id + 1, snapshot.time, tuple(parts))
+                xid = snapshot.id if said is None else said.xid
+                yield DecodedTransaction(xid, group[0].id, snapshot.id + 1, snapshot.time, tuple(parts))
             group = []
+
+
+def _told(session: Session, group: list[Snapshot], said: TwoPhase, two_phase_at: int) -> Iterator[DecodedTransaction]:
+    """What is told of a prepared transaction: with its changes that it was prepared, and how it ended."""
+    if said.database != session.database.oid or not said.statements:
+        return
+    if said.kind == PREPARE or (said.kind == COMMIT and said.xid < two_phase_at):
+        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, found):
+            known = _Tables(there)
+            changed = _changed(there, found, known)
+            parts = [part for member in found for part in _of_snapshot(there, member, changed, known)]
+        parts = [replace(part, lsn=said.xid) for part in parts]
+        phase = replace(said, kind=PREPARE)
+        yield DecodedTransaction(said.xid, said.xid, said.xid + 1, said.prepared_at, tuple(parts), phase)
+    if said.kind != PREPARE:
+        last = group[-1]
+        yield DecodedTransaction(said.xid, last.id, last.id + 1, last.time, (), said)
 
 
 class _Tables:

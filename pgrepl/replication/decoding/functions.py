@@ -127,13 +127,14 @@ def _portions(
 ) -> Iterator[tuple[int, _Found]]:
     """Transaction by transaction its lines, and the LSN behind it."""
     if row.plugin == slots.PLUGIN:
-        yield from _messages(apart, row, start, end, given, function)
+        yield from _messages(call, apart, row, start, end, given, function)
         return
     with _callback(row, "startup"):
         options = text_options(given)
     if options.force_binary and function is not None:
         raise _binary_output(row, function)
-    for transaction in decoded(apart, start, end, local_only=options.only_local):
+    since = slots.two_phase_at(row)
+    for transaction in decoded(apart, start, end, local_only=options.only_local, two_phase_at=since):
         lines = text_lines(transaction, options, call.style)
         if function is None:
             yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
@@ -142,7 +143,7 @@ def _portions(
 
 
 def _messages(
-    apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
+    call: Call, apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
 ) -> Iterator[tuple[int, _Found]]:
     from pgrepl.replication.decoding.pgoutput import Encoder
     from pgrepl.replication.sending.stream import ChangeError, Stream
@@ -152,7 +153,15 @@ def _messages(
     if function is not None:
         raise _binary_output(row, function)
     encoder = Encoder(apart.text_style)
-    stream = Stream(apart, options.publications, local_only=options.local_only, with_emitted=options.messages)
+    if options.two_phase:
+        row = slots.enable_two_phase(call.session, row, start)
+    stream = Stream(
+        apart,
+        options.publications,
+        local_only=options.local_only,
+        with_emitted=options.messages,
+        two_phase_at=slots.two_phase_at(row),
+    )
     try:
         for transaction in stream.transactions(start, end):
             yield transaction.end_lsn, list(encoder.lines(transaction))

@@ -11,7 +11,8 @@ from pgrepl.frozen import frozen
 from pgrepl.types.numbers import parse_bool
 
 Given = Sequence[tuple[str, str]]
-_ONLY_VERSION = 1  # of the protocol: there are no streamed and no prepared transactions
+_ONLY_VERSION = 1  # of the protocol: there are no streamed transactions
+_WITH_TWO_PHASE = 3
 _NEWEST_VERSION = 4
 
 
@@ -49,6 +50,7 @@ class ProtocolOptions:
     publications: tuple[str, ...]
     local_only: bool
     messages: bool
+    two_phase: bool
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
@@ -78,11 +80,17 @@ def protocol_options(given: Given) -> ProtocolOptions:
     version = int(seen["proto_version"])
     _check_version(version)
     _check_streaming(version, seen.get("streaming", "off"))
-    for name in ("binary", "streaming", "two_phase"):
+    two_phase = bool(parse_bool(seen.get("two_phase", "false")))
+    if two_phase and version < _WITH_TWO_PHASE:
+        raise PgError(
+            "0A000",
+            f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
+        )
+    for name in ("binary", "streaming"):
         if seen.get(name) == "parallel" or parse_bool(seen.get(name, "false")):
             raise unsupported(f'option "{name}" of pgoutput')
     messages = bool(parse_bool(seen.get("messages", "false")))
-    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none", messages)
+    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none", messages, two_phase)
 
 
 def _check_number(value: str) -> None:

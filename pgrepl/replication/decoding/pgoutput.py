@@ -1,14 +1,17 @@
-"""The messages of the logical replication protocol, version 1 (proto.c): what a subscription receives, as bytes."""
+"""The messages of the logical replication protocol, versions 1 and 3 (proto.c): what a subscription
+receives, as bytes."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
+from pgrepl.lake.history import COMMIT, PREPARE
 from pgrepl.replication.sending.wire import (
     UNCHANGED,
     Emitted,
     Message,
+    Phase,
     Row,
     SentRelation,
     TruncateMessage,
@@ -39,9 +42,17 @@ class Encoder:
         for each in transaction.emitted:
             if not each.message.transactional:
                 yield each.lsn + 1, 0, _logical(each)
-        if not emitted and not transaction.size:
+        phase = transaction.phase
+        if phase is not None and phase.kind != PREPARE:
+            yield end, xid, _ended(transaction, phase)
             return
-        yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
+        if phase is not None:
+            about = struct.pack("!qqqI", commit, phase.prepare_end_lsn, when, xid) + _string(phase.gid)
+            yield commit, xid, b"b" + about
+        elif not emitted and not transaction.size:
+            return
+        else:
+            yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
         if transaction.origin:
             yield commit, xid, struct.pack("!cq", b"O", transaction.origin_lsn) + _string(transaction.origin)
         truncated: set[int] = set()
@@ -62,7 +73,10 @@ class Encoder:
         for each in emitted:
             yield each.lsn, xid, _logical(each)
         self._forget(truncated)
-        yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
+        if phase is not None:
+            yield end, xid, b"P\0" + about
+        else:
+            yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
 
     def _forget(self, relids: Iterable[int]) -> list[int]:
         """They are described anew when they are used again."""
@@ -99,6 +113,16 @@ class Encoder:
                 text = write_text(value, typoid, self._style).encode()
                 parts.append(struct.pack("!cI", b"t", len(text)) + text)
         return b"".join(parts)
+
+
+def _ended(transaction: WireTransaction, phase: Phase) -> bytes:
+    """Commit Prepared or Rollback Prepared."""
+    xid, end, when = transaction.xid, transaction.end_lsn, transaction.committed_at
+    if phase.kind == COMMIT:
+        said = struct.pack("!cBqqqI", b"K", 0, transaction.finish_lsn, end, when, xid)
+    else:
+        said = struct.pack("!cBqqqqI", b"r", 0, phase.prepare_end_lsn, end, phase.prepared_at, when, xid)
+    return said + _string(phase.gid)
 
 
 def _relation(relation: SentRelation) -> bytes:

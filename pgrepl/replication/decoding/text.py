@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.lake.history import LogicalMessage
+from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
 from pgrepl.replication.decoding.everything import DecodedChange, DecodedTransaction, Row
 from pgrepl.replication.decoding.options import TextOptions
-from pgrepl.sql.quote import quote_identifier, quote_qualified
+from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
 from pgrepl.types.style import TextStyle
@@ -18,12 +18,22 @@ _BARE = frozenset(
     (oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC)
 )  # types whose values are not quoted
 
+_ENDS = {PREPARE: "PREPARE TRANSACTION", COMMIT: "COMMIT PREPARED", ROLLBACK: "ROLLBACK PREPARED"}
+
 Line = tuple[int, int, str]  # lsn, xid, data
 
 
 def lines(transaction: DecodedTransaction, options: TextOptions, style: TextStyle) -> Iterator[Line]:
     """A transaction's lines; none for an empty one that is to be skipped."""
     xid = transaction.xid
+    at = f" (at {write_text(transaction.committed_at, oids.TIMESTAMPTZ, style)})" if options.include_timestamp else ""
+    phase = transaction.phase
+    if phase is not None:
+        end = f", txid {xid}" if options.include_xids else ""
+        end = f"{_ENDS[phase.kind]} {quote_literal(phase.gid)}{end}{at}"
+        if phase.kind != PREPARE:
+            yield transaction.end_lsn, xid, end
+            return
     changes = []
     for change in transaction.changes:
         if change.emitted is not None and not change.emitted.transactional:
@@ -36,8 +46,7 @@ def lines(transaction: DecodedTransaction, options: TextOptions, style: TextStyl
     yield transaction.first_lsn, xid, f"BEGIN{number}"
     for change in changes:
         yield change.lsn, xid, _change(change, style)
-    at = f" (at {write_text(transaction.committed_at, oids.TIMESTAMPTZ, style)})" if options.include_timestamp else ""
-    yield transaction.end_lsn, xid, f"COMMIT{number}{at}"
+    yield transaction.end_lsn, xid, f"COMMIT{number}{at}" if phase is None else end
 
 
 def _emitted(message: LogicalMessage) -> str:

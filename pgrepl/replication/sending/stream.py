@@ -13,9 +13,19 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.lake.changes import Change, Snapshot, changes, changes_at, in_order, snapshots
+from pgrepl.lake.history import COMMIT, PREPARE, TwoPhase
 from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.plan import DELETE, UPDATE, SendPlan, check_sendable, send_plan
-from pgrepl.replication.sending.wire import Emitted, Message, Sender, TruncateMessage, WireTransaction, truncated
+from pgrepl.replication.sending.two_phase import is_told, prepared_changes
+from pgrepl.replication.sending.wire import (
+    Emitted,
+    Message,
+    Phase,
+    Sender,
+    TruncateMessage,
+    WireTransaction,
+    truncated,
+)
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -47,9 +57,12 @@ class Stream:
         local_only: bool,
         with_emitted: bool = False,
         skipped: Callable[[int], None] | None = None,
+        two_phase_at: int | None = None,
     ) -> None:
         """`local_only`: origin = none, what the publisher itself has from elsewhere is left out. `with_emitted`:
-        logical messages are wanted, too. `skipped` hears of transactions of which nothing is sent, by their XIDs."""
+        logical messages are wanted, too. `skipped` hears of transactions of which nothing is sent, by their XIDs.
+        `two_phase_at`: see slots.two_phase_at."""
+        self._two_phase_at = two_phase_at
         self._skipped = skipped
         self._session = session
         self._names = tuple(names)
@@ -87,6 +100,10 @@ class Stream:
         large = self._large(groups)
         changed = self._changed([s for group in groups if group[0].id not in large for s in self._wanted(group)])
         for group in groups:
+            said = group[-1].two_phase
+            if said is not None and (said.kind != COMMIT or is_told(said, self._two_phase_at)):
+                yield from self._told(group, said)
+                continue
             messages: tuple[Message | TruncateMessage, ...] | _Large
             emitted: list[Emitted] = []
             if group[0].id in large:
@@ -100,7 +117,7 @@ class Stream:
             if emitted or next(iter(messages), None) is not None:
                 last = group[-1]
                 yield WireTransaction(
-                    last.id,
+                    last.id if said is None else said.xid,
                     last.id,
                     last.id + 1,
                     last.time,
@@ -111,6 +128,40 @@ class Stream:
                 )
             elif self._skipped is not None and self._is_of_here(group):
                 self._skipped(group[-1].id)
+
+    def _told(self, group: Sequence[Snapshot], said: TwoPhase) -> Iterator[WireTransaction]:
+        """What is told of a prepared transaction: with its changes that it was prepared, and how it ended."""
+        if not is_told(said, self._two_phase_at) or not said.statements or (self._local_only and group[-1].origin):
+            return
+        if said.database != self._session.database.oid:
+            return
+        assert self._two_phase_at is not None
+        phase = Phase(said.kind, said.gid, said.xid, said.xid + 1, said.prepared_at)
+        if said.kind == PREPARE:
+            yield self._prepared(group, said, said.xid + 1)
+            return
+        if said.kind == COMMIT and said.xid < self._two_phase_at:
+            yield self._prepared(group, said, group[0].id)  # who breaks off here has not got its end
+        last = group[-1]
+        yield WireTransaction(
+            said.xid, last.id, last.id + 1, last.time, (), last.origin, origin_lsn=last.origin_lsn, phase=phase
+        )
+
+    def _prepared(self, group: Sequence[Snapshot], said: TwoPhase, end_lsn: int) -> WireTransaction:
+        messages: list[Message | TruncateMessage] = []
+        with prepared_changes(self._session, said, at_prepare=group[-1].id == said.xid) as (there, found):
+            stream = self
+            if there is not self._session:
+                stream = Stream(there, self._names, local_only=self._local_only)
+            changed = stream._changed(found)
+            for snapshot in found:
+                messages += stream._explained(snapshot, changed)
+        last = group[-1]
+        phase = Phase(PREPARE, said.gid, said.xid, said.xid + 1, said.prepared_at)
+        return WireTransaction(
+            said.xid, said.xid, end_lsn, said.prepared_at, tuple(messages), last.origin, origin_lsn=last.origin_lsn,
+            phase=phase,
+        )  # fmt: skip
 
     def _is_of_here(self, group: Sequence[Snapshot]) -> bool:
         """Whether a transaction is one that a slot of this database decodes."""

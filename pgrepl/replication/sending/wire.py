@@ -117,6 +117,17 @@ class Emitted:
 
 
 @frozen
+class Phase:
+    """What of a prepared transaction is told: that it was prepared, or how it ended (PREPARE, COMMIT, ROLLBACK)."""
+
+    kind: str
+    gid: str
+    prepare_lsn: int
+    prepare_end_lsn: int
+    prepared_at: int  # microseconds since 2000-01-01
+
+
+@frozen
 class WireTransaction:
     """A transaction of the publisher: what a Begin and a Commit message enclose.
 
@@ -132,6 +143,7 @@ class WireTransaction:
     origin: str | None = None  # where the publisher has it from
     emitted: tuple[Emitted, ...] = ()  # to who asks for logical messages
     origin_lsn: int = 0  # where it ends there
+    phase: Phase | None = None  # None: all of it is here, and is committed
 
     @property
     def is_large(self) -> bool:

@@ -22,7 +22,15 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_FOLLOWED = ("restart_lsn", "confirmed_flush_lsn", "catalog_snapshot", "two_phase", "failover", "invalidation_reason")
+_FOLLOWED = (
+    "restart_lsn",
+    "confirmed_flush_lsn",
+    "catalog_snapshot",
+    "two_phase",
+    "two_phase_at",
+    "failover",
+    "invalidation_reason",
+)
 
 
 def synchronize_slots(standby: Session) -> None:

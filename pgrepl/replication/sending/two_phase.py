@@ -1,0 +1,74 @@
+"""The changes of prepared transactions, for who is told of them when they are prepared (ReorderBufferPrepare).
+
+What a prepared transaction has changed stands in the lake only once it is committed. If it is by now, its changes are
+read there. If it still waits they are replayed, read, and undone, which holds the catalog's write lock meanwhile. Of
+one that was rolled back nothing is left: as in PostgreSQL it is told without changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.lake import prepared
+from pgrepl.lake.history import Snapshot, TwoPhase, snapshots
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_NEVER_TOLD = "_nodecode"  # test_decoding tells of such transactions when they are committed (pg_decode_filter)
+
+
+def is_told(said: TwoPhase, two_phase_at: int | None, *, filters: bool = False) -> bool:
+    """Whether a slot tells of it as a prepared transaction. `filters`: test_decoding's is asked."""
+    return two_phase_at is not None and not (filters and _NEVER_TOLD in said.gid)
+
+
+@contextmanager
+def prepared_changes(session: Session, said: TwoPhase, *, at_prepare: bool) -> Iterator[tuple[Session, list[Snapshot]]]:
+    """Where the changes can be read, and the snapshots that have them. `at_prepare`: the publications are those of
+    then."""
+    committed = _committed(session, said)
+    waits = any(each.xid == said.xid for each in prepared.every(session))
+    if committed or not waits:
+        yield session, _as_of(committed, said, at_prepare=at_prepare)
+        return
+    apart = session.elsewhere(session.database_oid, session.role, apart=True)
+    try:
+        apart.transaction.begin_statement(writes=True)
+        found = next((each for each in prepared.every(apart) if each.xid == said.xid), None)
+        if found is None:  # it has come to its end meanwhile
+            changes = _committed(apart, said)
+        else:
+            before = apart.transaction.numbering.last_snapshot()
+            prepared.load(apart, found).replay()
+            changes = snapshots(apart, before, apart.transaction.numbering.last_snapshot())
+        yield apart, _as_of(changes, said, at_prepare=at_prepare)
+    finally:
+        apart.transaction.fail_statement()
+        apart.close()
+
+
+def _as_of(changes: list[Snapshot], said: TwoPhase, *, at_prepare: bool) -> list[Snapshot]:
+    return [replace(each, stretch=said.xid) for each in changes] if at_prepare else changes
+
+
+def _committed(session: Session, said: TwoPhase) -> list[Snapshot]:
+    """Its snapshots, if it is committed."""
+    link = session.link
+    rows = link.execute(
+        "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes"
+        f' WHERE snapshot_id > {link.mark} AND commit_extra_info LIKE \'%"two_phase": ["commit"%\'',
+        (said.xid,),
+    )
+    for last, extra in rows:
+        known = json.loads(extra)
+        if known["two_phase"][2] == said.xid:
+            return snapshots(session, known.get("transaction", last) - 1, last)
+    return []
+
+
+__all__ = ["is_told", "prepared_changes"]
