@@ -48,6 +48,8 @@ def folded(session: Session, expr: Expr) -> Expr:
         if isinstance(node, CoalesceExpr):
             return _coalesce(node)
         node = map_children(node, visit)
+        if isinstance(node, (FuncExpr, OpExpr)) and _is_null(node):
+            return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location)
         if not isinstance(node, _COMPUTED) or not _is_constant(node):
             return node
         value = evaluate.evaluate(node, (), context)
@@ -96,6 +98,14 @@ def folded(session: Session, expr: Expr) -> Expr:
         return args[0] if isinstance(args[0], Const) else replace(node, args=tuple(args))
 
     return visit(expr)
+
+
+def _is_null(node: FuncExpr | OpExpr) -> bool:
+    """A strict function with a constant NULL: its other arguments are not looked at, and sets in them not made."""
+    if node.retset or not any(isinstance(arg, Const) and arg.value is None for arg in node.args):
+        return False
+    proc = proc_by_oid(next(functions_used(node)))
+    return proc is not None and proc.strict
 
 
 def _is_constant(node: Expr) -> bool:

@@ -12,10 +12,11 @@ from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.errors import PgError
+from pgrepl.expr.folding import folded
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import Expr, Query, RowMark, Rte, RteKind, SubLink
-from pgrepl.expr.walk import map_children, map_parts
+from pgrepl.expr.tree import Expr, Query, RowMark, Rte, RteKind, SubLink, Target
+from pgrepl.expr.walk import map_children, map_parts, returns_set
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -66,12 +67,19 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         return rte
 
     query = map_parts(query, expression, lambda nested: expand_views(session, nested, who))
+    if query.has_target_srfs:
+        query = replace(query, targets=tuple(_without_idle_sets(session, target) for target in query.targets))
     expanded = [entry(rte) for rte in query.rtable]
     for mark in query.row_marks:
         rte = expanded[mark.varno - 1]
         if rte.relkind == "v" and rte.subquery is not None:
             expanded[mark.varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
     return replace(query, rtable=tuple(expanded))
+
+
+def _without_idle_sets(session: Session, target: Target) -> Target:
+    """A set that only stands beside a NULL makes no rows: `generate_series(1, 3) + NULL` is one NULL."""
+    return replace(target, expr=folded(session, target.expr)) if returns_set(target.expr) else target
 
 
 def mark_view(query: Query, mark: RowMark) -> Query:

@@ -7,7 +7,7 @@ three numbers, in that order (as make_sort_input_target decides).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.commands.query.env import Env, Evaluator, Slot
@@ -55,8 +55,9 @@ class _Select:
             self._windows()
         self._finish = Finish(query, evaluator)
         late = {t.resno for t in _postponed(query)}
-        self._first = _Targets(self, [t for t in query.targets if t.resno not in late])
-        self._second = _Targets(self, [t for t in query.targets if t.resno in late]) if late else None
+        first = [t for t in query.targets if t.resno not in late]
+        self._first = _Targets(self, first)
+        self._second = _Targets(self, [t for t in query.targets if t.resno in late], first) if late else None
 
     @property
     def slots(self) -> int:
@@ -143,11 +144,18 @@ def _postponed(query: Query) -> Iterator[Target]:
 
 
 class _Targets:
-    """Some targets of a query; others are None in the rows."""
+    """Some targets of a query; others are None in the rows. `before`: those that are in the rows already. What is
+    volatile in these is not computed again where it stands in a target: `SELECT random() + 1 … ORDER BY random()`."""
 
-    def __init__(self, select: _Select, chosen: list[Target]) -> None:
-        exprs = [select.target(t) for t in chosen]
-        sets = TargetSets(exprs, select.evaluator, select.slots)
+    def __init__(self, select: _Select, chosen: list[Target], before: Sequence[Target] = ()) -> None:
+        known = {select.target(t): t for t in before if is_volatile(t.expr)}
+        self._known = [select.query.targets.index(t) for t in known.values()]
+        slots = {
+            expr: Slot(expr.type, typmod=expr.typmod, collation=expr.collation, number=select.slots + n)
+            for n, expr in enumerate(known)
+        }
+        exprs = [rewrite(select.target(t), slots.get) for t in chosen]
+        sets = TargetSets(exprs, select.evaluator, select.slots + len(slots))
         self._sets = sets if len(sets) else None
         self._watch = select.evaluator.context.meter.watch
         compiled = {t.resno: select.evaluator.compile(sets.after(expr)) for t, expr in zip(chosen, exprs, strict=True)}
@@ -165,6 +173,8 @@ class _Targets:
     def filled(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Rows of the other targets, behind each its environment, with these."""
         for *row, env in rows:
+            if self._known:
+                env.computed = (*env.computed, *[row[place] for place in self._known])
             for here in self._expanded((env,)):
                 for place, value in self._own:
                     row[place] = value(here)
