@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import disk
 from pgrepl.catalog.data_folder import MARK
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
@@ -54,8 +55,9 @@ class Fetched:
 def wanted_files(draft: Session, place: Place) -> dict[str, str]:
     """Each file that the catalog refers to: its name on the standby, and where the primary has it. A file whose row is
     lost comes along if it is there, so that the loss is noticed on the standby, too."""
-    named = named_files(draft)
-    lost = (path for path in known_files(draft) - named if storage.size_of(path) is not None)
+    with reading(draft):
+        named, known = named_files(draft), known_files(draft)
+    lost = (path for path in known - named if storage.size_of(path) is not None)
     return {place.of(path): path for path in (*named, *lost)}
 
 
