@@ -7,8 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.compile_composites import field_index, named_row_type
-from pgrepl.expr.compiler import Compiled, Compiler, compile_node
+from pgrepl.expr.compiler import Compiled, Compiler, compile_node, field_index, named_row_type
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.record import Record

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.compiler import Compiled, Compiler, compile_node, function_of
+from pgrepl.expr.compile_assignments import compile_element
+from pgrepl.expr.compiler import Compiled, Compiler, compile_node, field_index, function_of, named_row_type
 from pgrepl.expr.context import Call
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, procs_by_name, type_by_oid
-from pgrepl.types.record import Record, RowType
+from pgrepl.types.builtin import operator_by_oid, procs_by_name
+from pgrepl.types.record import Record
 from pgrepl.types.values import comparer
 
 
@@ -82,8 +83,6 @@ def _(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     from pgrepl.expr.functions.json import jsonb_subscript
 
     if node.assign is not None:
-        from pgrepl.expr.compile_assignments import compile_element
-
         return compile_element(node, compiler)
     assert node.container is not None
     container = compiler.compile(node.container)
@@ -122,20 +121,6 @@ def _(node: tree.RowExpr, compiler: Compiler) -> Compiled:
         fields = compiler.all(node.args)
         types, names = tuple(arg.type for arg in node.args), node.names
     return lambda env: Record([field(env) for field in fields], types, names)
-
-
-def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
-    """A named row type; None: the type is another."""
-    known = type_by_oid(typoid)
-    if (known is not None and not known.relid) or compiler.context.style.lookup is None:
-        return None
-    return compiler.context.style.lookup.row_type(typoid)
-
-
-def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
-    """Where in values of the type the column of this number is."""
-    row = named_row_type(typoid, compiler)
-    return fieldnum - 1 if row is None else row.index(fieldnum)
 
 
 @compile_node.register

@@ -15,8 +15,8 @@ from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions import implementation
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid
-from pgrepl.types.record import Record
+from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.record import Record, RowType
 from pgrepl.types.text import read_text
 
 Compiled = Callable[[Any], Any]
@@ -113,6 +113,20 @@ def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
 
 def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any:
     return None if row is None or isinstance(row, Record) else Record(row, *columns)
+
+
+def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
+    """A named row type; None: the type is another."""
+    known = type_by_oid(typoid)
+    if (known is not None and not known.relid) or compiler.context.style.lookup is None:
+        return None
+    return compiler.context.style.lookup.row_type(typoid)
+
+
+def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
+    """Where in values of the type the column of this number is."""
+    row = named_row_type(typoid, compiler)
+    return fieldnum - 1 if row is None else row.index(fieldnum)
 
 
 def operator_function(oid: int, context: Context | None = None) -> Callable[..., Any]:

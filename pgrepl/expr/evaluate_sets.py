@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.compiler import Compiled, Special, arguments, as_record, out_columns
+from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns
 from pgrepl.expr.context import Call, Context
-from pgrepl.expr.evaluate import compile
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.walk import returns_set
 from pgrepl.types import oids
@@ -26,7 +25,7 @@ def compile_set(
     call = Call(context, tuple(arg.type for arg in args), expr.type, expr.input_collation, variadic)
     found = implementation(proc)
     function = found.function
-    compiled = [compile(arg, context, special) for arg in args]
+    compiled = [Compiler(context, special).compile(arg) for arg in args]
     columns = out_columns(proc)
 
     def values(env: Any) -> Iterable[Any]:
@@ -63,7 +62,7 @@ def compile_rows(
     if returns_set(expr):
         values = compile_set(expr, context, special)
     else:
-        values = _single(compile(expr, context, special))
+        values = _single(Compiler(context or Context(), special).compile(expr))
 
     def rows(env: Any) -> Iterator[tuple[Any, ...] | None]:
         for value in values(env):

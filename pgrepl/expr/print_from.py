@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pgrepl.catalog.relation import relation
 from pgrepl.expr import typefacts
 from pgrepl.expr.print_expr import collation_text, print_expr, print_list, print_top
 from pgrepl.expr.print_names import relation_text
-from pgrepl.expr.print_query import print_subquery
 from pgrepl.expr.printer import JOIN, STEP, VAR, Printer, type_with_typmod
 from pgrepl.expr.tree import (
     CoalesceExpr,
@@ -31,8 +30,10 @@ from pgrepl.types import builtin
 
 _UNNEST = 2331  # unnest(anyarray)
 
+PrintQuery = Callable[[Query, Printer], None]  # prints the queries in FROM
 
-def print_from(query: Query, prefix: str, out: Printer) -> None:
+
+def print_from(query: Query, prefix: str, out: Printer, print_subquery: PrintQuery) -> None:
     first = True
     for item in query.from_:
         if isinstance(item, RangeRef) and not query.rtable[item.varno - 1].in_from:
@@ -40,11 +41,11 @@ def print_from(query: Query, prefix: str, out: Printer) -> None:
         if first:
             out.keyword(prefix, -STEP, STEP, 2)
             first = False
-            _print_item(item, query, out)
+            _print_item(item, query, out, print_subquery)
             continue
         out.put(", ")
         part = out.apart()
-        _print_item(item, query, part)
+        _print_item(item, query, part, print_subquery)
         text = part.text()
         if out.style.indent and out.style.wrap >= 0:
             if text.startswith("\n"):
@@ -54,9 +55,9 @@ def print_from(query: Query, prefix: str, out: Printer) -> None:
         out.put(text)
 
 
-def _print_item(item: RangeRef | Join, query: Query, out: Printer) -> None:
+def _print_item(item: RangeRef | Join, query: Query, out: Printer, print_subquery: PrintQuery) -> None:
     if isinstance(item, Join):
-        _print_join(item, query, out)
+        _print_join(item, query, out, print_subquery)
         return
     rte = query.rtable[item.varno - 1]
     if rte.lateral:
@@ -187,17 +188,17 @@ _JOINS = {
 }
 
 
-def _print_join(join: Join, query: Query, out: Printer) -> None:
+def _print_join(join: Join, query: Query, out: Printer, print_subquery: PrintQuery) -> None:
     rte = query.rtable[join.varno - 1]
     parens = not out.style.paren or rte.alias is not None
     right = join.right
     right_parens = out.style.paren and isinstance(right, Join) and query.rtable[right.varno - 1].alias is None
     out.put("(" if parens else "")
-    _print_item(join.left, query, out)
+    _print_item(join.left, query, out, print_subquery)
     word = _JOINS.get(join.kind) or (" JOIN " if join.quals is not None else " CROSS JOIN ")
     out.keyword(word, -STEP, STEP, JOIN)
     out.put("(" if right_parens else "")
-    _print_item(right, query, out)
+    _print_item(right, query, out, print_subquery)
     out.put(")" if right_parens else "")
     if join.using:
         names = out.names[0].joins[join.varno].using

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pgrepl.expr import tree
 from pgrepl.expr.opclasses import sort_operators
 from pgrepl.expr.print_expr import operator_name, print_const, print_expr, print_var
+from pgrepl.expr.print_from import print_from, print_values
 from pgrepl.expr.print_names import names_of_query
 from pgrepl.expr.printer import STEP, VAR, Names, Printer, Style
 from pgrepl.expr.tree import (
@@ -197,8 +198,6 @@ def _result_name(target: Target, number: int, out: Printer) -> str:
 
 
 def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
-    from pgrepl.expr.print_from import print_from, print_values
-
     if out.style.indent:
         out.indent += STEP
         out.put(" ")
@@ -214,7 +213,7 @@ def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
             _print_keys(query.distinct, out)
             out.put(")")
     _print_targets(query.targets, out, names_visible)
-    print_from(query, " FROM ", out)
+    print_from(query, " FROM ", out, print_subquery)
     if query.where is not None:
         out.keyword(" WHERE ", -STEP, STEP, 1)
         print_expr(query.where, out, False)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.lake.table import LakeColumn, LakeTable
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 
 @frozen

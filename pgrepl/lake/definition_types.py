@@ -7,7 +7,8 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form, form, is_row_type
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.lake_lists import element_text
 from pgrepl.types.names import numeric_precision_scale
 

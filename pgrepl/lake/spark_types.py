@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
     from pgrepl.lake.table import LakeColumn
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 _NAMES = {
     "BOOLEAN": "BooleanType", "TINYINT": "ByteType", "SMALLINT": "ShortType", "INT": "IntegerType",

@@ -12,7 +12,7 @@ from pgrepl.lake.statistics import ColumnStatistics, cut_high, cut_low, is_text,
 if TYPE_CHECKING:
     from pgrepl.lake.footers import Footer
     from pgrepl.lake.table import LakeTable
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 
 def of_footer(footer: Footer, table: LakeTable) -> dict[int, ColumnStatistics]:

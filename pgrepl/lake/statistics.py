@@ -18,7 +18,7 @@ from pgrepl.types.lake_lists import list_items
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.table import LakeColumn, LakeField, LakeTable
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 LONGEST = 256  # characters of a bound
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.store import Row
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
     from pgrepl.types.record import RowType
 
 

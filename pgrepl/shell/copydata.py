@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
 from pgrepl.shell import interrupt
-from pgrepl.shell.input import standard_input
+from pgrepl.shell.input import CopySource, standard_input
 from pgrepl.shell.lexer import Lexer, Prompt, Stop
 from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import NO_CONNECTION, Shell
@@ -25,19 +24,6 @@ if TYPE_CHECKING:
 _CHUNK = 8192  # psql's buffer: what goes to the server at a time
 _MARKERS = (b"\\.\n", b"\\.\r\n")
 _PLAIN_FILE = 1 << 20  # bytes from which on a file is not read here, if it can be read as it is
-
-
-@frozen
-class CopySource:
-    """Where rows come from."""
-
-    file: IO[bytes]
-    own: bool  # it is where the commands come from, too: its lines are counted
-    path: str | None = None
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.file.isatty()
 
 
 def command_source(shell: Shell) -> CopySource:

@@ -98,10 +98,8 @@ def _caught_up(shell: Shell) -> bool:
         with interrupt.stops_waiting(), _seen_at_work(shell):
             shell.connection.catch_up()
     except KeyboardInterrupt:
-        from pgrepl.shell.backslash.applying import cancelled
-
         shell.cancelled = True
-        error = cancelled()
+        error = interrupt.cancelled()
         remember_error(shell, error, "")
         set_error_variables(shell, error)
         shell.on_notice(error.report)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+from pgrepl.frozen import frozen
 
 _CHUNK = 1023  # what psql reads at a time; a NUL hides the rest of its chunk
 
@@ -44,3 +46,16 @@ def standard_input() -> LineReader:
         file = sys.stdin.buffer if sys.stdin is not None else open(0, "rb", closefd=False)  # noqa: SIM115
         _STDIN.append(LineReader(file))
     return _STDIN[0]
+
+
+@frozen
+class CopySource:
+    """Where the rows of COPY FROM STDIN come from."""
+
+    file: IO[bytes]
+    own: bool  # it is where the commands come from, too: its lines are counted
+    path: str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.file.isatty()

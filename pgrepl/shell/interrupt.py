@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Literal
 
 from pgrepl.commands import timeouts
+from pgrepl.errors import PgError
 from pgrepl.interrupts import user_request
 from pgrepl.shell.shell import Shell
 
@@ -53,3 +55,11 @@ class _While:
         if self._doing == "query" and self._before != "query":
             timeouts.stop()  # what has interrupted it is no matter of what follows
         _doing = self._before
+
+
+def cancelled() -> PgError:
+    """Ctrl-C while the subscriptions catch up."""
+    spark = sys.modules.get("pgrepl.lake.spark")
+    if spark is not None:
+        spark.cancel()
+    return PgError("57014", "canceling statement due to user request")

@@ -214,7 +214,7 @@ class MainLoop:
                     # Only the backslash command stands on the line: it leaves the query as it was.
                     self.query.text = self.query.text[:-1]
                 added_newline = -1
-                outcome = handle_slash(shell, lexer, self)
+                outcome = handle_slash(shell, lexer, self, run_file)
                 ok = outcome is not Outcome.FAILED
                 shell.statement_line = 1
                 if outcome is Outcome.SEND:

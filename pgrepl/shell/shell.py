@@ -11,7 +11,7 @@ from pgrepl.errors import Report
 from pgrepl.shell import output
 from pgrepl.shell.conditional import Conditionals
 from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, Target
-from pgrepl.shell.input import LineReader, standard_input
+from pgrepl.shell.input import CopySource, LineReader, standard_input
 from pgrepl.shell.lexer import Quoting
 from pgrepl.shell.report import message_text
 from pgrepl.shell.streams import Stream, open_output
@@ -20,7 +20,6 @@ from pgrepl.shell.variables import Variables
 
 if TYPE_CHECKING:
     from pgrepl.shell.busy import Busy
-    from pgrepl.shell.copydata import CopySource
 
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
 PROGRAM = "pgrepl"

@@ -348,9 +348,14 @@ def _run_command(shell: Shell, text: str) -> bool:
         return send_query(shell, text)
     from pgrepl.shell.backslash import handle_slash
 
+    def run_file(shell: Shell, name: str | None, *, relative: bool = False) -> int:
+        from pgrepl.shell.mainloop import run_file
+
+        return run_file(shell, name, relative=relative)
+
     lexer = Lexer(shell.lookup, shell.warning, shell.standard_strings)
     lexer.begin(text[1:])
-    return handle_slash(shell, lexer, None) is not Outcome.FAILED
+    return handle_slash(shell, lexer, None, run_file) is not Outcome.FAILED
 
 
 def _argument_text(text: str) -> str:

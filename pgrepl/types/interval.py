@@ -1,7 +1,7 @@
-"""Text of interval: PostgreSQL's, the SQL standard's and ISO 8601's forms, in and out.
+"""Text of interval: PostgreSQL's, the SQL standard's and ISO 8601's forms.
 
-    >>> read_interval("1 year 2-3 4 days 05:06:07.8", -1, DEFAULT_STYLE)
-    Interval(months=27, days=4, usecs=18367800000)
+    >>> write_interval(Interval(months=27, days=4, usecs=18367800000), DEFAULT_STYLE)
+    '2 years 3 mons 4 days 05:06:07.8'
 
 Months, days and microseconds are kept apart, each with its own sign.
 """
@@ -177,11 +177,4 @@ def _write_verbose(parts: Parts) -> str:
     return " ".join(words) + (" ago" if before else "")
 
 
-def _read(text: str, typmod: int, style: TextStyle) -> Interval:
-    from pgrepl.types.interval_input import read_interval
-
-    return read_interval(text, typmod, style)
-
-
-READ: dict[int, Callable[[str, int, TextStyle], Any]] = {oids.INTERVAL: _read}
 WRITE: dict[int, Callable[[Any, TextStyle], str]] = {oids.INTERVAL: write_interval}

@@ -1,9 +1,15 @@
-"""The input of interval: units in words, the SQL standard's years-months and days-time, ISO 8601 durations."""
+"""The input of interval: units in words, the SQL standard's years-months and days-time, ISO 8601 durations.
+
+>>> read_interval("1 year 2-3 4 days 05:06:07.8", -1, DEFAULT_STYLE)
+Interval(months=27, days=4, usecs=18367800000)
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from pgrepl.types import oids
 from pgrepl.types.dates import USECS_PER_DAY, USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC, Fields, time_of
 from pgrepl.types.datetime_decoding import decode_clock, fraction
 from pgrepl.types.datetime_tokens import (
@@ -361,3 +367,6 @@ def _alternative_time(iso: _Iso, total: _Sum, value: int, part: float) -> None:
         total.add(unit, *iso.number())
     if iso.peek():
         raise bad_format()
+
+
+READ: dict[int, Callable[[str, int, TextStyle], Interval]] = {oids.INTERVAL: read_interval}

@@ -1,8 +1,16 @@
-"""Arrow arrays: as files and Spark give them, and as values make them."""
+"""What a form is: the ways of one type's values; and Arrow arrays, as files and Spark give them, and as values make
+them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def plain_array(array: Any) -> Any:
@@ -70,3 +78,42 @@ def annotated(array: Any, kind: Any) -> Any:
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
     columns = [annotated(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=array.is_null())
+
+
+@frozen
+class Form:
+    """Values are the Python forms of `types`; NULL is dealt with by whole-column functions and the callers of others.
+
+    `ordered` says what statistics can tell of the values: "full" (bounds), "equal" (only whether a value can be
+    there) or "none".
+    """
+
+    typoid: int
+    typmod: int
+    lake: str  # ducklake_column.column_type
+    spark: str  # in a DDL string
+    arrow: Callable[[], Any]  # the pyarrow type of a file's column
+    to_arrow: Callable[[Any], Any]  # a value → what Arrow makes such an array of (days, microseconds, bytes …)
+    from_arrow: Callable[[Any], Any]  # and back
+    from_array: Callable[[Any], list[Any]]  # a column of a file, or of Spark's answer → values, NULLs as None
+    to_stat: Callable[[Any], str | None]  # the text of a value in statistics; None: it cannot be in bounds (NaN)
+    from_stat: Callable[[str], Any]
+    from_raw: Callable[[Any, int], Any]  # a bound in a Parquet footer (physical value, scale) → value
+    to_inlined: Callable[[Any], Any]  # as the catalog keeps it in a row
+    from_inlined: Callable[[Any], Any]
+    ordered: str = "full"
+    element: Form | None = None  # of a list
+    children: tuple[tuple[str, Form], ...] = ()  # of a struct or map that somebody else made
+    sized: Callable[[Any], Any] | None = None  # a value for comparison with statistics (bpchar: padded)
+
+    def to_array(self, values: Sequence[Any]) -> pa.Array:
+        """Values (NULLs as None) → a column for a file."""
+        import pyarrow as pa
+
+        convert = self.to_arrow
+        plain = values if convert is same else [None if v is None else convert(v) for v in values]
+        kind = self.arrow()
+        try:
+            return annotated(pa.array(plain, storage_type(kind)), kind)
+        except (pa.ArrowInvalid, OverflowError) as problem:
+            raise PgError("22003", f"value out of range for lake type {self.lake}", detail=str(problem)) from problem

@@ -10,8 +10,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.types import lake_text
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_arrays import Form, plain_array
 
 
 def list_form(typoid: int, typmod: int, element: Form) -> Form:

@@ -14,11 +14,13 @@ from pgrepl.errors import PgError
 from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import array_type
 from pgrepl.types.json import read_jsonb
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form, plain_array
+from pgrepl.types.lake_foreign import Field, Nested, foreign_form
+from pgrepl.types.lake_forms import form
 from pgrepl.types.lake_lists import element_text, element_value, list_form
-from pgrepl.types.lake_read import Field, Nested, read_form
 from pgrepl.types.text import read_text, write_text
+
+_NESTED = ("list", "struct", "map")
 
 
 def nested_form(lake: str, fields: tuple[Nested, ...]) -> Form:
@@ -26,16 +28,16 @@ def nested_form(lake: str, fields: tuple[Nested, ...]) -> Form:
         return document_form(lake, fields)
     if len(fields) != 1:
         raise PgError("XX001", "a list in the lake has no element")
-    if fields[0].type in ("list", "struct", "map"):
+    if fields[0].type in _NESTED:
         return document_form("list", fields)
-    element = read_form(fields[0].type, fields[0].fields)
+    element = foreign_form(fields[0].type)
     array = array_type(element.typoid)
     return list_form(array, element.typmod, element) if array else document_form("list", fields)
 
 
 def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
     """Nested values as jsonb."""
-    inner = [(f.name, read_form(f.type, f.fields)) for f in fields]
+    inner = [(f.name, nested_form(f.type, f.fields) if f.type in _NESTED else foreign_form(f.type)) for f in fields]
     itself = Field("", lake, fields)
 
     def arrow() -> Any:
@@ -109,7 +111,7 @@ def _storable(value: Any, field: Nested) -> Any:
         if not isinstance(value, list):
             raise _misfit(value, field)
         return [_storable(item, field.fields[0]) for item in value]
-    child = read_form(field.type, field.fields)
+    child = foreign_form(field.type)
     return child.to_arrow(_scalar(value, child))
 
 
@@ -137,9 +139,9 @@ def _nested_text(value: Any, field: Nested) -> str:
 def _item_text(value: Any, field: Nested) -> str:
     if value is None:
         return "NULL"
-    if field.type in ("struct", "map", "list"):
+    if field.type in _NESTED:
         return _nested_text(value, field)
-    child = read_form(field.type, field.fields)
+    child = foreign_form(field.type)
     return _quoted(element_text(child, _scalar(value, child)))
 
 
@@ -169,8 +171,8 @@ def _json(value: Any) -> str:
 
 def _plain_values(array: Any, field: Nested) -> list[Any]:
     """A column → what JSON has: scalars that it has none like are their text. Fields are found by name."""
-    if field.type not in ("list", "struct", "map"):
-        child = read_form(field.type, field.fields)
+    if field.type not in _NESTED:
+        child = foreign_form(field.type)
         return [_plain_scalar(child, v) for v in child.from_array(array)]
     array = plain_array(array)
     if field.type == "struct":
@@ -218,7 +220,7 @@ def _plain_value(value: Any, field: Nested) -> Any:
         return {f.name: _plain_value(given.get(f.name), f) for f in field.fields}
     if field.type == "map":
         return {_key(_plain_value(k, field.fields[0])): _plain_value(v, field.fields[1]) for k, v in value}
-    child = read_form(field.type, field.fields)
+    child = foreign_form(field.type)
     return _plain_scalar(child, element_value(child, value))
 
 

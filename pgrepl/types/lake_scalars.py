@@ -11,8 +11,7 @@ from uuid import UUID
 from pgrepl.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.json import Jsonb
-from pgrepl.types.lake_arrays import arrow_type, plain_array, same, same_raw
-from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_arrays import Form, arrow_type, plain_array, same, same_raw
 from pgrepl.types.lake_times import date_form, time_form, timestamp_form
 from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import to_float4, write_float4

@@ -7,8 +7,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.types import lake_text, oids
 from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
-from pgrepl.types.lake_arrays import arrow_type, plain_array, same, same_raw
-from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_arrays import Form, arrow_type, plain_array, same, same_raw
 
 
 def date_form(typoid: int, typmod: int) -> Form:

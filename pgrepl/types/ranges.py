@@ -1,6 +1,6 @@
 """Ranges and multiranges: `[1,5)`, `{[1,3),[5,7)}`; text, canonical form and order.
 
->>> read_range("[1,5]", oids.INT4RANGE, DEFAULT_STYLE)
+>>> read_range("[1,5]", oids.INT4, int)
 PgRange(subtype=23, lower=1, upper=6, lower_inc=True, upper_inc=False, empty=False)
 """
 
@@ -12,12 +12,9 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.builtin import range_by_oid, range_of_multirange
 from pgrepl.types.dates import INFINITY, is_valid_date
 from pgrepl.types.numbers import SPACE
 from pgrepl.types.record import quote_field
-from pgrepl.types.style import TextStyle
-from pgrepl.types.text import reader, writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +82,18 @@ def _canonical(value: PgRange) -> PgRange:
     return value
 
 
-def _subtype(typoid: int) -> int:
-    row = range_by_oid(typoid) or range_of_multirange(typoid)
-    assert row is not None
-    return row.subtype
-
-
-def read_range(text: str, typoid: int, style: TextStyle) -> PgRange:
-    subtype = _subtype(typoid)
-    return _made(subtype, _parse(text), style)
+def read_range(text: str, subtype: int, read_bound: Callable[[str], Any]) -> PgRange:
+    return _made(subtype, _parse(text), read_bound)
 
 
 _Bounds = tuple[str, "str | None", "str | None", str]
 
 
-def _made(subtype: int, bounds: _Bounds | None, style: TextStyle) -> PgRange:
+def _made(subtype: int, bounds: _Bounds | None, read_bound: Callable[[str], Any]) -> PgRange:
     if bounds is None:
         return PgRange(subtype, empty=True)
     opening, lower, upper, closing = bounds
-    read = reader(subtype)
-    values = [None if bound is None else read(bound, -1, style) for bound in (lower, upper)]
+    values = [None if bound is None else read_bound(bound) for bound in (lower, upper)]
     return make_range(subtype, values[0], values[1], opening == "[", closing == "]")
 
 
@@ -176,12 +165,11 @@ def _bound(text: str, body: str, at: int) -> tuple[str | None, int]:
     return "".join(word), at
 
 
-def write_range(value: PgRange, style: TextStyle) -> str:
+def write_range(value: PgRange, write_bound: Callable[[Any], str]) -> str:
     if value.empty:
         return "empty"
-    write = writer(value.subtype)
-    lower = "" if value.lower is None else quote_field(write(value.lower, style))
-    upper = "" if value.upper is None else quote_field(write(value.upper, style))
+    lower = "" if value.lower is None else quote_field(write_bound(value.lower))
+    upper = "" if value.upper is None else quote_field(write_bound(value.upper))
     return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
 
 
@@ -232,13 +220,12 @@ def compare_multiranges(a: PgMultirange, b: PgMultirange) -> int:
     return (len(a.ranges) > len(b.ranges)) - (len(a.ranges) < len(b.ranges))
 
 
-def read_multirange(text: str, typoid: int, style: TextStyle) -> PgMultirange:
+def read_multirange(text: str, subtype: int, read_bound: Callable[[str], Any]) -> PgMultirange:
     """As multirange_in does."""
 
     def fail(detail: str) -> PgError:
         return _fail(text, detail, "multirange")
 
-    subtype = _subtype(typoid)
     body = text.strip(SPACE)
     if not body.startswith("{"):
         raise fail("Missing left brace.")
@@ -255,7 +242,7 @@ def read_multirange(text: str, typoid: int, style: TextStyle) -> PgMultirange:
             end = _range_end(body, at)
             if end is None:
                 raise fail("Unexpected end of input.")
-            ranges.append(_made(subtype, _parse(body[at:end]), style))
+            ranges.append(_made(subtype, _parse(body[at:end]), read_bound))
             at = _skip(body, end)
             char = body[at : at + 1]
             at += 1
@@ -277,27 +264,5 @@ def _skip(body: str, at: int) -> int:
     return at
 
 
-def write_multirange(value: PgMultirange, style: TextStyle) -> str:
-    return "{" + ",".join(write_range(one, style) for one in value.ranges) + "}"
-
-
-_RANGES = (oids.INT4RANGE, oids.INT8RANGE, oids.NUMRANGE, oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE)
-_MULTIRANGES = (4451, 4532, 4533, 4534, 4535, 4536)
-
-
-def _range_reader(typoid: int) -> Callable[[str, int, TextStyle], PgRange]:
-    return lambda text, typmod, style: read_range(text, typoid, style)
-
-
-def _multirange_reader(typoid: int) -> Callable[[str, int, TextStyle], PgMultirange]:
-    return lambda text, typmod, style: read_multirange(text, typoid, style)
-
-
-READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
-    **{typoid: _range_reader(typoid) for typoid in _RANGES},
-    **{typoid: _multirange_reader(typoid) for typoid in _MULTIRANGES},
-}
-WRITE: dict[int, Callable[[Any, TextStyle], str]] = {
-    **dict.fromkeys(_RANGES, write_range),
-    **dict.fromkeys(_MULTIRANGES, write_multirange),
-}
+def write_multirange(value: PgMultirange, write_bound: Callable[[Any], str]) -> str:
+    return "{" + ",".join(write_range(one, write_bound) for one in value.ranges) + "}"

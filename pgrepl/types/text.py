@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
 
@@ -53,12 +53,9 @@ _FAMILIES = {
     "datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
     "interval": (oids.INTERVAL,),
     "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
-    "ranges": (
-        oids.INT4RANGE, oids.INT8RANGE, oids.NUMRANGE, oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, 4451, 4532, 4533,
-        4534, 4535, 4536,
-    ),
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
+_READERS = _MODULES | {oids.INTERVAL: "interval_input"}  # to write one takes far less than to read one
 
 # Values whose text is what str() makes of them.
 _AS_IS = frozenset(
@@ -73,10 +70,13 @@ _AS_IS = frozenset(
 @cache
 def reader(typoid: int) -> Reader:
     """The input function of a type."""
-    module = _MODULES.get(typoid)
+    module = _READERS.get(typoid)
     if module is not None:
         found: Reader = import_module(f"pgrepl.types.{module}").READ[typoid]
         return found
+    ranges = range_by_oid(typoid) or range_of_multirange(typoid)
+    if ranges is not None:
+        return _range_reader(typoid, ranges.subtype)
     element = element_type(typoid)
     if element:
         return _array_reader(element)
@@ -125,6 +125,9 @@ def writer(typoid: int) -> Writer:
     if module is not None:
         found: Writer = import_module(f"pgrepl.types.{module}").WRITE[typoid]
         return found
+    ranges = range_by_oid(typoid) or range_of_multirange(typoid)
+    if ranges is not None:
+        return _range_writer(typoid, ranges.subtype)
     element = element_type(typoid)
     if element:
         return _array_writer(element)
@@ -169,6 +172,22 @@ def _array_writer(element: int) -> Writer:
 
     write_element, delimiter = writer(element), _delimiter(element)
     return lambda value, style: write_array(value, lambda item: write_element(item, style), delimiter)
+
+
+def _range_reader(typoid: int, subtype: int) -> Reader:
+    from pgrepl.types.ranges import read_multirange, read_range
+
+    read = read_range if range_by_oid(typoid) else read_multirange
+    read_bound = reader(subtype)
+    return lambda text, typmod, style: read(text, subtype, lambda word: read_bound(word, -1, style))
+
+
+def _range_writer(typoid: int, subtype: int) -> Writer:
+    from pgrepl.types.ranges import write_multirange, write_range
+
+    write: Callable[..., str] = write_range if range_by_oid(typoid) else write_multirange
+    write_bound = writer(subtype)
+    return lambda value, style: write(value, lambda bound: write_bound(bound, style))
 
 
 def _write_record(value: Any, style: TextStyle) -> str:

@@ -14,8 +14,9 @@ from pgrepl.errors import PgError
 from pgrepl.types import lake_text, oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.dates import INFINITY
+from pgrepl.types.lake_foreign import Field
 from pgrepl.types.lake_forms import form
-from pgrepl.types.lake_read import Field, read_form, stored_form
+from pgrepl.types.lake_read import read_form, stored_form
 from pgrepl.types.text import read_text, write_text
 
 ARRAYS = {oids.INT4: oids.INT4_ARRAY, oids.TEXT: oids.TEXT_ARRAY, oids.DATE: 1182, oids.BYTEA: 1001, oids.UUID: 2951}

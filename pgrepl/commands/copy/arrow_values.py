@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
 

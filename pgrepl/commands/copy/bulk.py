@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.commands.copy.source import Row, RowSource
     from pgrepl.commands.dml.checks_bulk import Bulk
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 _TRIES = 3  # without the lock; then with it
 _PORTION = 32768  # rows written to a file at a time

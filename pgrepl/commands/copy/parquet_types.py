@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form
-from pgrepl.types.lake_read import Field, read_form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_foreign import Field
+from pgrepl.types.lake_read import read_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from pgrepl.types.lake_read import Nested
+    from pgrepl.types.lake_foreign import Nested
 
 
 @frozen

@@ -15,7 +15,8 @@ from pgrepl.commands.copy.places import Outgoing, file_error
 from pgrepl.commands.query.rowset import PassingRows, SparkRows
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa

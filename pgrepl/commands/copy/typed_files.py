@@ -23,7 +23,8 @@ from pgrepl.errors import PgError
 from pgrepl.expr.tree import Column, Var
 from pgrepl.lake import storage
 from pgrepl.lake.relay import passing_folder
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -65,6 +65,7 @@ _FAMILIES = tuple(
         "number_format",
         "to_number",
         "hashing",
+        "hash_partitions",
     )
 )
 # what only the catalog can answer

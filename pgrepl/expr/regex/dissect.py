@@ -8,16 +8,36 @@ them every division that the automata allow may have to be tried.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pgrepl.expr.regex.parser import CAPTURES, REFERS, Part
+from pgrepl.expr.regex.syntax import Node
 from pgrepl.interrupts import check_for_interrupts
-
-if TYPE_CHECKING:
-    from pgrepl.expr.regex.matching import Play
 
 Span = tuple[int, int]
 NOWHERE = (-1, -1)
+
+
+class Expression(Protocol):
+    @property
+    def groups(self) -> int: ...
+    @property
+    def ignores_case(self) -> bool: ...
+
+
+class Play(Protocol):
+    """An expression and a text: where parts of the one match in the other (matching.py)."""
+
+    @property
+    def regex(self) -> Expression: ...
+    @property
+    def text(self) -> str: ...
+
+    def longest(self, part: Part, begin: int, stop: int) -> int: ...
+    def shortest(self, part: Part, begin: int, stop: int, least: int = 0) -> int: ...
+    def ends(self, part: Part, begin: int, stop: int) -> list[int]: ...
+    def whole(self, part: Part, begin: int, end: int) -> bool: ...
+    def begins(self, language: Node, first: int, end: int) -> Iterable[int]: ...
 
 
 class Dissection:

@@ -19,7 +19,7 @@ from pgrepl.types.numeric import rescale
 from pgrepl.types.values import comparer, hashable, order_key
 
 if TYPE_CHECKING:
-    from pgrepl.types.lake_forms import Form
+    from pgrepl.types.lake_arrays import Form
 
 Row = tuple[Any, ...]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgrepl.expr import tree
 from pgrepl.expr.functions.arithmetic import float_overflow
-from pgrepl.expr.spark.compiler import Compiler, Names, numeric_text
+from pgrepl.expr.spark.compiler import Compiler, Names
 from pgrepl.expr.spark.gathered import finished, gathered
 from pgrepl.expr.spark.keys import (
     NATURAL,
@@ -22,7 +22,7 @@ from pgrepl.expr.spark.keys import (
     sort_key_of,
     usual_numeric,
 )
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, raised
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, numeric_text, raised
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type, proc_by_oid

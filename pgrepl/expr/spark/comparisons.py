@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, numeric_text
+from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.spark.compiler import native as native_node
 from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.keys import (
@@ -19,7 +19,8 @@ from pgrepl.expr.spark.keys import (
     sort_key_of,
     usual_numeric,
 )
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size
+from pgrepl.expr.spark.spans import length
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, numeric_text
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, operator_by_oid
 
@@ -39,8 +40,6 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
     if one in NATURAL and other in NATURAL:
         return _natural(compiler.value(left), compiler.value(right))
     if one == other == oids.INTERVAL:
-        from pgrepl.expr.spark.spans import length
-
         lengths = length(left, compiler), length(right, compiler)
         if lengths[0] is not None and lengths[1] is not None:
             return lengths[0], lengths[1]

@@ -14,11 +14,12 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, form_type, raised
+from pgrepl.expr.spark.constants import constant
+from pgrepl.expr.spark.fallback import fall_back, is_volatile
+from pgrepl.expr.spark.sql import Sql, cast, form_type, numeric_text, raised
 from pgrepl.expr.spark.statement import Statement
-from pgrepl.expr.walk import children, functions_used
+from pgrepl.expr.walk import children
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid
 
 Names = Callable[[tree.Expr], "str | Sql | None"]
 
@@ -53,9 +54,6 @@ class Compiler:
 
     def number(self, expr: tree.Expr) -> Sql:
         """The same for those that know what to do with a `special`."""
-        from pgrepl.expr.spark.constants import constant
-        from pgrepl.expr.spark.fallback import fall_back
-
         found = self.named(expr)
         if found is not None:
             return found
@@ -97,12 +95,6 @@ class Compiler:
         return any(self._varies(child, inside) for child in children(expr))
 
 
-def is_volatile(expr: tree.Expr) -> bool:
-    """Whether the node itself calls a volatile function."""
-    procs = (proc_by_oid(oid) for oid in functions_used(expr))
-    return any(proc is not None and proc.volatile == "v" for proc in procs)
-
-
 @singledispatch
 def native(expr: tree.Expr, compiler: Compiler) -> Sql | None:
     """A node in Spark's own terms; None when it has to be left to the fall-back."""
@@ -125,12 +117,3 @@ def to_form(sql: Sql, typoid: int, typmod: int = -1) -> str:
     if typoid == oids.NUMERIC and wanted == "STRING":
         return numeric_text(sql)
     return cast(sql.text, wanted)
-
-
-def numeric_text(sql: Sql) -> str:
-    """PostgreSQL's text of a numeric."""
-    if sql.type == "STRING":
-        return sql.text
-    assert decimal_size(sql.type) is not None
-    written = cast(sql.text, "STRING")
-    return written if sql.special is None else f"coalesce({sql.special}, {written})"

@@ -11,7 +11,8 @@ from pgrepl.errors import PgError
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, null_of, quoted, raised
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
 from pgrepl.types.numbers import write_float4
 from pgrepl.types.numeric import display_scale, write_numeric
 

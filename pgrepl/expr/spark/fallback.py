@@ -7,50 +7,40 @@ or an AND would not come to it; only the row that asks for the value raises the 
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.functions import find
-from pgrepl.expr.spark.compiler import Compiler, is_volatile
-from pgrepl.expr.spark.sql import FUNCTION_PREFIX, Sql, decimal_size, decimal_typmod, form_type, let, refuse
+from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text, refuse
+from pgrepl.expr.spark.statement import FallBack, Statement
 from pgrepl.expr.stored import to_json
 from pgrepl.expr.walk import functions_used, rewrite, walk
-from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import TextStyle
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-@frozen
-class FallBack:
-    """A function to register; `program` is all a worker needs to know, as JSON (see worker.py)."""
-
-    program: str
-    result: str  # Spark type of the value
-    volatile: bool = False
+class Columns(Protocol):
+    """What is known of the columns that a subtree is computed from (compiler.Compiler)."""
 
     @property
-    def name(self) -> str:
-        return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
+    def statement(self) -> Statement: ...
 
-    def register(self, spark: SparkSession) -> None:
-        from pyspark.sql.pandas import functions
+    def named(self, expr: tree.Expr) -> Sql | None: ...
 
-        from pgrepl.expr.spark.worker import function_of
-
-        make: Any = functions.arrow_udf
-        function = make(function_of(self.program), f"struct<v:{self.result},e:string>")
-        spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
+    def is_constant(self, expr: tree.Expr) -> bool: ...
 
 
-def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: str = "") -> Sql:
+def is_volatile(expr: tree.Expr) -> bool:
+    """Whether the node itself calls a volatile function."""
+    procs = (proc_by_oid(oid) for oid in functions_used(expr))
+    return any(proc is not None and proc.volatile == "v" for proc in procs)
+
+
+def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
     """A subtree computed in Python from the columns in it; or the bytes to sort its values by (order_bytes). Rows of
     which `unless` is true are not asked."""
     columns: list[tuple[tree.Expr, Sql]] = []
@@ -87,7 +77,7 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: st
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)
 
 
-def _folded(node: tree.Expr, compiler: Compiler) -> tree.Expr | None:
+def _folded(node: tree.Expr, compiler: Columns) -> tree.Expr | None:
     """What may ask the session is asked here; executors have none."""
     if isinstance(node, (tree.Const, tree.RowExpr)) or not compiler.is_constant(node):
         return None
@@ -109,7 +99,7 @@ _RANDOM = "pgrepl.expr.functions.random"
 _ABOVE = ("pgrepl.commands.", "pgrepl.replication.")  # their functions need a session
 
 
-def _hash_keys(body: tree.Expr, compiler: Compiler) -> list[Any]:
+def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
     """What satisfies_hash_partition() asks of the tables that it names: they are part of the program."""
     found: dict[int, Any] = {}
     for node in walk(body):
@@ -126,7 +116,7 @@ def _hash_keys(body: tree.Expr, compiler: Compiler) -> list[Any]:
     return sorted(found.items())
 
 
-def _check_random(source: str, compiler: Compiler) -> None:
+def _check_random(source: str, compiler: Columns) -> None:
     """What follows setseed() is one sequence, in the order of the rows."""
     from pgrepl.expr.functions import random
 
@@ -135,7 +125,7 @@ def _check_random(source: str, compiler: Compiler) -> None:
         raise refuse("a random number after setseed()")
 
 
-def _check(body: tree.Expr, compiler: Compiler) -> None:
+def _check(body: tree.Expr, compiler: Columns) -> None:
     """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up, nor
     can anything else be asked that higher floors know (nextval)."""
     for node in walk(body):
@@ -156,8 +146,6 @@ def _check(body: tree.Expr, compiler: Compiler) -> None:
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
     """The type and modifier whose lake form an argument is passed in, and its text."""
-    from pgrepl.expr.spark.compiler import numeric_text
-
     size = decimal_size(sql.type)
     if node.type == oids.NUMERIC and size is not None and sql.special is None:
         return [oids.NUMERIC, decimal_typmod(*size)], sql.text
@@ -177,7 +165,7 @@ def style_fields(style: TextStyle) -> dict[str, Any]:
     }
 
 
-def call(compiler: Compiler, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:
+def call(compiler: Columns, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:
     """The value that a program computes, or the error it found."""
     function = FallBack(json.dumps(program, ensure_ascii=True, sort_keys=True), result, volatile)
     answer = Sql(compiler.statement.call(function, texts), "")

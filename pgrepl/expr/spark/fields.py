@@ -22,7 +22,7 @@ from pgrepl.expr.spark.moments import (
     micros,
     zone_of,
 )
-from pgrepl.expr.spark.sql import Sql, cast, decimal_type, let
+from pgrepl.expr.spark.sql import Sql, as_float, cast, decimal_type, let
 from pgrepl.types.dates import UNIX_EPOCH_JULIAN
 
 _WHOLE = {
@@ -141,14 +141,6 @@ def extract_date(call: Call) -> Sql | None:
         return f"CASE {days(a)} WHEN {DATE_INFINITY} THEN 'Infinity' WHEN -{DATE_INFINITY} THEN '-Infinity' END"
 
     return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
-
-
-def as_float(value: Sql) -> Sql:
-    """The same number in double precision."""
-    number = cast(value.text, "DOUBLE")
-    if value.special is None:
-        return Sql(number, "DOUBLE")
-    return Sql(f"coalesce(CAST({value.special} AS DOUBLE), {number})", "DOUBLE")
 
 
 def _part(extract: Callable[[Call], Sql | None]) -> Callable[[Call], Sql | None]:

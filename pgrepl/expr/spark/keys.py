@@ -8,8 +8,8 @@ interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, mad
 from __future__ import annotations
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names, numeric_text
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, let
+from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names
+from pgrepl.expr.spark.sql import Sql, cast, decimal_size, let, numeric_text
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, type_by_oid

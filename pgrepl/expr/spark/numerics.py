@@ -12,7 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.arithmetic import integer_out_of_range
 from pgrepl.expr.spark.compiler import NOT_CONSTANT
 from pgrepl.expr.spark.functions import Call, native
-from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, let, raised
+from pgrepl.expr.spark.sql import Sql, as_float, cast, decimal_size, decimal_type, let, raised
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.numeric import fit, read_numeric
 
@@ -254,8 +254,6 @@ native("numeric_int8")(_to_integer(64, "BIGINT"))
 
 @native("numeric_float8")
 def numeric_float8(call: Call) -> Sql | None:
-    from pgrepl.expr.spark.fields import as_float
-
     value = call.number(0)
     return None if decimal_size(value.type) is None else as_float(value)
 

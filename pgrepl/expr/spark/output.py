@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark.compiler import Compiler, native, numeric_text
+from pgrepl.expr.spark.compiler import Compiler, native
 from pgrepl.expr.spark.keys import base_type
-from pgrepl.expr.spark.sql import Sql, form_type, let
+from pgrepl.expr.spark.sql import Sql, form_type, let, numeric_text
 from pgrepl.types import oids
 
 _STRINGS = frozenset({oids.TEXT, oids.VARCHAR, oids.NAME, oids.JSON, oids.JSONB, oids.UNKNOWN, oids.BIT, oids.VARBIT})

@@ -8,7 +8,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.moments import INFINITE, micros
-from pgrepl.expr.spark.sql import Sql, let, raised
+from pgrepl.expr.spark.sql import Sql, as_float, let, raised
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 from pgrepl.types.dates import USECS_PER_DAY
 from pgrepl.types.interval import Interval, is_finite, out_of_range
@@ -104,7 +104,5 @@ def extract_interval(call: Call) -> Sql | None:
 
 @native("interval_part")
 def interval_part(call: Call) -> Sql | None:
-    from pgrepl.expr.spark.fields import as_float
-
     found = extract_interval(call)
     return None if found is None else as_float(found)

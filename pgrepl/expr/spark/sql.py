@@ -86,6 +86,23 @@ def null_of(spark_type: str) -> Sql:
     return Sql(cast("NULL", spark_type), spark_type, null=True)
 
 
+def as_float(value: Sql) -> Sql:
+    """The same number in double precision."""
+    number = cast(value.text, "DOUBLE")
+    if value.special is None:
+        return Sql(number, "DOUBLE")
+    return Sql(f"coalesce(CAST({value.special} AS DOUBLE), {number})", "DOUBLE")
+
+
+def numeric_text(sql: Sql) -> str:
+    """PostgreSQL's text of a numeric."""
+    if sql.type == "STRING":
+        return sql.text
+    assert decimal_size(sql.type) is not None
+    written = cast(sql.text, "STRING")
+    return written if sql.special is None else f"coalesce({sql.special}, {written})"
+
+
 def raised(error: PgError) -> str:
     """An expression that fails where it is evaluated; it takes the type its place wants."""
     return f"raise_error({quoted(marked(error).replace(_USUAL, '{'))})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,15 +10,36 @@ from weakref import WeakKeyDictionary
 
 from pgrepl.expr.context import Context
 from pgrepl.expr.spark.sql import FUNCTION_PREFIX
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pgrepl.expr.spark.fallback import FallBack
-
 _FUNCTION = re.compile(FUNCTION_PREFIX + "[0-9a-f]+")
 _PARAMETER = re.compile(r":(p[0-9]+)\b")
 _registered: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
+@frozen
+class FallBack:
+    """A function to register; `program` is all a worker needs to know, as JSON (see worker.py)."""
+
+    program: str
+    result: str  # Spark type of the value
+    volatile: bool = False
+
+    @property
+    def name(self) -> str:
+        return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
+
+    def register(self, spark: SparkSession) -> None:
+        from pyspark.sql.pandas import functions
+
+        from pgrepl.expr.spark.worker import function_of
+
+        make: Any = functions.arrow_udf
+        function = make(function_of(self.program), f"struct<v:{self.result},e:string>")
+        spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 
 class Statement:

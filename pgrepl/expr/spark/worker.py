@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError, marked, unsupported
 from pgrepl.expr.context import Context
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form, form
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 
 if TYPE_CHECKING:

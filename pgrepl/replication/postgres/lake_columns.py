@@ -14,7 +14,7 @@ from pgrepl.catalog.relation import Attribute
 from pgrepl.replication.applying.target import WIRE_STYLE
 from pgrepl.replication.postgres.published import PublishedColumn
 from pgrepl.types import oids
-from pgrepl.types.lake_forms import Form
+from pgrepl.types.lake_arrays import Form
 from pgrepl.types.text import reader
 
 if TYPE_CHECKING:

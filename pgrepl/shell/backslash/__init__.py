@@ -7,19 +7,15 @@ it uses. `\d` and its family are `shell.describe`'s.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.shell.backslash.command import COMMANDS, Command, Entry
+from pgrepl.shell.backslash.command import COMMANDS, Command, Entry, Loop, RunFile
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.connection import internal_error
 from pgrepl.shell.lexer import Lexer
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument
-
-if TYPE_CHECKING:
-    from pgrepl.shell.mainloop import MainLoop
 
 MODULES = {
     "applying": ("apply", "sync"),
@@ -41,9 +37,9 @@ _MODULE_OF = {name: module for module, names in MODULES.items() for name in name
 _BRANCHING = MODULES["branches"]
 
 
-def handle_slash(shell: Shell, lexer: Lexer, loop: MainLoop | None) -> Outcome:
+def handle_slash(shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> Outcome:
     """Run the command whose backslash the lexer has just read; `loop` is None for -c."""
-    command = Command(shell, lexer, loop)
+    command = Command(shell, lexer, loop, run_file)
     if shell.restrict_key is not None and command.name != "unrestrict":
         shell.error("backslash commands are restricted; only \\unrestrict is allowed")
         outcome = Outcome.FAILED

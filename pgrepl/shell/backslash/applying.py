@@ -2,7 +2,6 @@ r"""`\apply \sync`: let the subscriptions of the database catch up now, whatever
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker]
         with interrupt.stops_waiting():
             errors = _rounds(shell, names, work)
     except KeyboardInterrupt:
-        errors = [cancelled()]
+        errors = [interrupt.cancelled()]
     except PgError as problem:
         errors = [problem]
     for error in errors:
@@ -67,11 +66,3 @@ def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round])
     finally:
         launcher.close()
     return errors
-
-
-def cancelled() -> PgError:
-    """Ctrl-C while the subscriptions catch up."""
-    spark = sys.modules.get("pgrepl.lake.spark")
-    if spark is not None:
-        spark.cancel()
-    return PgError("57014", "canceling statement due to user request")

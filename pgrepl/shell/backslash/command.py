@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.frozen import frozen
 from pgrepl.shell.lexer import Lexer, QueryBuffer
@@ -14,17 +14,38 @@ from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
 
 if TYPE_CHECKING:
-    from pgrepl.shell.mainloop import MainLoop
     from pgrepl.shell.outcome import Outcome
+
+
+class Person(Protocol):
+    def history(self, *, for_file: bool) -> list[str] | None: ...
+
+
+class Loop(Protocol):
+    """What reads the commands (mainloop.MainLoop)."""
+
+    @property
+    def query(self) -> QueryBuffer: ...
+    @property
+    def previous(self) -> str: ...
+    @property
+    def person(self) -> Person | None: ...
+
+
+class RunFile(Protocol):
+    """A loop of its own for a script; gives its exit code (mainloop.run_file)."""
+
+    def __call__(self, shell: Shell, name: str | None, *, relative: bool = False) -> int: ...
 
 
 class Command:
     """Its name, and its arguments one by one."""
 
-    def __init__(self, shell: Shell, lexer: Lexer, loop: MainLoop | None) -> None:
+    def __init__(self, shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> None:
         self.shell = shell
         self.lexer = lexer
         self.loop = loop
+        self.run_file = run_file
         self.slash = SlashLexer(lexer, lambda: self._run_backticks if self.active else None)
         self.name = self.slash.command()
 

@@ -17,9 +17,9 @@ from typing import IO, cast
 from pgrepl.commands.copy.programs import exit_reason
 from pgrepl.frozen import frozen
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
-from pgrepl.shell.copydata import CopySource, command_source
+from pgrepl.shell.copydata import command_source
 from pgrepl.shell.execute import send_query
-from pgrepl.shell.input import standard_input
+from pgrepl.shell.input import CopySource, standard_input
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.streams import PipeStream, Stream

@@ -7,7 +7,6 @@ import subprocess
 
 from pgrepl.shell import streams
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
-from pgrepl.shell.mainloop import run_file
 from pgrepl.shell.shell import SUCCESS
 from pgrepl.shell.slash_lexer import Argument
 
@@ -17,7 +16,7 @@ def include(c: Command) -> bool:
     name = c.word(semicolon=True)
     if name is None:
         return c.missing_argument()
-    return run_file(c.shell, expand_tilde(name), relative=c.name in ("ir", "include_relative")) == SUCCESS
+    return c.run_file(c.shell, expand_tilde(name), relative=c.name in ("ir", "include_relative")) == SUCCESS
 
 
 @command("o", "out", rest=Argument.FILE_OR_PIPE)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestType, SubLinkType
-
-if TYPE_CHECKING:
-    from pgrepl.sql.nodes.select import SelectStmt, SortBy, WindowDef
+from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestType
 
 
 @frozen
@@ -175,6 +171,49 @@ class NamedArg(Expr):
     location: int = -1
 
 
+class SortDir(Enum):
+    DEFAULT = "default"
+    ASC = "asc"
+    DESC = "desc"
+    USING = "using"
+
+
+class NullsOrder(Enum):
+    DEFAULT = "default"
+    FIRST = "first"
+    LAST = "last"
+
+
+@frozen
+class SortBy(Node):
+    node: Expr
+    dir: SortDir = SortDir.DEFAULT
+    nulls: NullsOrder = NullsOrder.DEFAULT
+    using: tuple[str, ...] = ()
+    location: int = -1
+
+
+@frozen
+class WindowDef(Node):
+    name: str | None  # the window's own name in the WINDOW clause
+    refname: str | None  # the window it copies, or OVER name (then all else empty and over_name True)
+    partition: tuple[Expr, ...] = ()
+    order: tuple[SortBy, ...] = ()
+    frame: WindowFrame | None = None
+    over_name: bool = False
+    location: int = -1
+
+
+@frozen
+class WindowFrame(Node):
+    mode: str  # RANGE, ROWS, GROUPS
+    start: str  # UNBOUNDED PRECEDING, CURRENT ROW, PRECEDING, FOLLOWING, UNBOUNDED FOLLOWING
+    end: str | None
+    start_offset: Expr | None = None
+    end_offset: Expr | None = None
+    exclude: str | None = None  # CURRENT ROW, GROUP, TIES
+
+
 @frozen
 class FuncCall(Expr):
     name: tuple[str, ...]
@@ -251,15 +290,6 @@ class AIndices(Expr):
 class AIndirection(Expr):
     arg: Expr
     indirection: tuple[str | AStar | AIndices, ...]
-
-
-@frozen
-class SubLink(Expr):
-    kind: SubLinkType
-    test: Expr | None
-    operator: tuple[str, ...]  # () for IN
-    subselect: SelectStmt
-    location: int = -1
 
 
 @frozen

@@ -2,54 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes.expr import Alias, Expr, FuncCall, Node, RangeVar, Statement, TypeName
-from pgrepl.sql.nodes.kinds import GroupingKind, JoinType, SetOp
-
-
-class SortDir(Enum):
-    DEFAULT = "default"
-    ASC = "asc"
-    DESC = "desc"
-    USING = "using"
-
-
-class NullsOrder(Enum):
-    DEFAULT = "default"
-    FIRST = "first"
-    LAST = "last"
-
-
-@frozen
-class SortBy(Node):
-    node: Expr
-    dir: SortDir = SortDir.DEFAULT
-    nulls: NullsOrder = NullsOrder.DEFAULT
-    using: tuple[str, ...] = ()
-    location: int = -1
-
-
-@frozen
-class WindowDef(Node):
-    name: str | None  # the window's own name in the WINDOW clause
-    refname: str | None  # the window it copies, or OVER name (then all else empty and over_name True)
-    partition: tuple[Expr, ...] = ()
-    order: tuple[SortBy, ...] = ()
-    frame: WindowFrame | None = None
-    over_name: bool = False
-    location: int = -1
-
-
-@frozen
-class WindowFrame(Node):
-    mode: str  # RANGE, ROWS, GROUPS
-    start: str  # UNBOUNDED PRECEDING, CURRENT ROW, PRECEDING, FOLLOWING, UNBOUNDED FOLLOWING
-    end: str | None
-    start_offset: Expr | None = None
-    end_offset: Expr | None = None
-    exclude: str | None = None  # CURRENT ROW, GROUP, TIES
+from pgrepl.sql.nodes.expr import Alias, Expr, Node, RangeVar, SortBy, Statement, TypeName, WindowDef
+from pgrepl.sql.nodes.kinds import GroupingKind, JoinType, SetOp, SubLinkType
 
 
 @frozen
@@ -202,9 +157,17 @@ class SelectStmt(Statement):
     location: int = -1
 
 
+@frozen
+class SubLink(Expr):
+    kind: SubLinkType
+    test: Expr | None
+    operator: tuple[str, ...]  # () for IN
+    subselect: SelectStmt
+    location: int = -1
+
+
 __all__ = [
-    "CTECycleClause", "CTESearchClause", "ColumnDefinition", "CommonTableExpr", "FromItem", "FuncCall", "GroupingKind",
-    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "NullsOrder", "RangeFunction", "RangeSubselect",
-    "RangeTableSample", "ResTarget", "SelectStmt", "SetOp", "SortBy", "SortDir", "UnsupportedFromItem", "WindowDef",
-    "WindowFrame", "WithClause",
+    "CTECycleClause", "CTESearchClause", "ColumnDefinition", "CommonTableExpr", "FromItem", "GroupingKind",
+    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "RangeFunction", "RangeSubselect", "RangeTableSample",
+    "ResTarget", "SelectStmt", "SetOp", "SubLink", "UnsupportedFromItem", "WithClause",
 ]  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
-from pgrepl.sql.nodes.select import NullsOrder, SelectStmt, SortDir
+from pgrepl.sql.nodes.expr import Expr, Node, NullsOrder, RangeVar, SortDir, Statement, TypeName
+from pgrepl.sql.nodes.select import SelectStmt
 from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec
 
 
