@@ -152,14 +152,19 @@ def make_folder(location: str) -> None:
 
 
 def open_output(path: str) -> Any:
+    """A new file, which nobody else may read: the folder may be anybody's."""
     system, inside = file_system(path)
+    local = local_path(path)
+    if local is not None:
+        os.close(os.open(local, os.O_CREAT | os.O_WRONLY, 0o600))
     return system.open_output_stream(inside)
 
 
 def make_durable(path: str) -> None:
-    """A local file that has been written is on the disk, and its folder knows it."""
+    """A local file that has been written is on the disk, and its folder knows it. Spark lets everybody read it."""
     local = local_path(path)
     if local is not None:
+        os.chmod(local, 0o600)
         sync(local)
         sync(os.path.dirname(local))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.files import DataFile, DeleteFile
 
-_BUSY_OR_READ_ONLY = ("55P03", "25006", "0A000", "55000")
+_BUSY_OR_READ_ONLY = ("55P03", "25006", "53100", "0A000", "55000")
 _NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled
 _YOUNG = timedelta(hours=1)  # a file that nothing refers to may be about to be committed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,25 @@ def test_a_file_that_may_not_be_read(table: Lake, monkeypatch: pytest.MonkeyPatc
     assert (caught.value.sqlstate, caught.value.message) == (
         "42501", f'could not open file "{data_files(table)[0]}": Permission denied',
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_files_are_for_their_owner_only_also_in_folders_of_others(lake: Lake, engine: str) -> None:
+    """DuckDB, whose tables' folders everybody may look into, has written first."""
+    before = os.umask(0o022)
+    try:
+        lake.sql("CREATE TABLE t (a int)")
+        lake.duck_runs("INSERT INTO postgres.t SELECT range FROM range(500)")
+        folder = Path(lake.catalog.data_path, "postgres", "t")
+        theirs = set(folder.iterdir())
+        lake.sql(f"SET pgrepl.engine = {engine}")
+        lake.sql("INSERT INTO t SELECT a FROM generate_series(1, 2000) a")
+        lake.sql("DELETE FROM t WHERE a % 2 = 0")
+        made = set(folder.iterdir()) - theirs
+        assert len(made) >= 2
+        assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
+    finally:
+        os.umask(before)
 
 
 # --- files that cannot be written ---------------------------------------------------------------------------------

@@ -185,6 +185,17 @@ def test_whatever_damage_leads_to_is_told(whole: Lake, monkeypatch: pytest.Monke
     assert {found.what for found in damage(whole.path)} in ({"odd"}, {"internal error: KeyError: 'odd'"})
 
 
+@pytest.mark.parametrize("sqlstate", ["25006", "53100"])
+def test_a_catalog_that_cannot_be_written_is_verified(
+    whole: Lake, monkeypatch: pytest.MonkeyPatch, sqlstate: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PgError(sqlstate, "it cannot be written")
+
+    monkeypatch.setattr("pgrepl.catalog.engine.Catalog.check_writable", refuse)
+    assert damage(whole.path) == []
+
+
 @pytest.mark.parametrize("sqlstate", ["57014", "55P03", "53200"])
 def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.MonkeyPatch, sqlstate: str) -> None:
     def fail(*_: object) -> None:
