@@ -21,6 +21,7 @@ Item = TypeVar("Item")
 
 _PAUSE = 0.02  # seconds between two looks
 _MOST_OF_FREE = 0.8  # of the memory that nobody uses, for one statement
+_REMEMBERED = 1.0  # seconds for which the machine is not asked again
 _UNKNOWN = 1 << 62
 
 
@@ -69,7 +70,19 @@ def resident() -> int:
         return peak if sys.platform == "darwin" else peak << 10
 
 
+_known: tuple[float, int] | None = None
+
+
 def _default_limit() -> int:
+    """Looked up anew after a while: short statements come by the thousand."""
+    global _known
+    now = time.monotonic()
+    if _known is None or now - _known[0] > _REMEMBERED:
+        _known = now, _limit_now()
+    return _known[1]
+
+
+def _limit_now() -> int:
     whole, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _available()
     allowed = _group("memory.max")
     if allowed is not None:

@@ -35,6 +35,13 @@ class Bound:
     high_inclusive: bool = True
     values: tuple[Any, ...] | None = None
 
+    @property
+    def counted(self) -> tuple[Any, ...] | None:
+        """The values that the column is asked for, if they are counted."""
+        if self.values is None and self.low is not None and self.low == self.high:
+            return (self.low,)
+        return self.values
+
 
 class Limit:
     """A bound on a column, ready to be held against statistics and columns of values."""

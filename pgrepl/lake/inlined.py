@@ -61,12 +61,13 @@ def _laid_over(
     places = {column.column_id: place for place, column in enumerate(table.columns)}
     picked = [places[column.column_id] for column in columns]
     tests = [
-        (places[table.column(bound.attnum).column_id], frozenset(bound.values))
+        (places[table.column(bound.attnum).column_id], dict.fromkeys(values))
         for bound in bounds
-        if bound.values is not None and table.column(bound.attnum).type in _WHOLE
+        if (values := bound.counted) is not None and table.column(bound.attnum).type in _WHOLE
     ]
-    for row_id, row in own.rows.items():
-        if all(row[place] in values for place, values in tests):
+    mine = own.with_values(*tests[0]) if tests else own.rows.items()
+    for row_id, row in mine:
+        if all(row[place] in values for place, values in tests[1:]):
             found.append(InlinedRow(row_id, own.snapshots[row_id], tuple([row[place] for place in picked])))
     found.sort(key=lambda row: row.begin_snapshot)
     return found

@@ -11,7 +11,7 @@ changed the same rows; VACUUM may have moved them, so places are looked at again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,33 @@ class TableOverlay:
     dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
     files: list[DataFile] = field(default_factory=list)
     row_ids: set[int] = field(default_factory=set)  # of the catalog's rows, that have been changed or deleted
+    _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids; columns once asked for
+
+    def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
+        self.remove(row_id)
+        self.rows[row_id] = row
+        self.snapshots[row_id] = snapshot
+        for place, known in self._with_value.items():
+            known.setdefault(row[place], {})[row_id] = None
+
+    def remove(self, row_id: int) -> bool:
+        row = self.rows.pop(row_id, None)
+        if row is None:
+            return False
+        for place, known in self._with_value.items():
+            del known[row[place]][row_id]
+        return True
+
+    def with_values(self, place: int, values: Iterable[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The rows that have one of the values at this place. A transaction of many small statements asks often."""
+        known = self._with_value.get(place)
+        if known is None:
+            known = self._with_value[place] = {}
+            for row_id, row in self.rows.items():
+                known.setdefault(row[place], {})[row_id] = None
+        for value in values:
+            for row_id in known.get(value, ()):
+                yield row_id, self.rows[row_id]
 
     def deletes(self, file_id: int | None) -> list[tuple[int, int, int]]:
         """File, position and snapshot of what was deleted in files, or in one of them."""
@@ -109,7 +136,7 @@ class RowChanges:
         for file_id, positions in write.deletes.items():
             table.dead_positions.setdefault(file_id, {}).update(dict.fromkeys(positions, snapshot))
         for row_id in write.inlined_deletes:
-            if table.rows.pop(row_id, None) is None:
+            if not table.remove(row_id):
                 table.dead_rows.add(row_id)
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:
@@ -120,8 +147,7 @@ class RowChanges:
             row_id = self._next_row if known is None else known
             if known is None:
                 self._next_row += 1
-            table.rows[row_id] = row
-            table.snapshots[row_id] = snapshot
+            table.put(row_id, row, snapshot)
 
     # --- what the transaction sees ----------------------------------------------------------------------------------
 

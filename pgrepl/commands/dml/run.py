@@ -96,13 +96,14 @@ def _aside(session: Session, stmt: Statement) -> Result:
         written = analyze_modifying(session, stmt)
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
         tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
-        if len(changing) == 1 and not _is_small(stmt, session) and _is_bulk(session, plan(session, written)):
+        planned = plan(session, written) if len(changing) == 1 and not _is_small(stmt, session) else None
+        if planned is not None and _is_bulk(session, planned):
             # too many rows for locks of their own
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
             transaction.require_write()
             return _locked(session, analyze_modifying(session, stmt))
         if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
-            return _locked(session, written, small=True)
+            return _locked(session, written, small=True, planned=planned)
 
 
 def target_tables(session: Session, modify: Modify) -> list[int]:
@@ -127,13 +128,16 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     transaction = session.transaction
     written = analyze_modifying(session, stmt)
     modifies = any(cte.modify is not None for cte in written.ctes)
-    bulk = None if modifies else _bulk(session, plan(session, written))
+    planned = None if modifies else plan(session, written)
+    bulk = None if planned is None else _bulk(session, planned)
     version = transaction.version
     transaction.require_write()
     if bulk is None:
         if transaction.version != version:
             return None
-        return _aside(session, stmt) if others_hold_locks(session) else _locked(session, written, small=True)
+        if others_hold_locks(session):
+            return _aside(session, stmt)
+        return _locked(session, written, small=True, planned=planned)
     try:
         bulk.apply()
     except Stale:
@@ -143,10 +147,12 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     return Result(_tag(written, bulk.count))
 
 
-def _locked(session: Session, written: Modify, *, small: bool = False) -> Result:
+def _locked(session: Session, written: Modify, *, small: bool = False, planned: Plan | None = None) -> Result:
+    """`planned`: of a statement without others in WITH, if it has been looked at already."""
     ctes, before = with_queries(session, written.ctes)
-    written = replace(written, ctes=ctes)
-    planned = plan(session, written)
+    if planned is None:
+        written = replace(written, ctes=ctes)
+        planned = plan(session, written)
     bulk = _bulk(session, planned) if not before and not small else None
     if bulk is not None:
         bulk.apply()

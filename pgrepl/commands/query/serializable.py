@@ -38,7 +38,7 @@ class Reads:
         unique = _unique_columns(self._session, oid)
         for bound in member.bounds(bounds):
             known = self._keys.setdefault(oid, set())
-            values = _values(bound)
+            values = bound.counted
             if bound.attnum in unique and values is not None and len(known) + len(values) <= _MOST_KEYS:
                 known.update((bound.attnum, value) for value in values if value is not None)
                 return
@@ -101,13 +101,6 @@ def _dangerous() -> PgError:
         detail="Reason code: Canceled on identification as a pivot, during commit attempt.",
         hint="The transaction might succeed if retried.",
     )
-
-
-def _values(bound: Bound) -> tuple[Any, ...] | None:
-    """The values that a column is asked for, if they are counted."""
-    if bound.values is None and bound.low is not None and bound.low == bound.high:
-        return (bound.low,)
-    return bound.values
 
 
 def _unique_columns(session: Session, oid: int) -> frozenset[int]:
