@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import checksums, dead, footers, inlined
+from pgrepl.lake.definition_types import default_text
 from pgrepl.lake.file_scan import locate
 from pgrepl.lake.files import DataFile, DeleteFile, check_entries, delete_files_until, files_between, last_snapshot
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, order, together
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -91,6 +93,7 @@ def _rows(
         yield f"ducklake_table_stats has {len(found)} rows of the table"
     next_row_id = found[0][0] if found else 0
     yield from _bounds(session, table)
+    yield from _initial_defaults(table)
     behind = 0
     for file in sorted(files, key=lambda each: (each.row_id_start or 0, each.data_file_id)):
         if file.row_id_start is None or file.checksum is None:
@@ -133,6 +136,21 @@ def _bounds(session: Session, table: LakeTable) -> Iterator[str]:
             continue  # in somebody else's words
     for column_id in sorted(wrong):
         yield f"ducklake_table_column_stats has narrower bounds of column {column_id} than a file has"
+
+
+def _initial_defaults(table: LakeTable) -> Iterator[str]:
+    """What rows hold that are older than a column: other readers go by DuckLake's word for it."""
+    for column in table.columns:
+        wanted = None if column.missing is None else default_text(column.missing, column.typoid, column.typmod)
+        if wanted is None or wanted == column.initial_default:
+            continue
+        try:
+            same = read_text(column.initial_default or "", column.typoid, column.typmod) == column.missing
+        except PgError:
+            same = False
+        if not same or column.initial_default is None:
+            what = "none" if column.initial_default is None else f'"{column.initial_default}"'
+            yield f'ducklake_column has {what} as the initial default of column "{column.name}" instead of "{wanted}"'
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
         "CALL ducklake_flush_inlined_data('lake')",
         "CALL ducklake_merge_adjacent_files('lake')",
         "CREATE TABLE postgres.ducks AS SELECT range AS id FROM range(2000)",
+        "ALTER TABLE postgres.ducks ADD COLUMN x DECIMAL(8, 3) DEFAULT 7",
+        "ALTER TABLE postgres.ducks ADD COLUMN y TIMESTAMPTZ DEFAULT '2020-01-01 00:00:00+00'",
     )
     assert damage(whole.path) == []
     whole.sql("SELECT count(*) FROM t")
@@ -122,6 +124,8 @@ CHANGES = [
     "DELETE FROM ducklake_snapshot WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)",
     "UPDATE ducklake_snapshot_changes SET changes_made = 'inserted_intu_table:2' WHERE snapshot_id = 3",
     "UPDATE ducklake_metadata SET value = 'true' WHERE key = 'encrypted'",
+    "UPDATE ducklake_column SET initial_default = '8' WHERE initial_default = '7'",
+    "UPDATE ducklake_column SET initial_default = NULL WHERE initial_default = '7'",
     "DELETE FROM ducklake_data_file",
     "UPDATE ducklake_delete_file SET data_file_id = 55",
     "UPDATE ducklake_data_file SET table_id = 55",
