@@ -38,7 +38,7 @@ def describe(session: Session, text: str) -> tuple[ResultColumn, ...]:
 
 def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...]:
     if isinstance(stmt, SelectStmt):
-        from pgrepl.expr.query import analyze_query
+        from pgrepl.expr.analyze import analyze_query
 
         return tuple(ResultColumn(c.name, c.type, c.typmod) for c in analyze_query(session, stmt).columns)
     if isinstance(stmt, VariableShowStmt):

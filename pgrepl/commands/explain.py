@@ -15,7 +15,7 @@ from pgrepl.commands.explain_plan import Explained, explain_modify, explain_quer
 from pgrepl.commands.options import get_boolean, get_string
 from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.sql.nodes import (
     CreateTableAsStmt,
     DefElem,

@@ -69,9 +69,9 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     from pgrepl.commands.dml import permissions
     from pgrepl.commands.dml.targets import check_targets
     from pgrepl.commands.dml.views import on_tables
+    from pgrepl.expr.analyze import analyze_modifying
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
-    from pgrepl.expr.dml.statement import analyze_modifying
 
     written = analyze_modifying(session, stmt)
     modify, levels_of_views = on_tables(session, written)

@@ -20,7 +20,7 @@ from pgrepl.commands.table.creation import creation_schema
 from pgrepl.commands.updatable import why_not_updatable
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query, SubLink
 from pgrepl.expr.typenames import collation_name
 from pgrepl.expr.walk import query_exprs, subqueries, walk

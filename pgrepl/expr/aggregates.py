@@ -11,6 +11,7 @@ from pgrepl.expr.kinds import ExprKind, aggregate_refused, window_refused
 from pgrepl.expr.rawplaces import same_text
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.sorting import TargetList, add_sort_key, transform_distinct, transform_sort
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import (
     AggOrder,
     Aggref,
@@ -106,8 +107,6 @@ def _check_sortable(scope: Scope, targets: TargetList, keys: list[SortGroup]) ->
 
 def make_grouping(scope: Scope, node: nodes.GroupingFunc) -> GroupingFunc:
     """GROUPING(…), as transformGroupingFunc does."""
-    from pgrepl.expr.analyze import transform
-
     if len(node.args) > 31:
         raise PgError("54023", "GROUPING must have fewer than 32 arguments", location=node.location)
     args = tuple(transform(scope, arg, scope.kind) for arg in node.args)

@@ -1,23 +1,26 @@
-"""Expressions: from what was written to what it means (parse_expr.c).
+"""From what was written to what it means: the door to the analysis, and the plain forms of expressions (parse_expr.c).
 
 `analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called,
-which leaves collations to be settled when the whole expression is known.
+which leaves collations to be settled when the whole expression is known. `analyze_query` and `analyze_modifying` are
+for whole statements. How the statements inside them are analysed, their scope says.
 """
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr import lookup, typefacts
+from pgrepl.expr import comparisons, lookup, sublinks, typefacts
+from pgrepl.expr.aggregates import make_grouping
 from pgrepl.expr.calls import call_function, column_or_function
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import coerce_to_boolean, coerce_to_target, coercion_location
 from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.constructors import array_of, subscripted
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
+from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
     BooleanTest,
     BoolExpr,
@@ -26,19 +29,26 @@ from pgrepl.expr.tree import (
     Expr,
     NamedArg,
     NullTest,
+    Query,
     RowExpr,
     RteKind,
     SQLValueFunction,
     Var,
 )
 from pgrepl.expr.typenames import collation_of_name, type_of_name
+from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm
+from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm, SelectStmt
 from pgrepl.types import oids
 from pgrepl.types.names import time_precision
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.dml.plan import Modify
+
+__all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where", "transform"]
+
+FORMS = (comparisons, sublinks)  # importing them registers the other forms
 
 
 def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
@@ -46,23 +56,32 @@ def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKin
     return assign_collations(transform(scope, node, kind))
 
 
-def analyze_where(scope: Scope, node: nodes.Expr, kind: ExprKind, construct: str) -> Expr:
-    """A condition: it must be boolean (transformWhereClause). Collations are not settled yet."""
-    return coerce_to_boolean(scope, transform(scope, node, kind), construct)
+def analyze_query(session: Session, stmt: SelectStmt) -> Query:
+    """The meaning of a query that stands alone."""
+    from pgrepl.expr.query import analyze_select, analyze_subquery
+
+    return analyze_select(stmt, Scope(session, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying))
 
 
-def transform(scope: Scope, node: nodes.Expr, kind: ExprKind) -> Expr:
-    """As transformExpr does: the scope knows the place while the expression is read."""
-    saved, scope.kind = scope.kind, kind
-    try:
-        return transform_expr(node, scope)
-    finally:
-        scope.kind = saved
+def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
+    """INSERT, UPDATE or DELETE as it was written. `parent` is the scope whose WITH list it stands in."""
+    from pgrepl.expr.query import analyze_subquery
 
+    scope = Scope(session, parent, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying)
+    if isinstance(stmt, nodes.InsertStmt):
+        from pgrepl.expr.dml.insert import analyze_insert
 
-@singledispatch
-def transform_expr(node: nodes.Expr, scope: Scope) -> Expr:
-    raise unsupported(type(node).__name__, location=getattr(node, "location", None))
+        return analyze_insert(stmt, scope)
+    if isinstance(stmt, nodes.UpdateStmt):
+        from pgrepl.expr.dml.update import analyze_update
+
+        return analyze_update(stmt, scope)
+    if isinstance(stmt, nodes.DeleteStmt):
+        from pgrepl.expr.dml.update import analyze_delete
+
+        return analyze_delete(stmt, scope)
+    assert isinstance(stmt, nodes.MergeStmt)
+    raise unsupported("MERGE")
 
 
 @transform_expr.register
@@ -217,9 +236,6 @@ def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> Expr:
 @transform_expr.register
 def _(node: nodes.AIndirection, scope: Scope) -> Expr:
     """Subscripts and fields behind an expression, as transformIndirection does."""
-    from pgrepl.expr.constructors import subscripted
-    from pgrepl.expr.walk import location_of
-
     last_srf = scope.last_srf
     result = transform_expr(node.arg, scope)
     location = location_of(result)
@@ -259,8 +275,6 @@ def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError
 
 @transform_expr.register
 def _(node: nodes.TypeCast, scope: Scope) -> Expr:
-    from pgrepl.expr.constructors import array_of
-
     target, typmod = type_of_name(scope.session, node.type_name)
     arg = node.arg
     if isinstance(arg, nodes.AArrayExpr):
@@ -332,10 +346,4 @@ def _(node: nodes.NamedArg, scope: Scope) -> Expr:
 
 @transform_expr.register
 def _(node: nodes.GroupingFunc, scope: Scope) -> Expr:
-    from pgrepl.expr.aggregates import make_grouping
-
     return make_grouping(scope, node)
-
-
-# the other forms register themselves
-from pgrepl.expr import comparisons, constructors  # noqa: E402, F401

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform_expr
 from pgrepl.expr.coerce import coerce_to_boolean
 from pgrepl.expr.common import all_coercible, coerce_to_common, common_type_or_none
 from pgrepl.expr.opclasses import btree_meanings
 from pgrepl.expr.operators import Name, make_array_operator, make_operator
 from pgrepl.expr.scope import Scope
+from pgrepl.expr.transform import transform_expr
 from pgrepl.expr.tree import (
     ArrayExpr,
     BoolExpr,

@@ -1,4 +1,4 @@
-"""CASE, COALESCE, GREATEST, ROW, ARRAY, subscripts and subqueries as values."""
+"""CASE, COALESCE, GREATEST, ROW, ARRAY and subscripts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform, transform_expr
 from pgrepl.expr.casts import Context, castable
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_boolean, coerce_to_target
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.common import coerce_to_common, common_type
-from pgrepl.expr.kinds import subquery_refused
 from pgrepl.expr.operators import make_operator
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope
+from pgrepl.expr.targets import expand_expressions
+from pgrepl.expr.transform import transform, transform_expr
 from pgrepl.expr.tree import (
     ArrayExpr,
     CaseExpr,
@@ -23,14 +23,12 @@ from pgrepl.expr.tree import (
     Const,
     Expr,
     MinMaxExpr,
-    Param,
     RowExpr,
-    SubLink,
     SubscriptingRef,
 )
 from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import CoercionForm, SubLinkType
+from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 from pgrepl.types.sizes import MAX_ROW
 
@@ -108,8 +106,6 @@ def _(node: nodes.MinMaxExpr, scope: Scope) -> Expr:
 
 @transform_expr.register
 def _(node: nodes.RowExpr, scope: Scope) -> Expr:
-    from pgrepl.expr.targets import expand_expressions
-
     args = expand_expressions(scope, node.args, scope.kind)
     if len(args) > MAX_ROW:
         message = f"ROW expressions can have at most {MAX_ROW} entries"
@@ -247,60 +243,3 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
     choice = "only one type, integer or text" if targets else "either integer or text"
     hint = f"jsonb subscript must be coercible to {choice}."
     raise PgError("42804", f"subscript type {text} is not supported", hint=hint, location=location_of(index))
-
-
-# --- subqueries ---------------------------------------------------------------------------------------------------
-
-
-@transform_expr.register
-def _(node: nodes.SubLink, scope: Scope) -> Expr:
-    """As transformSubLink does."""
-    from pgrepl.expr.comparisons import compare_rows
-    from pgrepl.expr.query import analyze_subquery
-
-    problem = subquery_refused(scope.kind, node.location)
-    if problem is not None:
-        raise problem
-    scope.has_sublinks = True
-    query = analyze_subquery(node.subselect, scope)
-    scope.subqueries[id(node)] = query
-    columns = query.columns
-    if node.kind is SubLinkType.EXISTS:
-        return SubLink(oids.BOOL, location=node.location, kind=node.kind, query=query)
-    if node.kind in (SubLinkType.EXPR, SubLinkType.ARRAY):
-        if len(columns) != 1:
-            raise PgError("42601", "subquery must return only one column", location=node.location)
-        column = columns[0]
-        typoid = column.type
-        if node.kind is SubLinkType.ARRAY:
-            # an array of arrays is an array of one more dimension
-            typoid = column.type if typefacts.is_array(column.type) else typefacts.array_over(column.type)
-            if not typoid:
-                text = typefacts.type_text(scope.session, column.type)
-                raise PgError("42704", f"could not find array type for data type {text}")
-        return SubLink(
-            typoid,
-            typmod=column.typmod,
-            collation=column.collation,
-            location=node.location,
-            kind=node.kind,
-            query=query,
-        )
-    assert node.test is not None
-    operator = node.operator or ("=",)
-    left = transform_expr(node.test, scope)
-    lefts = left.args if isinstance(left, RowExpr) else (left,)
-    rights = tuple(Param(c.type, typmod=c.typmod, collation=c.collation, number=n) for n, c in enumerate(columns, 1))
-    if len(lefts) < len(rights):
-        raise PgError("42601", "subquery has too many columns", location=node.location)
-    if len(lefts) > len(rights):
-        raise PgError("42601", "subquery has too few columns", location=node.location)
-    test = compare_rows(scope, operator, lefts, rights, node.location)
-    return SubLink(
-        oids.BOOL,
-        location=node.location,
-        kind=node.kind,
-        test=test,
-        operator=node.operator[-1] if node.operator else "",
-        query=query,
-    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.collate import assign_collations, common_collation
 from pgrepl.expr.common import coerce_to_common, common_type
 from pgrepl.expr.kinds import ExprKind
@@ -14,6 +13,7 @@ from pgrepl.expr.printer import type_with_typmod
 from pgrepl.expr.recursion import check_recursion, in_order, references
 from pgrepl.expr.scope import Scope, WithItem
 from pgrepl.expr.sorting import equality_operators
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Column, CteCycle, CteSearch, Expr, Query, RangeRef
 from pgrepl.expr.typenames import collation_name
 from pgrepl.expr.walk import location_of
@@ -55,8 +55,6 @@ def _item(cte: CommonTableExpr) -> WithItem:
 
 def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
     """As analyzeCTE does."""
-    from pgrepl.expr.query import analyze_subquery
-
     cycle = _cycle(scope, cte.cycle) if cte.cycle is not None else None
     if cte.search is not None:
         item.search = CteSearch(cte.search.columns, cte.search.breadth_first, cte.search.sequence_column)
@@ -64,7 +62,8 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
     if not isinstance(cte.query, SelectStmt):
         _modifying(scope, cte, item)
         return
-    query = analyze_subquery(cte.query, scope, parent_cte=item)
+    assert scope.analyze_subquery is not None
+    query = scope.analyze_subquery(cte.query, scope, parent_cte=item)
     if item.recursive:
         _check_columns(scope, item, query)
     else:
@@ -76,12 +75,11 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
 
 def _modifying(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
     """INSERT, UPDATE or DELETE: its columns are those of RETURNING, if it has any."""
-    from pgrepl.expr.dml.statement import analyze_modifying
-
     if scope.parent is not None:
         message = "WITH clause containing a data-modifying statement must be at the top level"
         raise PgError("0A000", message, location=cte.location)
-    item.modify = analyze_modifying(scope.session, cte.query, scope)
+    assert scope.analyze_modifying is not None
+    item.modify = scope.analyze_modifying(scope.session, cte.query, scope)
     item.query = Query(item.modify.returning)
     set_columns(item, item.query.columns, cte.location)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.coerce import coerce_to_specific
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.joins import transform_join
@@ -20,7 +19,9 @@ from pgrepl.expr.scope import (
     check_name_conflicts,
     find_cte,
     is_future_cte,
+    set_lateral,
 )
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Column, Join, RangeRef, Rte, RteKind, TableSample
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import FromItem, JoinExpr, RangeFunction, RangeSubselect, RangeTableSample, RangeVar
@@ -42,15 +43,10 @@ def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[RangeRef | 
     return tuple(result)
 
 
-def set_lateral(namespace: Sequence[NsItem], only: bool, ok: bool) -> None:
-    for item in namespace:
-        item.lateral_only, item.lateral_ok = only, ok
-
-
 def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsItem, list[NsItem]]:
     """The join tree's node, what `*` stands for, and the names it brings (transformFromClauseItem)."""
     if isinstance(item, JoinExpr):
-        return transform_join(scope, item)
+        return transform_join(scope, item, transform_item)
     if isinstance(item, RangeVar):
         added = _relation(scope, item)
     elif isinstance(item, RangeSubselect):
@@ -116,12 +112,11 @@ def aliased_columns(columns: Sequence[Column], alias: nodes.Alias | None, what: 
 
 
 def _subselect(scope: Scope, item: RangeSubselect) -> NsItem:
-    from pgrepl.expr.query import analyze_subquery
-
+    assert scope.analyze_subquery is not None
     saved, scope.kind = scope.kind, ExprKind.FROM_SUBSELECT
     scope.lateral_active = item.lateral
     locked = is_locked(scope, item.alias.name if item.alias is not None else None)
-    query = analyze_subquery(item.subquery, scope, locked=locked)
+    query = scope.analyze_subquery(item.subquery, scope, locked=locked)
     scope.lateral_active = False
     scope.kind = saved
     alias = item.alias

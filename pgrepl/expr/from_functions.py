@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.rows import function_columns
 from pgrepl.expr.scope import NsItem, Scope
 from pgrepl.expr.targets import column_name
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Column, Expr, FuncExpr, RowExpr, Rte, RteKind
 from pgrepl.expr.typenames import column_collation, type_of_name
 from pgrepl.expr.walk import has_vars, location_of

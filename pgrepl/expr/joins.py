@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_where
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_boolean, coerce_type
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.common import common_type, common_typmod
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.operators import make_operator
-from pgrepl.expr.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var
-from pgrepl.expr.tree import BoolExpr, CoalesceExpr, Column, Expr, Join, RelabelType, Rte, RteKind, Var
-from pgrepl.sql.nodes import BoolOp, JoinExpr, JoinType
+from pgrepl.expr.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var, set_lateral
+from pgrepl.expr.transform import analyze_where
+from pgrepl.expr.tree import BoolExpr, CoalesceExpr, Column, Expr, Join, RangeRef, RelabelType, Rte, RteKind, Var
+from pgrepl.sql.nodes import BoolOp, FromItem, JoinExpr, JoinType
 from pgrepl.types import oids
 
 _UNNAMED = "unnamed_join"
 _INNER = (JoinType.INNER, JoinType.CROSS)
 
 
-def transform_join(scope: Scope, item: JoinExpr) -> tuple[Join, NsItem, list[NsItem]]:
-    from pgrepl.expr.from_clause import set_lateral, transform_item
+# the join tree's node, what `*` stands for, and the names it brings
+Read = tuple[RangeRef | Join, NsItem, list[NsItem]]
 
+
+def transform_join(scope: Scope, item: JoinExpr, transform_item: Callable[[Scope, FromItem], Read]) -> Read:
+    """`transform_item` reads its sides."""
     left, left_item, left_names = transform_item(scope, item.left)
     set_lateral(left_names, True, item.kind in (*_INNER, JoinType.LEFT))
     known = len(scope.namespace)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pgrepl.expr import tree
 from pgrepl.expr.opclasses import sort_operators
 from pgrepl.expr.print_expr import operator_name, print_const, print_expr, print_var
-from pgrepl.expr.print_from import print_from, print_values
 from pgrepl.expr.print_names import names_of_query
 from pgrepl.expr.printer import STEP, VAR, Names, Printer, Style
 from pgrepl.expr.tree import (
@@ -198,6 +197,8 @@ def _result_name(target: Target, number: int, out: Printer) -> str:
 
 
 def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
+    from pgrepl.expr.print_from import print_from, print_values
+
     if out.style.indent:
         out.indent += STEP
         out.put(" ")

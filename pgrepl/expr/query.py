@@ -6,34 +6,25 @@ that few queries have is imported when one has it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.expr.aggregates import locate_var
-from pgrepl.expr.analyze import analyze_where, transform
-from pgrepl.expr.coerce import coerce_to_specific
-from pgrepl.expr.collate import assign_collations, assign_target_collations, common_collation
+from pgrepl.expr.clauses import analyze_limit, read_with, refuse_into, settle_collations
+from pgrepl.expr.collate import assign_collations, common_collation
 from pgrepl.expr.common import coerce_to_common, common_type, common_typmod
 from pgrepl.expr.from_clause import transform_from
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope, WithItem, item_vars
 from pgrepl.expr.sorting import TargetList, transform_distinct, transform_distinct_on, transform_sort
 from pgrepl.expr.targets import expand_expressions, mark_origins, resolve_unknowns, transform_targets
-from pgrepl.expr.tree import Column, Expr, GroupSet, Join, Query, RangeRef, Rte, RteKind, SortGroup, Target, Window
+from pgrepl.expr.transform import analyze_where
+from pgrepl.expr.tree import Column, Expr, GroupSet, Query, RangeRef, Rte, RteKind, SortGroup, Target, Window
 from pgrepl.expr.walk import first_location, has_vars
-from pgrepl.sql import nodes
-from pgrepl.sql.nodes import AConst, AConstKind, SelectStmt
-from pgrepl.types import oids
+from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.sizes import MAX_ROW
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-
-
-def analyze_query(session: Session, stmt: SelectStmt) -> Query:
-    """The meaning of a query that stands alone."""
-    return analyze_select(stmt, Scope(session))
+    pass
 
 
 def analyze_subquery(
@@ -45,7 +36,13 @@ def analyze_subquery(
     resolve_unknown: bool = True,
 ) -> Query:
     """A query inside another (parse_sub_analyze)."""
-    scope = Scope(parent.session, parent, parent_cte=parent_cte, resolve_unknowns=resolve_unknown)
+    scope = Scope(
+        parent.session,
+        parent,
+        parent_cte=parent_cte,
+        resolve_unknowns=resolve_unknown,
+        analyze_subquery=analyze_subquery,
+    )
     scope.locked_from_parent = locked
     return analyze_select(stmt, scope)
 
@@ -65,21 +62,6 @@ def _analyzed(stmt: SelectStmt, scope: Scope) -> Query:
 
         return analyze_set_operation(stmt, scope)
     return _select(stmt, scope)
-
-
-def read_with(stmt: SelectStmt, scope: Scope) -> bool:
-    """The WITH list; whether it is recursive."""
-    if stmt.with_ is None:
-        return False
-    from pgrepl.expr.ctes import transform_with
-
-    transform_with(scope, stmt.with_)
-    return stmt.with_.recursive
-
-
-def refuse_into(stmt: SelectStmt) -> None:
-    if stmt.into is not None:
-        raise PgError("42601", "SELECT ... INTO is not allowed here", location=stmt.into.location)
 
 
 def _select(stmt: SelectStmt, scope: Scope) -> Query:
@@ -150,62 +132,6 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
 
         query = check_aggregates(scope, query, group_sets)
     return query
-
-
-def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: SelectStmt) -> Expr | None:
-    """LIMIT or OFFSET: a bigint that depends on no column (transformLimitClause)."""
-    if node is None:
-        return None
-    expr = coerce_to_specific(scope, transform(scope, node, kind), oids.INT8, kind.title)
-    check_no_columns(expr, kind.title)
-    if kind is ExprKind.LIMIT and stmt.with_ties and isinstance(node, AConst) and node.kind is AConstKind.NULL:
-        raise PgError("2201W", "row count cannot be null in FETCH FIRST ... WITH TIES clause")
-    return expr
-
-
-def check_no_columns(expr: Expr, construct: str) -> None:
-    if has_vars(expr):
-        message = f"argument of {construct} must not contain variables"
-        raise PgError("42P10", message, location=locate_var((expr,), 0))
-
-
-def settle_collations(query: Query) -> Query:
-    """As assign_query_collations does; what stands in FROM has settled its own, but for join conditions."""
-    keys = {key.resno for keys in _key_lists(query) for key in keys}
-
-    def settled(expr: Expr | None) -> Expr | None:
-        return assign_collations(expr) if expr is not None else None
-
-    return replace(
-        query,
-        targets=tuple(replace(t, expr=assign_target_collations(t.expr, is_key=t.resno in keys)) for t in query.targets),
-        from_=tuple(_settled_join(item) for item in query.from_),
-        where=settled(query.where),
-        having=settled(query.having),
-        limit=settled(query.limit),
-        offset=settled(query.offset),
-        windows=tuple(
-            replace(w, start_offset=settled(w.start_offset), end_offset=settled(w.end_offset)) for w in query.windows
-        ),
-    )
-
-
-def _key_lists(query: Query) -> list[tuple[SortGroup, ...]]:
-    lists = [query.sort, query.group, query.distinct or ()]
-    for window in query.windows:
-        lists += [window.partition, window.order]
-    return lists
-
-
-def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
-    if isinstance(item, RangeRef):
-        return item
-    return replace(
-        item,
-        left=_settled_join(item.left),
-        right=_settled_join(item.right),
-        quals=assign_collations(item.quals) if item.quals is not None else None,
-    )
 
 
 def _values(stmt: SelectStmt, scope: Scope) -> Query:

@@ -6,8 +6,9 @@ be referred to, by which names, from the place being read. A scope inside anothe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -83,6 +84,23 @@ class WithItem:
         )
 
 
+class AnalyzeSubquery(Protocol):
+    """A query inside a level (query.analyze_subquery)."""
+
+    def __call__(
+        self,
+        stmt: nodes.SelectStmt,
+        parent: Scope,
+        *,
+        parent_cte: WithItem | None = None,
+        locked: bool = False,
+        resolve_unknown: bool = True,
+    ) -> Query: ...
+
+
+AnalyzeModifying = Callable[["Session", "nodes.Statement", "Scope"], Any]  # what changes rows, in WITH: a Modify
+
+
 @dataclass(eq=False)
 class Scope:
     session: Session
@@ -100,6 +118,8 @@ class Scope:
     lateral_active: bool = False
     locked_from_parent: bool = False
     resolve_unknowns: bool = True
+    analyze_subquery: AnalyzeSubquery | None = None  # None: it is no level of a query
+    analyze_modifying: AnalyzeModifying | None = None  # of the topmost level
     has_aggregates: bool = False
     has_window_functions: bool = False
     has_target_srfs: bool = False
@@ -220,6 +240,11 @@ def check_lateral_reference(scope: Scope, item: NsItem, location: int) -> None:
         raise PgError("42P10", message, hint=hint, location=location)
     detail = "The combining JOIN type must be INNER or LEFT for a LATERAL reference."
     raise PgError("42P10", message, detail=detail, location=location)
+
+
+def set_lateral(namespace: Sequence[NsItem], only: bool, ok: bool) -> None:
+    for item in namespace:
+        item.lateral_only, item.lateral_ok = only, ok
 
 
 def check_name_conflicts(existing: list[NsItem], added: list[NsItem]) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from pgrepl.errors import PgError
 from pgrepl.expr.aggregates import locate_var
+from pgrepl.expr.clauses import analyze_limit, read_with, refuse_into, settle_collations
 from pgrepl.expr.collate import common_collation
 from pgrepl.expr.common import coerce_to_common, common_type_and_expr, common_typmod
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.locking import lock_text
-from pgrepl.expr.query import analyze_limit, analyze_subquery, read_with, refuse_into, settle_collations
 from pgrepl.expr.scope import NsColumn, NsItem, Scope
 from pgrepl.expr.sorting import TargetList, equality_operators, transform_sort
 from pgrepl.expr.tree import (
@@ -195,7 +195,8 @@ def _set_target(scope: Scope, varno: int, resno: int, expr: Expr) -> None:
 
 
 def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
-    query = analyze_subquery(stmt, scope, resolve_unknown=False)
+    assert scope.analyze_subquery is not None
+    query = scope.analyze_subquery(stmt, scope, resolve_unknown=False)
     if scope.namespace:
         _check_independent(query)
     name = f"*SELECT* {len(scope.rtable) + 1}"

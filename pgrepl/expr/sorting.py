@@ -15,6 +15,7 @@ from pgrepl.expr.opclasses import SortOperators, ordering_operator, sort_operato
 from pgrepl.expr.operators import compatible_operator
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope, column_by_name
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Aggref, Expr, SortGroup, Target, WindowFunc
 from pgrepl.expr.walk import location_of, walk, walk_deep, without_implicit_casts
 from pgrepl.sql import nodes
@@ -43,8 +44,6 @@ class TargetList:
 
 def find_by_expression(scope: Scope, node: nodes.Expr, targets: TargetList, kind: ExprKind) -> Target:
     """The entry of the same meaning, or a new junk one (findTargetlistEntrySQL99)."""
-    from pgrepl.expr.analyze import transform
-
     expr = transform(scope, node, kind)
     for target in targets.items:
         if without_implicit_casts(target.expr) == expr:

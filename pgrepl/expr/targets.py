@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_relation
 from pgrepl.expr.rows import row_columns
 from pgrepl.expr.scope import NsItem, Scope, find_item, item_vars
 from pgrepl.expr.sorting import known_type
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Expr, FieldSelect, RteKind, Target, Var
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AExprKind, AIndirection, AStar, ColumnRef, ResTarget, SubLinkType

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.casts import Context
+from pgrepl.expr.clauses import check_no_columns
 from pgrepl.expr.coerce import can_coerce_one, coerce_to_specific
 from pgrepl.expr.grouping_sets import transform_group
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.sorting import TargetList, transform_sort
+from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Expr, SortGroup, Window
 from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
@@ -107,8 +108,6 @@ _KINDS = {
 
 def _offset(scope: Scope, mode: str, raw: nodes.Expr | None, order: Sequence[SortGroup], sort_type: int) -> Expr | None:
     """As transformFrameOffset does."""
-    from pgrepl.expr.query import check_no_columns
-
     if raw is None:
         return None
     expr = transform(scope, raw, _KINDS[mode])

@@ -11,7 +11,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr import evaluate
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.walk import returns_set
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.relation import relation
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk

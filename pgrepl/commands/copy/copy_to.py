@@ -18,7 +18,7 @@ from pgrepl.commands.query.result import Result
 from pgrepl.commands.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.commands.query.run import as_text
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen

@@ -250,7 +250,7 @@ def _from(rel: Relation) -> str:
 
 def _answer(session: Session, text: str) -> tuple[Any, ...] | None:
     """The first row of a query that the system itself asks."""
-    from pgrepl.expr.query import analyze_query
+    from pgrepl.expr.analyze import analyze_query
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse
 

@@ -26,10 +26,10 @@ from pgrepl.commands.dml.targets import check_targets
 from pgrepl.commands.dml.views import on_tables
 from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.commands.query.run import as_text
+from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.dml.statement import analyze_modifying
 from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target, Var
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import is_volatile, walk_deep

@@ -12,7 +12,7 @@ from pgrepl.commands.dml.read_only import check_writable
 from pgrepl.commands.dml.run import target_tables, with_queries, write
 from pgrepl.commands.query import permissions
 from pgrepl.commands.query.rowset import rows_of
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import SelectStmt
 

@@ -14,7 +14,7 @@ from pgrepl.commands.query.engine import levels
 from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.commands.query.rowset import LocalRows, PassingRows, SparkRows, locks_rows, passing_rows
 from pgrepl.commands.query.tables import is_user_table
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.sql.nodes import SelectStmt

@@ -15,7 +15,7 @@ from pgrepl.commands.table.creation import creation_schema
 from pgrepl.commands.table.rows import append
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import typefacts
-from pgrepl.expr.query import analyze_query
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import CreateTableAsStmt, ObjectType, SelectStmt
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -34,9 +34,6 @@ from pgrepl.expr.walk import first_location, location_of
 from pgrepl.sql.nodes import InsertStmt, SelectStmt
 from pgrepl.types import oids
 
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-
 _TOO_MANY = "INSERT has more expressions than target columns"
 _TOO_FEW = "INSERT has more target columns than expressions"
 _PARENTHESES = (
@@ -45,9 +42,7 @@ _PARENTHESES = (
 )
 
 
-def analyze_insert(session: Session, stmt: InsertStmt, parent: Scope | None = None) -> Modify:
-    """`parent` is the scope whose WITH list the statement stands in."""
-    scope = Scope(session, parent)
+def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
     if stmt.with_ is not None:
         from pgrepl.expr.ctes import transform_with
 

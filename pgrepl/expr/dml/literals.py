@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr import evaluate, tree, typefacts
-from pgrepl.expr.analyze import transform_expr
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.target import NamedColumn, attribute_at
 from pgrepl.expr.scope import Scope
+from pgrepl.expr.transform import transform_expr
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind
 from pgrepl.types import oids

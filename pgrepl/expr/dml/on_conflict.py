@@ -6,13 +6,13 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_where, transform
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.dml.plan import Conflict, Inference
 from pgrepl.expr.dml.update import SetClause
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.scope import NsItem, Scope
+from pgrepl.expr.transform import analyze_where, transform
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.typenames import collation_of_name
 from pgrepl.expr.walk import location_of

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_where, transform
+from pgrepl.expr.clauses import settle_collations
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.dml.assign import Place, assigned, merged
 from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Modify
@@ -15,10 +14,11 @@ from pgrepl.expr.dml.returning import transform_returning
 from pgrepl.expr.dml.target import column_number, missing_column_of, open_target
 from pgrepl.expr.from_clause import transform_from
 from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.query import settle_collations
+from pgrepl.expr.query import analyze_subquery
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.targets import expand_expressions
+from pgrepl.expr.transform import analyze_where, transform
 from pgrepl.expr.tree import (
     Expr,
     FieldSelect,
@@ -37,14 +37,9 @@ from pgrepl.sql import nodes
 from pgrepl.sql.nodes import DeleteStmt, FromItem, MultiAssign, RangeVar, ResTarget, SubLinkType, UpdateStmt, WithClause
 from pgrepl.types import oids
 
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
 
-
-def analyze_update(session: Session, stmt: UpdateStmt, parent: Scope | None = None) -> Modify:
-    scope, relation, modify = _searched(
-        session, Command.UPDATE, stmt.relation, stmt.from_, stmt.where, stmt.with_, parent
-    )
+def analyze_update(stmt: UpdateStmt, scope: Scope) -> Modify:
+    relation, modify = _searched(scope, Command.UPDATE, stmt.relation, stmt.from_, stmt.where, stmt.with_)
     returning = transform_returning(scope, stmt.returning)
     settled = SetClause(scope, relation)
     values = settled.read(stmt.targets)
@@ -59,8 +54,8 @@ def analyze_update(session: Session, stmt: UpdateStmt, parent: Scope | None = No
     )
 
 
-def analyze_delete(session: Session, stmt: DeleteStmt, parent: Scope | None = None) -> Modify:
-    scope, _, modify = _searched(session, Command.DELETE, stmt.relation, stmt.using, stmt.where, stmt.with_, parent)
+def analyze_delete(stmt: DeleteStmt, scope: Scope) -> Modify:
+    _, modify = _searched(scope, Command.DELETE, stmt.relation, stmt.using, stmt.where, stmt.with_)
     returning = transform_returning(scope, stmt.returning)
     return replace(
         modify,
@@ -71,16 +66,14 @@ def analyze_delete(session: Session, stmt: DeleteStmt, parent: Scope | None = No
 
 
 def _searched(
-    session: Session,
+    scope: Scope,
     command: Command,
     name: RangeVar,
     items: tuple[FromItem, ...],
     where: nodes.Expr | None,
     with_: WithClause | None,
-    parent: Scope | None,
-) -> tuple[Scope, Relation, Modify]:
+) -> tuple[Relation, Modify]:
     """WITH, the table, FROM or USING, and WHERE."""
-    scope = Scope(session, parent)
     if with_ is not None:
         from pgrepl.expr.ctes import transform_with
 
@@ -96,7 +89,6 @@ def _searched(
     condition = analyze_where(scope, where, ExprKind.WHERE, "WHERE") if where is not None else None
     settled = settle_collations(Query((), tuple(scope.rtable), (RangeRef(TARGET), *from_), condition))
     return (
-        scope,
         relation,
         Modify(
             command,
@@ -183,8 +175,6 @@ class SetClause:
 
     def _subquery(self, source: nodes.SubLink, count: int) -> SubLink:
         """A subquery of several columns as one value: SELECT ROW(…) FROM (it)."""
-        from pgrepl.expr.query import analyze_subquery
-
         self.scope.has_sublinks = True
         saved, self.scope.kind = self.scope.kind, ExprKind.UPDATE_SOURCE
         between = Scope(self.scope.session, self.scope)

@@ -8,8 +8,8 @@ from pgrepl.commands.explain import read_options
 from pgrepl.commands.query.bounds import bounds_of
 from pgrepl.commands.query.engine import choose
 from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
-from pgrepl.expr.query import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.lake.bounds import Bound
 from pgrepl.sql.nodes import DefElem, SelectStmt

@@ -70,7 +70,7 @@ def test_all_on_spark(heading: str, session: Session, spark: object) -> None:
 @pytest.mark.slow
 def test_spark_carries_nearly_all_of_them_out(session: Session, spark: object) -> None:
     from pgrepl.commands.query.rowset import PassingRows, passing_rows
-    from pgrepl.expr.query import analyze_query
+    from pgrepl.expr.analyze import analyze_query
     from pgrepl.sql.parser import parse
 
     list(run(session, "SET pgrepl.engine = spark"))

@@ -8,9 +8,9 @@ from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
 from pgrepl.expr import stored
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.deparse import query_text
 from pgrepl.expr.printer import type_with_typmod
-from pgrepl.expr.query import analyze_query
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from tests.expr.analysis.answers import Answer, error
