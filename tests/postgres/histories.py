@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,7 +61,11 @@ class Player(Protocol):
 # --- histories ------------------------------------------------------------------------------------------------------
 
 
-def history(seed: int) -> list[Step]:
+LEVELS = ("READ COMMITTED", "READ COMMITTED", "READ COMMITTED", "REPEATABLE READ")
+DEPENDENCIES = "read/write dependencies among transactions"
+
+
+def history(seed: int, levels: Sequence[str] = LEVELS) -> list[Step]:
     rng = random.Random(seed)
     count = rng.choice([2, 2, 3, 3, 4])
     steps: list[Step] = []
@@ -70,8 +74,7 @@ def history(seed: int) -> list[Step]:
     for _ in range(rng.randint(8, 24)):
         session = rng.randrange(count)
         if not inside[session] and rng.random() < 0.85:
-            level = rng.choice(["READ COMMITTED"] * 3 + ["REPEATABLE READ"])
-            steps.append((session, f"BEGIN ISOLATION LEVEL {level}"))
+            steps.append((session, f"BEGIN ISOLATION LEVEL {rng.choice(levels)}"))
             inside[session], points[session] = True, 0
         elif inside[session] and rng.random() < 0.12:
             steps.append((session, rng.choice(["COMMIT", "COMMIT", "ROLLBACK"])))
@@ -209,7 +212,7 @@ def _settled(workers: list[_Worker], quiet: int | None = None) -> Iterator[str]:
         time.sleep(0.001)
     for number, worker in enumerate(workers):
         answer = worker.answer()
-        if answer is not None and number != quiet:
+        if answer is not None and (number != quiet or answer.tag not in ("COMMIT", "ROLLBACK")):
             yield f"{number}→ {answer.tag} {list(answer.rows) if answer.rows else ''}".rstrip()
         elif worker.is_busy:
             yield f"{number} waits"
