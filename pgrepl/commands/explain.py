@@ -1,7 +1,8 @@
 """EXPLAIN: how a query, or that behind an INSERT, UPDATE or DELETE, would be carried out; with ANALYZE, how it was.
 
-The options are PostgreSQL's. The plan is pgrepl's own: which engine, what is read of which files, how relations are
-joined; with VERBOSE also the physical plan that Spark makes of it. There are no costs; `rows` is what a scan looks at.
+The options are PostgreSQL's, as far as there is something to show. The plan is pgrepl's own: which engine, what is
+read of which files, how relations are joined; with VERBOSE also the physical plan that Spark makes of it. There are no
+costs; `rows` is what a scan looks at.
 """
 
 from __future__ import annotations
@@ -33,15 +34,13 @@ if TYPE_CHECKING:
 
 _FORMATS = {"text": oids.TEXT, "xml": oids.XML, "json": oids.JSON, "yaml": oids.TEXT}
 _SERIALIZATIONS = {"off": False, "none": False, "text": True, "binary": True}
-_FLAGS = frozenset(
-    ("analyze", "verbose", "costs", "buffers", "wal", "settings", "generic_plan", "timing", "summary", "memory")
-)
+_FLAGS = frozenset(("analyze", "verbose", "costs", "timing", "summary"))
+_ABSENT = frozenset(("buffers", "wal", "settings", "generic_plan", "memory", "serialize"))  # may be false only
 
 
 @dataclass
 class Options:
     flags: dict[str, bool]
-    serialize: bool = False
     format: str = "text"
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -67,7 +66,9 @@ def read_options(given: tuple[DefElem, ...]) -> Options:
         if option.name in _FLAGS:
             options.flags[option.name] = get_boolean(option)
         elif option.name == "serialize":
-            options.serialize = option.value is None or _chosen(option, _SERIALIZATIONS)
+            options.flags["serialize"] = option.value is None or _chosen(option, _SERIALIZATIONS)
+        elif option.name in _ABSENT:
+            options.flags[option.name] = get_boolean(option)
         elif option.name == "format":
             _chosen(option, _FORMATS)
             options.format = get_string(option)
@@ -76,10 +77,13 @@ def read_options(given: tuple[DefElem, ...]) -> Options:
     for name, wanted in (("wal", "WAL"), ("timing", "TIMING")):
         if options.flag(name) and not options.analyze:
             raise PgError("22023", f"EXPLAIN option {wanted} requires ANALYZE")
-    if options.serialize and not options.analyze:
+    if options.flag("serialize") and not options.analyze:
         raise PgError("22023", "EXPLAIN option SERIALIZE requires ANALYZE")
     if options.flag("generic_plan") and options.analyze:
         raise PgError("22023", "EXPLAIN options ANALYZE and GENERIC_PLAN cannot be used together")
+    for name in sorted(_ABSENT):
+        if options.flag(name):
+            raise unsupported(f"EXPLAIN option {name.upper()}")
     return options
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -18,6 +18,9 @@ from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import element_type, operator_by_oid
 from pgrepl.types.values import hash_form
+
+_TABLE_ROWS = 100_000
+_PORTION = 1000
 
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
@@ -104,6 +107,35 @@ def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
     return pairs
 
 
+class _Table:
+    """The keys of rows. The first ones are all looked at, with the errors that they may have; so many that PostgreSQL
+    would make no table of them are looked at until the key is there."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]], columns: list[tuple[int, Callable[[Any], Any]]]) -> None:
+        self.with_null: list[tuple[Any, ...]] = []
+        self._keys: set[Any] = set()
+        self._rows = rows
+        self._columns = columns
+        self._add(_TABLE_ROWS)
+
+    def has(self, key: tuple[Any, ...]) -> bool:
+        while key not in self._keys:
+            if not self._add(_PORTION):
+                return False
+        return True
+
+    def _add(self, count: int) -> bool:
+        taken = 0
+        for row in islice(self._rows, count):
+            taken += 1
+            key = tuple([form(row[place]) for place, form in self._columns])
+            if None in key:
+                self.with_null.append(row)
+            else:
+                self._keys.add(key)
+        return taken > 0
+
+
 def _hashed(
     rows: Callable[[Env], Iterable[tuple[Any, ...]]],
     level: int | None,
@@ -117,28 +149,19 @@ def _hashed(
     columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
     place_of_table = object()
 
-    def table(env: Env) -> tuple[set[Any], list[tuple[Any, ...]]]:
+    def table(env: Env) -> _Table:
         memory = env.memory(level)
         if place_of_table not in memory:
-            found, with_null = set(), []
-            for row in rows(env):
-                key = tuple([form(row[place]) for place, form in columns])
-                if None in key:
-                    with_null.append(row)
-                else:
-                    found.add(key)
-            memory[place_of_table] = found, with_null
-        known: tuple[set[Any], list[tuple[Any, ...]]] = memory[place_of_table]
+            memory[place_of_table] = _Table(iter(rows(env)), columns)
+        known: _Table = memory[place_of_table]
         return known
 
     def contained(env: Env) -> bool | None:
-        found, with_null = table(env)
+        known = table(env)
         wanted = tuple([form(value(env)) for value, form in own])
-        compared: Iterable[tuple[Any, ...]] = with_null
-        if None in wanted:
-            compared = rows(env)
-        elif wanted in found:
+        if None not in wanted and known.has(wanted):
             return True
+        compared = rows(env) if None in wanted else known.with_null
         answers = {test(Env(env.rows, env.outer, (*env.computed, *reversed(row)))) for row in compared}
         return True if True in answers else None if None in answers else False
 

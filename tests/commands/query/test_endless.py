@@ -41,6 +41,8 @@ def small(instance: Instance) -> Instance:
             ["1", "1", "2"],
         ),
         (f"SELECT EXISTS (SELECT * FROM {SERIES})", ["t"]),
+        (f"SELECT 5 IN (SELECT {SERIES}), 200000 = ANY (SELECT {SERIES}), 5 <> ALL (SELECT {SERIES})", ["t|t|f"]),
+        (f"SELECT a FROM t WHERE a IN (SELECT * FROM {SERIES}) LIMIT 2", ["1", "2"]),
         (f"SELECT * FROM {SERIES} UNION ALL SELECT 1 LIMIT 2", ["1", "2"]),
         (f"INSERT INTO u SELECT * FROM {SERIES} LIMIT 3", ["INSERT 0 3"]),
         ("SELECT (SELECT g FROM generate_series(a, 9223372036854775807) g LIMIT 1) FROM t LIMIT 2", ["1", "2"]),
