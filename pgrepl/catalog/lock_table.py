@@ -393,9 +393,10 @@ class LockTable:
         )
         return found.fetchone() is not None
 
-    def rows_locked_by_others(self, holder: int | None, oid: int) -> set[int]:
+    def locked_by_others(self, holder: int | None, kind: Kind, oid: int) -> set[int]:
+        """Rows or keys of a table."""
         found = self.open().execute(
-            "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (Kind.ROW.value, oid, holder)
+            "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (kind.value, oid, holder)
         )
         return {row[0] for row in found}
 

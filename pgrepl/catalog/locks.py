@@ -102,8 +102,13 @@ class Locks:
         """The first of a table's rows that somebody else has locked, however weakly."""
         if not row_ids:
             return None
-        locked = self.table.rows_locked_by_others(self._id, oid)
+        locked = self.table.locked_by_others(self._id, Kind.ROW, oid)
         return next((row_id for row_id in row_ids if row_id in locked), None)
+
+    def first_key(self, oid: int, keys: Iterable[Wanted]) -> Wanted | None:
+        """The first of a table's keys that somebody else holds."""
+        held = self.table.locked_by_others(self._id, Kind.KEY, oid)
+        return next((each for each in keys if each.item in held), None) if held else None
 
     def take(
         self, wanted: Sequence[Wanted], *, context: Callable[[Wanted], str] | None = None, blocked: Wait = Wait.BLOCK
@@ -245,6 +250,15 @@ class Locks:
         if self._table is not None and not self._table.exists():
             if self._session.link.execute("SELECT 1 FROM pgrepl_prepared LIMIT 1"):
                 self._table.open()
+
+    def hand_over(self, name: str) -> Holder:
+        """The transaction that it is at work on prepares another: that has its locks from now on."""
+        holder = self.entered
+        self.table.prepare(holder.id, name)
+        self.holder = None
+        self._session.transaction.undo.append(lambda: self.table.leave(holder.id))
+        self._session.on_commit(lambda: self.table.settle(holder.id))
+        return holder
 
     def detach(self) -> None:
         """The transaction is prepared: it keeps its locks without the session."""

@@ -216,7 +216,7 @@ class Numbering:
         if made is None:
             return
         here = self._here
-        if not self._transaction.is_writing:
+        if self._transaction.collects or not self._transaction.is_writing:
             assert self._transaction.aside is not None, "who makes a snapshot without the lock keeps something aside"
             self._transaction.aside.end_statement(made, here.extra)
             self._made = None

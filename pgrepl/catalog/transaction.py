@@ -127,6 +127,7 @@ class Transaction:
         self.beside = Beside(session)
         self.aside: Aside | None = None
         self.reads: ReadSet | None = None
+        self.collects = False  # row changes go aside although it has the catalog's lock
         self.prefers_aside = False  # a statement by itself is to be kept aside, too: others have locked something
         self.in_recovery = False  # the instance is a standby
         self.uses_temporary = False  # it has looked up a temporary relation
@@ -159,6 +160,8 @@ class Transaction:
     @property
     def keeps_aside(self) -> bool:
         """Are changes of rows kept aside until the commit?"""
+        if self.collects:
+            return True
         if self.sql is Sql.WRITE or not (self.block is not Block.NONE or self.prefers_aside):
             return False
         return self.can_keep_aside
@@ -471,6 +474,16 @@ class Transaction:
             self._leave(committed=True, chain=chain)
             for callback in callbacks:
                 callback()
+
+    @contextmanager
+    def collecting(self, changes: Aside) -> Iterator[None]:
+        """What is written goes there and nowhere else: a worker is going to prepare it."""
+        assert self.aside is None
+        self.aside, self.collects = changes, True
+        try:
+            yield
+        finally:
+            self.aside, self.collects = None, False
 
     def prepare(self, record: Callable[[Aside | None], str]) -> None:
         """PREPARE TRANSACTION: `record` writes down what was kept aside, for another transaction to finish. The locks

@@ -43,12 +43,7 @@ def _check(session: Session, gid: str) -> None:
         raise PgError("0A000", "cannot PREPARE a transaction that has operated on temporary objects")
     if len(gid.encode()) >= _LONGEST:
         raise PgError("22023", f'transaction identifier "{gid}" is too long')
-    if not int(session.settings.value("max_prepared_transactions")):
-        raise PgError(
-            "55000",
-            "prepared transactions are disabled",
-            hint='Set "max_prepared_transactions" to a nonzero value.',
-        )
+    prepared.check_enabled(session)
     if not transaction.can_keep_aside:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
 

@@ -71,7 +71,8 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
 
     A transaction that keeps its row changes aside (lake.pending) has them recorded when it commits.
     """
-    if session.transaction.keeps_aside and not any(_needs_catalog(write) for write in writes):
+    collects = session.transaction.collects
+    if session.transaction.keeps_aside and (collects or not any(_needs_catalog(write) for write in writes)):
         _keep_aside(session, writes, extra or {})
         return
     session.transaction.require_write()
@@ -108,7 +109,8 @@ def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
         mode = RelationMode.EXCLUSIVE if whole else RelationMode.ROW_EXCLUSIVE
         if locks.are_held_by_others(Kind.RELATION, [oid], conflicts(Kind.RELATION, mode)):
             raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, mode))
-        if (write.rows or write.files or write.updates) and locks.are_held_by_others(Kind.KEY, [oid], (EXCLUSIVE,)):
+        brings = write.rows or write.files or write.updates
+        if brings and not write.has_free_keys and locks.are_held_by_others(Kind.KEY, [oid], (EXCLUSIVE,)):
             raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
         row = locks.first_locked(oid, write.changed_row_ids)
         if row is not None:

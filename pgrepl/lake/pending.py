@@ -141,6 +141,7 @@ class RowChanges:
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:
             table.files.append(_pending_file(write.table, file, self._next_file, self._next_row, snapshot))
+            write.stand(file, self._next_file, self._next_row)
             self._next_file += 1
             self._next_row += file.record_count
         for known, row in write.in_order():
@@ -148,6 +149,7 @@ class RowChanges:
             if known is None:
                 self._next_row += 1
             table.put(row_id, row, snapshot)
+            write.stands(row_id, new=known is None)
 
     # --- what the transaction sees ----------------------------------------------------------------------------------
 
@@ -176,8 +178,14 @@ class RowChanges:
                 written = commit.record(session, final)
                 known.add(write, row, file, written)
             for key, value in statement.extra.items():
-                numbering.note(key, value)
+                numbering.note(key, _ordered(value, statement.writes, ids) if key == "order" else value)
             numbering.store_snapshot()
+
+
+def _ordered(order: Sequence[Sequence[int]], writes: Sequence[Write], ids: dict[int, _Ids]) -> list[list[int]]:
+    """The order of changes (catalog/numbering.py) with the row ids that the catalog has given."""
+    known = {write.table.oid: ids[write.table.table_id] for write in writes}
+    return [[oid, *(known[oid].row(row_id) for row_id in row_ids)] for oid, *row_ids in order]
 
 
 class _Ids:

@@ -73,44 +73,66 @@ def _made(row: Row) -> Prepared:
 # --- PREPARE --------------------------------------------------------------------------------------------------------
 
 
-def prepare(session: Session, gid: str, origin_lsn: int = 0, origin_at: int = 0) -> None:
-    """Write the transaction down; it goes on without the session."""
+def prepare(session: Session, gid: str) -> None:
+    """Write the running transaction down; it goes on without the session."""
     transaction = session.transaction
 
-    def record(aside: Any) -> str:
-        check_free(session, gid)
-        step("prepare.begin")
-        xid = session.snapshot()
-        now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
-        changes = aside if isinstance(aside, RowChanges) else None
-        statements = [] if changes is None else [_statement(each) for each in changes.statements]
-        holder = transaction.locks.entered
-        held = [
-            [wanted.kind.value, wanted.object, wanted.item, wanted.mode]
-            for _, wanted in transaction.locks.table.held(holder.id)
-        ]
-        store.insert(
-            session,
-            tables.pgrepl_prepared,
-            xid=xid,
-            gid=gid,
-            owner=session.role,
-            datid=session.database_oid,
-            prepared_at=now,
-            first_snapshot=xid - 1 if changes is None else changes.first_snapshot,
-            serializable=session.settings.get("transaction_isolation") == "serializable",
-            holder=holder.id,
-            locks=json.dumps(held),
-            statements=json.dumps(statements),
-            origin_lsn=origin_lsn,
-            origin_at=origin_at,
-        )
-        transaction.numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now, len(statements)])
-        step("prepare.recorded")
-        return f"{xid} {gid}"
+    def written(aside: Any) -> str:
+        return _record(session, gid, aside if isinstance(aside, RowChanges) else None, transaction.locks.entered.id)
 
-    transaction.prepare(record)
+    transaction.prepare(written)
     step("prepare.end")
+
+
+def record(session: Session, gid: str, changes: RowChanges, origin_lsn: int, origin_at: int) -> None:
+    """Another transaction is prepared as a part of the running one: with these changes, and the locks that are held
+    now."""
+    transaction = session.transaction
+    transaction.waits_for_disk = True
+    holder = transaction.locks.entered
+    transaction.locks.hand_over(_record(session, gid, changes, holder.id, origin_lsn, origin_at))
+
+
+def _record(
+    session: Session, gid: str, changes: RowChanges | None, holder: int, origin_lsn: int = 0, origin_at: int = 0
+) -> str:
+    """The name of its locks."""
+    check_free(session, gid)
+    step("prepare.begin")
+    numbering = session.transaction.numbering
+    xid = session.snapshot()
+    now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+    statements = [] if changes is None else [_statement(each) for each in changes.statements]
+    held = session.transaction.locks.table.held(holder)
+    store.insert(
+        session,
+        tables.pgrepl_prepared,
+        xid=xid,
+        gid=gid,
+        owner=session.role,
+        datid=session.database_oid,
+        prepared_at=now,
+        first_snapshot=xid - 1 if changes is None else changes.first_snapshot,
+        serializable=session.settings.get("transaction_isolation") == "serializable",
+        holder=holder,
+        locks=json.dumps([[each.kind.value, each.object, each.item, each.mode] for _, each in held]),
+        statements=json.dumps(statements),
+        origin_lsn=origin_lsn,
+        origin_at=origin_at,
+    )
+    numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now, len(statements)])
+    step("prepare.recorded")
+    return f"{xid} {gid}"
+
+
+def check_enabled(session: Session) -> None:
+    """As MarkAsPreparing."""
+    if not int(session.settings.value("max_prepared_transactions")):
+        raise PgError(
+            "55000",
+            "prepared transactions are disabled",
+            hint='Set "max_prepared_transactions" to a nonzero value.',
+        )
 
 
 def check_free(session: Session, gid: str) -> None:
@@ -207,6 +229,7 @@ def _write(write: Write) -> dict[str, Any]:
     deletes = {file: [int(each) for each in positions] for file, positions in write.all_deletes().items()}
     return {
         "table": table.oid,
+        "truncates": write.truncates,
         "columns": [column.column_id for column in table.columns],
         "rows": _stored(table, write.rows),
         "updates": list(write.updates),
@@ -221,6 +244,7 @@ def _write(write: Write) -> dict[str, Any]:
 
 def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
     write = Write(session, lake_table(session, said["table"]))
+    write.truncates = said["truncates"]
     write.rows = _read(write.table, said["columns"], said["rows"])
     write.updates = dict(zip(said["updates"], _read(write.table, said["columns"], said["versions"]), strict=True))
     write.order = dict(said["order"])
@@ -271,4 +295,14 @@ def _read(table: LakeTable, columns: Sequence[int], rows: Sequence[Sequence[Any]
     return made
 
 
-__all__ = ["Prepared", "every", "files", "finish", "found", "prepare", "tables_of_serializable"]
+__all__ = [
+    "Prepared",
+    "check_enabled",
+    "every",
+    "files",
+    "finish",
+    "found",
+    "prepare",
+    "record",
+    "tables_of_serializable",
+]

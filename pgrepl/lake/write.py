@@ -68,6 +68,7 @@ class Write:
         self.inserted: list[Place] = []  # where `rows` stand, in order, once they are committed
         self.moved: dict[int, Place] = {}  # where new versions stand, by row id
         self._filed: list[int] = []  # the row ids of new versions in a file
+        self.has_free_keys = False  # nobody else holds a unique key of its rows: that was looked at
         self.is_final = False  # it is written into the catalog now; else it may be kept aside until the commit
         self._arrays: dict[int, list[Any]] = {}
         self._writer: DataFileWriter | None = None

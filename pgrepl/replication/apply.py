@@ -22,6 +22,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
+from pgrepl.lake.history import PREPARE
 from pgrepl.lake.steps import step
 from pgrepl.replication import subscription_state as state
 from pgrepl.replication.applying.play import Player
@@ -114,6 +115,38 @@ def step_through(
             changes += len(portion)
     applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
     return _advance(session, subscription, transactions, applied, log)
+
+
+def apply_phase(session: Session, subscription: Row, transaction: WireTransaction, log: ServerLog) -> Applied:
+    """Prepare a transaction, or end one that is prepared; holding the write lock."""
+    from pgrepl.replication.applying import two_phase
+
+    phase = transaction.phase
+    assert phase is not None
+    progress = Progress(catalog.origin_name(subscription.oid))
+    progress.transaction(transaction.xid, transaction.finish_lsn)
+    progress.command = two_phase.message_type(phase)
+    skipped = _skips(subscription, [transaction])
+    player: Player | None = None
+    if phase.kind == PREPARE and not skipped:
+        player, failed = _played(session, subscription, [transaction])
+        if failed is not None:
+            raise failed[1]
+        _tell(player.missed, log)
+    try:
+        if phase.kind == PREPARE:
+            two_phase.prepare(session, subscription, transaction, player)
+        else:
+            two_phase.end(session, subscription, transaction)
+    except PgError as error:
+        raise progress.explain(error) from error.__cause__
+    passed = transaction.size if skipped else player.passed if player else 0
+    applied = Applied(1, transaction.size, transaction.end_lsn, passed=passed)
+    if phase.kind == PREPARE:
+        return _advance(session, subscription, [transaction], applied, log)
+    state.move(session, subscription.oid, applied.end_lsn)
+    step("apply.origin")
+    return applied
 
 
 def _tell(missed: Iterable[Report], log: ServerLog) -> None:
@@ -210,4 +243,4 @@ def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog)
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "Batch", "play", "step_through"]
+__all__ = ["Applied", "Batch", "apply_phase", "play", "step_through"]

@@ -383,6 +383,11 @@ class Receiver:
         if not lease.is_held(self.session, subscription.oid, self.token):
             raise SubscriptionChanged
 
+    def two_phase_begins(self) -> None:
+        """The worker itself has changed the subscription so: it need not begin anew."""
+        if self._held is not None:
+            self._held = self._held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
+
     def stay(self) -> None:
         """A sign of life in the middle of a long transaction, whose lock keeps the heart from giving one."""
         self.check_stopped()
@@ -425,11 +430,12 @@ class Receiver:
             lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
+            can_begin = state.two_phase_can_begin(self.session, subscription)
         if lag is None or lag.current < position or 0 < position < lag.confirmed:  # which is an error
             return lsn or position or 1
         end = lag.sendable if lsn is None else lsn
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
-        return end if behind else None
+        return end if behind or can_begin else None
 
     def disconnect(self) -> None:
         publisher, self._publisher = self._publisher, None

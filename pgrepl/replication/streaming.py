@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 
+from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
 from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.apply import Applied, play, step_through
+from pgrepl.replication.apply import Applied, apply_phase, play, step_through
+from pgrepl.replication.applying.two_phase import prepared_of
 from pgrepl.replication.bulk.apply import commit_batch, receive
 from pgrepl.replication.publisher import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.receiver import Receiver, WorkerFailed, asked, guarded
@@ -86,9 +88,26 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     return Streamed(start, end, reached, applied)
 
 
-def _start(publisher: Publisher, subscription: Row, position: int) -> int:
+def enable_two_phase(receiver: Receiver) -> bool:
+    """Once all tables are ready prepared transactions are asked for, if the subscription wants them."""
+    with receiver.transaction() as subscription:
+        if not state.two_phase_can_begin(receiver.session, subscription):
+            return False
+        publisher = receiver.publisher(subscription)
+        position = state.position(receiver.session, subscription.oid)
+        _start(publisher, subscription, position, two_phase=True)
+        receiver.lock(subscription, position)
+        state.enable_two_phase(receiver.session, subscription.oid)
+    worker = f'logical replication apply worker for subscription "{subscription.subname}"'
+    receiver.log.log(f"{worker} will restart so that two_phase can be enabled")
+    receiver.two_phase_begins()
+    return True
+
+
+def _start(publisher: Publisher, subscription: Row, position: int, *, two_phase: bool = False) -> int:
+    two_phase = two_phase or subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
     try:
-        return publisher.start(subscription.subslotname, position)
+        return publisher.start(subscription.subslotname, position, two_phase=two_phase)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 
@@ -142,6 +161,8 @@ def _bulk(
     """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
     written. None: it is played."""
     session = receiver.session
+    if prepared_of(session, subscription):
+        return None  # whole columns do not ask which keys these hold
     found = receive(session, subscription, publisher, start, end, receiver.log)
     if found is None:
         return None
@@ -171,6 +192,8 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
     with receiver.as_owner(subscription):
         if _is_stepped_through(found[0]):
             receiver.lock(subscription, position)
+            if found[0].phase is not None:
+                return apply_phase(session, subscription, found[0], receiver.log)
             return step_through(session, subscription, found, receiver.log, receiver.stay)
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
@@ -184,7 +207,7 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
 
 def _is_stepped_through(transaction: WireTransaction) -> bool:
     """Whether it is played with the write lock: because it is large, or does what cannot be played twice."""
-    return transaction.is_large or transaction.restarts
+    return transaction.is_large or transaction.restarts or transaction.phase is not None
 
 
 __all__ = ["Streamed", "stream_batch"]

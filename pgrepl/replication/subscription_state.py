@@ -58,6 +58,18 @@ def settle_tables(session: Session, subid: int, lsn: int) -> None:
             set_table_state(session, subid, relid, catalog.READY, since)
 
 
+def two_phase_can_begin(session: Session, subscription: Row) -> bool:
+    """It was asked for, and all tables are ready (AllTablesyncsReady)."""
+    if subscription.subtwophasestate != catalog.TWO_PHASE_PENDING:
+        return False
+    states = table_states(session, subscription.oid)
+    return bool(states) and all(current == catalog.READY for current, _ in states.values())
+
+
+def enable_two_phase(session: Session, subid: int) -> None:
+    update(session, tables.pg_subscription, {"oid": subid}, subtwophasestate=catalog.TWO_PHASE_ENABLED)
+
+
 def clear_skip(session: Session, subid: int) -> None:
     update(session, tables.pg_subscription, {"oid": subid}, subskiplsn=0)
 

@@ -28,7 +28,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.observer import Observer
 from pgrepl.replication.publisher import PublisherError, not_started
 from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
-from pgrepl.replication.streaming import stream_batch
+from pgrepl.replication.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.table_workers import copy_together, workers_for
 
 if TYPE_CHECKING:
@@ -219,7 +219,14 @@ class Worker:
             if left is not None:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
-                return self._succeeds(lease.APPLY)
+                return self._settles(done)
+
+    def _settles(self, done: Round) -> None:
+        try:
+            enable_two_phase(self._receiver)
+        except WorkerFailed as failure:
+            return self._fails(done, failure)
+        return self._succeeds(lease.APPLY)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ not found at first are not added; REPEATABLE READ and SERIALIZABLE fail (40001).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
@@ -23,6 +22,7 @@ from pgrepl.expr.index_info import index_infos
 from pgrepl.lake.pending import PROVISIONAL, own_rows
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.key_locks import change_lock, key_lock
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -215,7 +215,7 @@ def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[
             rel = relation(session, oid)
             indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
         if change.place is not None and change.place.row < PROVISIONAL and indexes[change.table]:
-            wanted[Wanted(Kind.CHANGE, change.table, change.place.row, EXCLUSIVE)] = None
+            wanted[change_lock(change.table, change.place.row)] = None
         if change.new is None:
             continue
         to = change.to or change.table
@@ -230,7 +230,7 @@ def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[
         for index, values in keys:
             if change.old is not None and to == change.table and _same(index, change):
                 continue
-            wanted[Wanted(Kind.KEY, to, _hash(index.info.oid, index.key(values)), EXCLUSIVE)] = None
+            wanted[key_lock(to, index, values)] = None
     if wanted:
         session.transaction.locks.take(list(wanted))
         session.transaction.beside.wait_for_writers()
@@ -268,7 +268,7 @@ def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> b
         return False
     waited = False
     for place in places:
-        if locks.wait_for(Wanted(Kind.CHANGE, table, place.row, EXCLUSIVE)):
+        if locks.wait_for(change_lock(table, place.row)):
             waited = True
     if waited:
         session.transaction.beside.wait_for_writers()
@@ -285,8 +285,3 @@ def lock_conflicting(session: Session, table: int, places: Iterable[Place]) -> b
     refuse_changed(session, changed)
     session.transaction.locks.take([Wanted(Kind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
     return bool(changed) and session.transaction.refresh()
-
-
-def _hash(index: int, key: tuple[Any, ...]) -> int:
-    digest = blake2b(repr((index, key)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1

@@ -9,12 +9,16 @@ snapshot can show one change of a row; where a row is changed again, and at a TR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_table import Wanted
 from pgrepl.replication.applying.journal import Changed, Emptied, Entry
 from pgrepl.replication.applying.play import Player
 from pgrepl.replication.slots import is_decoded
+from pgrepl.rows.key_locks import key_lock
+from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -25,10 +29,35 @@ if TYPE_CHECKING:
 
 def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
     """Write what was played. `continued`: it begins in the middle of a transaction."""
+    _wait_for_keys(session, player)
     if is_decoded(session):
         _write_each(session, player, origin, continued=continued)
     else:
         _write_net(session, player, origin)
+
+
+def _wait_for_keys(session: Session, player: Player) -> None:
+    """Raise LockedByOthers if another transaction is bringing one of the keys; prepared ones do so for long."""
+    from pgrepl.lake.commit import LockedByOthers
+
+    locks = session.transaction.locks
+    oids = [overlay.relation.oid for overlay in player.overlays.values()]
+    if not locks.are_held_by_others(Kind.KEY, oids, (EXCLUSIVE,)):
+        return
+    for overlay in player.overlays.values():
+        held = locks.first_key(overlay.relation.oid, keys_of(session, overlay))
+        if held is not None:
+            raise LockedByOthers(held)
+
+
+def keys_of(session: Session, overlay: Overlay) -> Iterator[Wanted]:
+    """The locks of the unique keys that rows have now."""
+    indexes = [UniqueIndex(session, overlay.relation, info) for info in unique_indexes(session, overlay.relation)]
+    for each in overlay.steps() if indexes else ():
+        for index in indexes:
+            values = None if each.row is None else index.values(each.row)
+            if values is not None:
+                yield key_lock(overlay.relation.oid, index, values)
 
 
 # --- what it comes to -------------------------------------------------------------------------------------------------
@@ -75,6 +104,7 @@ def _change(session: Session, player: Player, origin: str) -> None:
         if not steps:
             continue
         change = Write(session, lake_table(session, overlay.relation.oid))
+        change.has_free_keys = True
         for step in steps:
             row = None if step.row is None else change.table.lake_row(step.row)
             if row is None:
@@ -97,13 +127,13 @@ def _write_each(session: Session, player: Player, origin: str, *, continued: boo
         if not continued:
             session.transaction.numbering.begin_group()
         continued = False
-        run = _Run(session, _said(origin, transaction))
+        run = _Run(session, said(origin, transaction))
         for entry in entries:
             run.add(entry)
         run.end()
 
 
-def _said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
+def said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
     """Of a transaction that was received its end and its time there are what is sent on."""
     if transaction is None:
         return {"origin": origin}
@@ -144,7 +174,7 @@ class _Run:
             found = writes.get(change.overlay)
             if found is None:
                 found = writes[change.overlay] = Write(session, lake_table(session, change.overlay.relation.oid))
-                found.keeps_places = True
+                found.keeps_places = found.has_free_keys = True
             _add(found, change)
         is_found_so = len(writes) == 1 and _is_found_so(self._changes)
         commit.apply(session, list(writes.values()), self._extra)

@@ -83,7 +83,7 @@ class PostgresPublisher:
         held_back = slots.sendable_lsn(self._link, self._slot) if self._slot else None
         return end if held_back is None else min(end, held_back)
 
-    def start(self, slot: str, lsn: int) -> int:
+    def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         ahead = self._reading is not None and self._reading.is_ahead
         return slots.start(self._link, slot, lsn, tell=not ahead)
 

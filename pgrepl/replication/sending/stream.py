@@ -79,7 +79,7 @@ class Stream:
             portion = self._portion(start, end, limit)
             if not portion:
                 return
-            yield from self._sent(portion)
+            yield from self._sent(portion, start)
             start = portion[-1].id + 1
             limit = limit and min(limit * _MORE, _MOST)
 
@@ -94,7 +94,7 @@ class Stream:
                 return found
             last = min(end - 1, last + (limit or 1))
 
-    def _sent(self, portion: list[Snapshot]) -> Iterator[WireTransaction]:
+    def _sent(self, portion: list[Snapshot], start: int) -> Iterator[WireTransaction]:
         """Small transactions are read together, a large one when its messages are asked for."""
         groups = list(_groups(portion))
         large = self._large(groups)
@@ -102,7 +102,7 @@ class Stream:
         for group in groups:
             said = group[-1].two_phase
             if said is not None and (said.kind != COMMIT or is_told(said, self._two_phase_at)):
-                yield from self._told(group, said)
+                yield from self._told(group, said, start)
                 continue
             messages: tuple[Message | TruncateMessage, ...] | _Large
             emitted: list[Emitted] = []
@@ -129,7 +129,7 @@ class Stream:
             elif self._skipped is not None and self._is_of_here(group):
                 self._skipped(group[-1].id)
 
-    def _told(self, group: Sequence[Snapshot], said: TwoPhase) -> Iterator[WireTransaction]:
+    def _told(self, group: Sequence[Snapshot], said: TwoPhase, start: int) -> Iterator[WireTransaction]:
         """What is told of a prepared transaction: with its changes that it was prepared, and how it ended."""
         if not is_told(said, self._two_phase_at) or not said.statements or (self._local_only and group[-1].origin):
             return
@@ -140,8 +140,8 @@ class Stream:
         if said.kind == PREPARE:
             yield self._prepared(group, said, said.xid + 1)
             return
-        if said.kind == COMMIT and said.xid < self._two_phase_at:
-            yield self._prepared(group, said, group[0].id)  # who breaks off here has not got its end
+        if said.kind == COMMIT and said.xid < self._two_phase_at and start <= group[0].id:
+            yield self._prepared(group, said, group[-1].id)  # who goes on from there has got all but its end
         last = group[-1]
         yield WireTransaction(
             said.xid, last.id, last.id + 1, last.time, (), last.origin, origin_lsn=last.origin_lsn, phase=phase
