@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import tree
+from pgrepl.expr.deparse import load_forms
 from pgrepl.expr.print_expr import print_expr
 from pgrepl.expr.print_names import names_of_query, relation_text
 from pgrepl.expr.printer import Names, Printer, Style
@@ -58,6 +59,7 @@ class Texts:
 
     def text(self, expr: Expr) -> str:
         out = Printer(self.session, Style(), self.names, prefix=len(self.names) > 1 or len(self.query.rtable) > 1)
+        load_forms()
         print_expr(self._without_subqueries(self.flat(expr)), out, True)
         return out.text()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.relation import relation as relation_of
 from pgrepl.expr import stored
-from pgrepl.expr.print_expr import print_const, print_list
+from pgrepl.expr.print_expr import UnknownForm, print_const, print_list
 from pgrepl.expr.printer import INDENTED, PRETTY, Names, Printer, Style
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.tree import Const, Expr, Query
@@ -26,12 +26,27 @@ def _style(pretty: bool) -> Style:
     return PRETTY if pretty else INDENTED
 
 
+def load_forms() -> None:
+    """What a filter or a default seldom has, most of all whole queries, is printed by modules that are loaded when an
+    expression has it."""
+    from pgrepl.expr import print_calls, print_constructs, print_query  # noqa: F401 they register their forms
+
+
 def expression_text(
     session: Session, expr: Expr | tuple[Expr, ...], relation: Relation | None = None, pretty: bool = False
 ) -> str:
     """As pg_get_expr(expr, relation [, pretty]) does; of several expressions, as in pg_index.indexprs, a list."""
+    exprs = expr if isinstance(expr, tuple) else (expr,)
+    try:
+        return _text(session, exprs, relation, pretty)
+    except UnknownForm:
+        load_forms()
+        return _text(session, exprs, relation, pretty)
+
+
+def _text(session: Session, exprs: tuple[Expr, ...], relation: Relation | None, pretty: bool) -> str:
     out = Printer(session, _style(pretty), [_names(relation)])
-    print_list(expr if isinstance(expr, tuple) else (expr,), out, False)
+    print_list(exprs, out, False)
     return out.text()
 
 
@@ -59,6 +74,8 @@ def constant_text(session: Session, constant: Const) -> str:
 def query_text(session: Session, query: Query, pretty: bool = False, result_names: Sequence[str] | None = None) -> str:
     """As pg_get_viewdef(view [, pretty]) does, without the semicolon; result_names are the view's columns today."""
     from pgrepl.expr.print_query import print_whole_query  # much code, and most of what is printed is no query
+
+    load_forms()
 
     out = Printer(session, _style(pretty), [])
     print_whole_query(query, out, result_names=result_names)

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from importlib import import_module
 
 from pgrepl.catalog.relation import display_name, relation
-from pgrepl.errors import unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import lookup, tree, typefacts
 from pgrepl.expr.printer import Printer, type_with_typmod
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
@@ -20,18 +19,18 @@ from pgrepl.types import builtin, oids
 IMPLICIT = CoercionForm.IMPLICIT_CAST
 
 
+class UnknownForm(PgError):
+    """Nobody prints a node of this class, as long as only this module is loaded."""
+
+    def __init__(self, expr: Expr) -> None:
+        super().__init__("0A000", f"printing {type(expr).__name__} is not supported")
+
+
 @singledispatch
 def print_expr(expr: Expr, out: Printer, implicit: bool) -> None:
-    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr).
-
-    What a filter or a default seldom has, most of all whole queries, is printed by modules that are loaded when the
-    first such node comes.
-    """
-    for module in ("print_calls", "print_constructs", "print_query"):
-        import_module(f"{__package__}.{module}")
-    if print_expr.dispatch(type(expr)) is print_expr.dispatch(object):
-        raise unsupported(f"printing {type(expr).__name__}")
-    print_expr(expr, out, implicit)
+    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr). What a filter or a default seldom has
+    is printed by other modules (deparse.load_forms)."""
+    raise UnknownForm(expr)
 
 
 def print_list(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
