@@ -165,6 +165,7 @@ def test_a_subscription_to_the_own_instance_made_before_format_5_goes_on(tmp_pat
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
         link.execute("UPDATE pg_replication_origin SET remote_lsn = remote_lsn - 2")
         link.execute("DELETE FROM pgrepl_publisher")
+        link.execute("ALTER TABLE pg_replication_slot DROP COLUMN two_phase_at")
         link.execute("UPDATE pgrepl_instance SET format_version = 4")
         link.execute("PRAGMA user_version = 4")
         link.commit()
