@@ -117,8 +117,15 @@ def step_through(
     return _advance(session, subscription, transactions, applied, log)
 
 
-def apply_phase(session: Session, subscription: Row, transaction: WireTransaction, log: ServerLog) -> Applied:
-    """Prepare a transaction, or end one that is prepared; holding the write lock."""
+def apply_phases(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
+) -> Applied:
+    """Prepare transactions, or end those that are prepared; holding the write lock."""
+    done = [_apply_phase(session, subscription, transaction, log) for transaction in transactions]
+    return replace(done[-1], transactions=len(done), changes=done[0].changes, passed=done[0].passed)
+
+
+def _apply_phase(session: Session, subscription: Row, transaction: WireTransaction, log: ServerLog) -> Applied:
     from pgrepl.replication.applying import two_phase
 
     phase = transaction.phase
@@ -243,4 +250,4 @@ def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog)
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "Batch", "apply_phase", "play", "step_through"]
+__all__ = ["Applied", "Batch", "apply_phases", "play", "step_through"]

@@ -17,7 +17,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
 from pgrepl.replication import lease
 from pgrepl.replication import subscription_state as state
-from pgrepl.replication.apply import Applied, apply_phase, play, step_through
+from pgrepl.replication.apply import Applied, apply_phases, play, step_through
 from pgrepl.replication.applying.two_phase import prepared_of
 from pgrepl.replication.bulk.apply import commit_batch, receive
 from pgrepl.replication.publisher import Publisher, PublisherError, not_received, not_started
@@ -130,12 +130,13 @@ class _Received:
         try:
             for transaction in stream:
                 alone = _is_stepped_through(transaction)
-                if found and (alone or count + transaction.size > most):
+                late = bool(found) and _is_late(found[-1])
+                if found and not late and (alone or count + transaction.size > most):
                     stream.close()
                     return cls(found, True, None)
                 found.append(transaction)
                 count += transaction.size
-                if alone:
+                if alone and not _is_late(transaction):
                     return cls(found, True, None)
         except PublisherError as error:
             return cls(found, False, not_received(error))
@@ -193,7 +194,7 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         if _is_stepped_through(found[0]):
             receiver.lock(subscription, position)
             if found[0].phase is not None:
-                return apply_phase(session, subscription, found[0], receiver.log)
+                return apply_phases(session, subscription, found, receiver.log)
             return step_through(session, subscription, found, receiver.log, receiver.stay)
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
@@ -203,6 +204,10 @@ def _apply(receiver: Receiver, subscription: Row, position: int, found: list[Wir
         if session.transaction.version != version:
             batch = play(session, subscription, found, receiver.log)
         return batch.write()
+
+
+def _is_late(transaction: WireTransaction) -> bool:
+    return transaction.phase is not None and transaction.phase.is_late
 
 
 def _is_stepped_through(transaction: WireTransaction) -> bool:

@@ -20,6 +20,7 @@ SETTINGS = """
 synchronous_commit = on
 autovacuum = off
 max_replication_slots = 20
+max_prepared_transactions = 10
 """
 
 

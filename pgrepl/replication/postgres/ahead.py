@@ -45,10 +45,14 @@ class Wanted:
     publications: tuple[str, ...]
     end: int
     local_only: bool
+    two_phase: bool = False
 
     def command(self, link: Link, slot: str, limit: int, *, consume: bool) -> str:
         """The COPY of about so many messages, from this slot or a copy of it."""
-        return changes_of(link, slot, self.publications, self.end, limit, local_only=self.local_only, consume=consume)
+        return changes_of(
+            link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
+            consume=consume,
+        )  # fmt: skip
 
 
 def read_ahead(link: Link, wanted: Wanted, start: int, data_path: str | None) -> Ahead | None:

@@ -30,11 +30,14 @@ def changes_of(
     limit: int,
     *,
     local_only: bool,
+    two_phase: bool = False,
     consume: bool = False,
 ) -> str:
     """The COPY that sends the messages of what is committed up to an LSN; `consume`: the slot moves behind them."""
     names = link.literal(link.identifiers(publications))
-    options = ["'proto_version'", "'1'", "'publication_names'", names]
+    options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
+    if two_phase:
+        options += ["'two_phase'", "'on'"]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
     verb = "get" if consume else "peek"

@@ -1,6 +1,7 @@
-"""The messages of the output plugin pgoutput, protocol version 1, byte for byte (logicalrep_read_*).
+"""The messages of the output plugin pgoutput, protocol versions 1 and 3, byte for byte (logicalrep_read_*).
 
     B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate
+    b begin prepare · P prepare · K commit prepared · r rollback prepared
 
 Values come as the text that the server's output functions wrote; they stay text, and the column here reads them with
 its own input function, as PostgreSQL's apply worker does. So a relation's columns have type text.
@@ -13,10 +14,12 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.replication.sending.plan import DELETE, INSERT, UPDATE
 from pgrepl.replication.sending.wire import (
     UNCHANGED,
     Message,
+    Phase,
     Row,
     SentColumn,
     SentRelation,
@@ -27,15 +30,19 @@ from pgrepl.types.oids import TEXT
 
 BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, RELATION_TYPE = b"BCOR"
 INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"
+BEGIN_PREPARE_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE = b"bPKr"
 NEW_TUPLE, KEY_TUPLE, OLD_TUPLE = b"NKO"
 NULL_VALUE, UNCHANGED_VALUE, TEXT_VALUE = b"nut"
 _CHANGES = frozenset((INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE))
-_ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE))
+_ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE))
 CASCADE, RESTART_IDENTITY = 1, 2
 IS_KEY = 1
 
 _begin = Struct(">xQqI")  # final LSN, time, xid
 _commit = Struct(">xxQQq")  # LSN, end LSN, time
+_begin_prepare = Struct(">xQQqI")  # LSN, end LSN, time, xid
+_commit_prepared = Struct(">xxQQqI")
+_rollback_prepared = Struct(">xxQQqqI")  # end of PREPARE, end LSN, time of PREPARE, time, xid
 _uint32, _uint16 = Struct(">I"), Struct(">H")
 _column_end = Struct(">Ii")  # type, typmod
 _truncate = Struct(">xIB")  # number of relations, flags
@@ -69,6 +76,7 @@ class Relations:
 def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[WireTransaction]:
     """The transactions that whole messages make."""
     begun: tuple[int, int, int] | None = None
+    phase: Phase | None = None
     origin: str | None = None
     changes: list[Message | TruncateMessage] = []
     for message in messages:
@@ -76,13 +84,18 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
         if kind in _CHANGES:
             changes.append(read_change(message, relations))
         elif kind == BEGIN_TYPE:
-            begun, origin, changes = _begin.unpack_from(message), None, []
-        elif kind == COMMIT_TYPE:
-            if begun is None:
+            begun, phase, origin, changes = _begin.unpack_from(message), None, None, []
+        elif kind == BEGIN_PREPARE_TYPE:
+            begun, phase = read_begin_prepare(message)
+            origin, changes = None, []
+        elif kind in (COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE):
+            yield read_end(message)
+        elif kind in (COMMIT_TYPE, PREPARE_TYPE):
+            if begun is None or (kind == PREPARE_TYPE) != (phase is not None):
                 raise ProtocolError("COMMIT without BEGIN")
             finish_lsn, committed_at, xid = begun
             _, end_lsn, _ = _commit.unpack_from(message)
-            yield WireTransaction(xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin)
+            yield WireTransaction(xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin, phase=phase)
             begun, changes = None, []
         elif kind == RELATION_TYPE:
             relations.learn(message)
@@ -94,6 +107,25 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
             raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
     if begun is not None:
         raise ProtocolError("the last transaction is not complete")
+
+
+def read_begin_prepare(message: bytes) -> tuple[tuple[int, int, int], Phase]:
+    """LSN, time and XID, and the rest."""
+    lsn, end_lsn, when, xid = _begin_prepare.unpack_from(message)
+    gid, _ = _name(message, _begin_prepare.size)
+    return (lsn, when, xid), Phase(PREPARE, gid, lsn, end_lsn, when)
+
+
+def read_end(message: bytes) -> WireTransaction:
+    """How a prepared transaction ended. A rollback does not say where it stands, but where it ends."""
+    if message[0] == COMMIT_PREPARED_TYPE:
+        lsn, end_lsn, when, xid = _commit_prepared.unpack_from(message)
+        gid, _ = _name(message, _commit_prepared.size)
+        return WireTransaction(xid, lsn, end_lsn, when, (), phase=Phase(COMMIT, gid, 0, 0, 0))
+    prepared, end_lsn, prepared_at, when, xid = _rollback_prepared.unpack_from(message)
+    gid, _ = _name(message, _rollback_prepared.size)
+    phase = Phase(ROLLBACK, gid, 0, prepared, prepared_at)
+    return WireTransaction(xid, end_lsn - 1, end_lsn, when, (), phase=phase)
 
 
 def changes(messages: Iterable[bytes], relations: Relations) -> Iterator[Message | TruncateMessage]:

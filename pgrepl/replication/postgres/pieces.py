@@ -42,6 +42,8 @@ class Piece:
         """See Publisher.bulk."""
         transactions = self.spool.transactions
         first, until = transactions.since(start), transactions.since(end)
+        phases = self.spool.phases  # these are applied one by one
+        until = min([until, *phases[phases >= first][:1].tolist()])
         if first >= until or self.spool.changes < least or self._left > 0:
             return None
         found = self._columns(first, until, least, data_path)
@@ -128,7 +130,7 @@ class Taking:
     def done(self, end: int | None) -> Piece:
         """The piece; `end`: there is nothing more before that."""
         self._settle()
-        self.spool.finish()
+        self.spool.finish(self._begin)
         last = self.spool.transactions[-1].end_lsn if len(self.spool.transactions) else self._begin
         return Piece(self._begin, last if end is None else max(end, last), self.spool, self._decoder, self._bound)
 

@@ -36,6 +36,7 @@ class PostgresPublisher:
         self._data_path = data_path
         self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
         self._slot = ""  # of the worker that reads from it
+        self._two_phase = False  # the slot tells of prepared transactions, and is asked to
         self._reading: Reading | None = None
         self._telling: Thread | None = None  # the server what is committed here, by the connection
         self._unconfirmed = 0  # of what is committed here
@@ -85,7 +86,11 @@ class PostgresPublisher:
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         ahead = self._reading is not None and self._reading.is_ahead
-        return slots.start(self._link, slot, lsn, tell=not ahead)
+        begin = slots.start(self._link, slot, lsn, tell=not ahead)
+        if two_phase and not self._two_phase and slots.can_two_phase(self._link):
+            slots.enable_two_phase(self._link, slot)
+            self._two_phase = True
+        return begin
 
     def transactions(
         self,
@@ -99,7 +104,9 @@ class PostgresPublisher:
     ) -> Generator[WireTransaction, None, None]:
         if start >= end:
             return
-        reading = self._read(Wanted(slot, tuple(publications), end, local_only), start, as_columns=False)
+        reading = self._read(
+            Wanted(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=False
+        )
         while (piece := reading.piece(start)) is not None:
             yield from piece.one_by_one(start, end)
             start = piece.reached
@@ -109,7 +116,9 @@ class PostgresPublisher:
     ) -> tuple[WireBatch, int] | None:
         if end - start < least * _LOG_OF_CHANGE:
             return None
-        reading = self._read(Wanted(slot, tuple(publications), end, local_only), start, as_columns=True)
+        reading = self._read(
+            Wanted(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=True
+        )
         piece = reading.piece(start)
         return None if piece is None else piece.batch(start, end, least, self._data_path)
 

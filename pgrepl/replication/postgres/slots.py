@@ -22,6 +22,7 @@ _OPTIONS_IN_PARENTHESES = 150000
 _REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
 
 
+_TWO_PHASE = 150000  # the release whose pgoutput tells of prepared transactions
 _STANDBYS = 170000  # the release that knows synchronized_standby_slots
 
 
@@ -156,6 +157,23 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
     if found.confirmed < lsn and tell:
         advance(link, name, lsn)
     return lsn
+
+
+def can_two_phase(link: Link) -> bool:
+    return link.version >= _TWO_PHASE
+
+
+def enable_two_phase(link: Link, name: str) -> None:
+    """From here on the slot tells of transactions when they are prepared, as it does once somebody who reads from it
+    has asked for that."""
+    if (
+        link.value(f"SELECT two_phase FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)}")
+        == "f"
+    ):
+        link.rows(
+            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes("
+            f"{link.literal(name)}, '0/1', 1, 'proto_version', '3', 'publication_names', 'any', 'two_phase', 'on')"
+        )
 
 
 def advance(link: Link, name: str, lsn: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +19,22 @@ from pgrepl.lake import passing
 from pgrepl.replication.bulk.batch import BulkTransaction, Transactions
 from pgrepl.replication.postgres.columns import Bytes, Numbers, integers
 from pgrepl.replication.postgres.pgoutput import (
+    BEGIN_PREPARE_TYPE,
     BEGIN_TYPE,
+    COMMIT_PREPARED_TYPE,
     COMMIT_TYPE,
     DELETE_TYPE,
     INSERT_TYPE,
     ORIGIN_TYPE,
+    PREPARE_TYPE,
     RELATION_TYPE,
+    ROLLBACK_PREPARED_TYPE,
     TRUNCATE_TYPE,
     UPDATE_TYPE,
     ProtocolError,
     Relations,
     changes,
+    read_begin_prepare,
 )
 from pgrepl.replication.postgres.pgoutput import transactions as read_transactions
 from pgrepl.replication.publisher import PublisherError
@@ -38,6 +44,19 @@ from pgrepl.replication.sending.wire import Message, TruncateMessage, WireTransa
 _HELD = 4 << 20  # bytes of messages that are kept in memory
 _IS_CHANGE = np.zeros(256, np.bool_)
 _IS_CHANGE[[INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE]] = True
+# where messages that begin a transaction, or are all of one, have its LSN, time and XID
+_PLACES = {
+    BEGIN_TYPE: (1, 9, 17), BEGIN_PREPARE_TYPE: (1, 17, 25), COMMIT_PREPARED_TYPE: (2, 18, 26),
+    ROLLBACK_PREPARED_TYPE: (10, 26, 34),
+}  # fmt: skip
+_END_AT = 10  # and those that end one, or are all of one, the LSN behind it
+_OF_BEGIN = np.zeros((256, 3), np.int64)
+for _kind, _at in _PLACES.items():
+    _OF_BEGIN[_kind] = _at
+_BEGINS, _ENDS, _ENDS_WHOLE = (np.zeros(256, np.bool_) for _ in range(3))
+_BEGINS[[*_PLACES]] = True
+_ENDS_WHOLE[[COMMIT_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
+_ENDS[[COMMIT_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
 
 
 @frozen
@@ -82,6 +101,8 @@ class Spool:
         self.count = 0
         self.changes = 0
         self.transactions = Transactions.of([], [], [], [], [], [])
+        self.phases: Numbers = np.zeros(0, np.int64)  # the places of what is told of prepared transactions
+        self._late: set[int] = set()
         self._large: list[int] = []  # the places of transactions with many messages
 
     def close(self) -> None:
@@ -98,13 +119,15 @@ class Spool:
         raw: Bytes = np.frombuffer(data, np.uint8)
         kind = raw[at]
         portion = Portion(data, raw, at, kind, self.count)
-        begins, ends = np.flatnonzero(kind == BEGIN_TYPE), np.flatnonzero(kind == COMMIT_TYPE)
+        begins, ends = np.flatnonzero(_BEGINS[kind]), np.flatnonzero(_ENDS[kind])
         if len(begins):
-            here = at[begins]
-            parts = integers(raw, here + 1, ">i8"), integers(raw, here + 9, ">i8"), integers(raw, here + 17, ">u4")
-            self._begun.append((*parts, begins + self.count))
+            here, kinds = at[begins], kind[begins]
+            lsn, when, xid = (here + _OF_BEGIN[kinds, part] for part in range(3))
+            finish = integers(raw, lsn, ">i8") - (kinds == ROLLBACK_PREPARED_TYPE)  # which says where it ends only
+            parts = finish, integers(raw, when, ">i8"), integers(raw, xid, ">u4")
+            self._begun.append((*parts, begins + self.count, kinds.astype(np.int64)))
         if len(ends):
-            self._ended.append((integers(raw, at[ends] + 10, ">i8"), ends + self.count))
+            self._ended.append((integers(raw, at[ends] + _END_AT, ">i8"), ends + self.count))
         for place in np.flatnonzero((kind == RELATION_TYPE) | (kind == ORIGIN_TYPE)).tolist():
             message = self._message(data, int(at[place]))
             if kind[place] == RELATION_TYPE:
@@ -124,7 +147,7 @@ class Spool:
         """How many of these messages it is still to take until there are so many, and the transaction is through. None:
         all of them, and more."""
         raw: Bytes = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(raw[at] == COMMIT_TYPE)
+        ends = np.flatnonzero(_ENDS_WHOLE[raw[at]])
         place = int(np.searchsorted(ends, count - self.count - 1))
         return None if self.count + len(at) < count or place == len(ends) else int(ends[place]) + 1
 
@@ -154,18 +177,29 @@ class Spool:
         while len(left):
             left = left[os.write(self._file, left) :]
 
-    def finish(self) -> None:
-        """Nothing comes any more."""
+    def finish(self, begin: int = 0) -> None:
+        """Nothing comes any more; what there is was asked for from `begin` on."""
         if not self._begun and not self._ended:
             return
-        finish, when, xid, first = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
+        finish, when, xid, first, kinds = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
         if len(self._begun) and sum(len(each[0]) for each in self._ended) != len(finish):
             raise PublisherError("08P01", "the last transaction is not complete")
         until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
         numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
         origins = dict(zip(numbers.tolist(), [name for _, name in self._origins], strict=True))
+        self.phases = np.flatnonzero(kinds != BEGIN_TYPE)
         self._large = np.flatnonzero(last - first - 1 > wire.PORTION).tolist()
+        self._put_late(begin, kinds, finish, until)
         self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
+
+    def _put_late(self, begin: int, kinds: Numbers, finish: Numbers, until: Numbers) -> None:
+        """A transaction that was prepared before the slot told of such comes when it is committed, with the LSNs of
+        then: it gets those of its end, with which it is applied."""
+        for place in np.flatnonzero(kinds[:-1] == BEGIN_PREPARE_TYPE).tolist():
+            before = max(begin, int(until[place - 1]) if place else 0)
+            if finish[place] < before and kinds[place + 1] == COMMIT_PREPARED_TYPE:
+                finish[place] = until[place] = finish[place + 1]
+                self._late.add(place)
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -201,15 +235,28 @@ class Spool:
     def _small(self, place: int, until: int) -> Iterator[WireTransaction]:
         first, last = self.transactions[place].first_seq, self.transactions[until - 1].last_seq
         try:
-            for transaction in read_transactions(self.messages(first, last + 1), self.known(first)):
-                if transaction.size:
-                    yield transaction
+            found = read_transactions(self.messages(first, last + 1), self.known(first))
+            for number, transaction in enumerate(found, place):
+                if transaction.size or transaction.phase is not None:
+                    yield self._placed(number, transaction)
         except ProtocolError as problem:
             raise PublisherError("08P01", str(problem)) from problem
 
+    def _placed(self, number: int, transaction: WireTransaction) -> WireTransaction:
+        if number not in self._late:
+            return transaction
+        place = self.transactions[number]
+        assert transaction.phase is not None
+        phase = replace(transaction.phase, is_late=True)
+        return replace(transaction, finish_lsn=place.finish_lsn, end_lsn=place.end_lsn, phase=phase)
+
     def _lazily(self, found: BulkTransaction) -> WireTransaction:
         messages = _Spooled(self, found)
-        return WireTransaction(found.xid, found.finish_lsn, found.end_lsn, found.committed_at, messages, found.origin)
+        begin = next(self.messages(found.first_seq, found.first_seq + 1))
+        phase = read_begin_prepare(begin)[1] if begin[0] == BEGIN_PREPARE_TYPE else None
+        return WireTransaction(
+            found.xid, found.finish_lsn, found.end_lsn, found.committed_at, messages, found.origin, phase=phase
+        )
 
     def known(self, before: int) -> Relations:
         """The relations as they are described before a message."""

@@ -125,6 +125,7 @@ class Phase:
     prepare_lsn: int
     prepare_end_lsn: int
     prepared_at: int  # microseconds since 2000-01-01
+    is_late: bool = False  # its end follows at once, and is to be applied with it
 
 
 @frozen

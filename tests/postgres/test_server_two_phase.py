@@ -1,0 +1,101 @@
+"""Prepared transactions of a real server: prepared here, and ended as they end there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.commands.run import run
+from tests.postgres.served import PublishingServer, Served
+
+T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
+ROWS = "SELECT * FROM t ORDER BY a"
+HERE = "SELECT count(*) FROM pg_prepared_xacts"
+
+
+@pytest.fixture
+def ready(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
+    publishing.needs(15)
+    with closing(Session(open_catalog(tmp_path / "catalog.db"))) as first:
+        list(run(first, "ALTER SYSTEM SET max_prepared_transactions = 10"))
+    served = Served(publishing, tmp_path)
+    served.both(T)
+    served.pub("INSERT INTO t VALUES (1, 'one'), (2, 'two'); CREATE PUBLICATION p FOR TABLE t")
+    yield served
+    served.close()
+
+
+def slot(served: Served) -> list[tuple[str | None, ...]]:
+    return served.pub(f"SELECT two_phase FROM pg_replication_slots WHERE slot_name = '{served.slot}'")
+
+
+def test_prepared_and_ended(ready: Served) -> None:
+    gid = f"x_{ready.database}"
+    ready.subscribe(options="two_phase = on")
+    assert ready.sub("SELECT subtwophasestate FROM pg_subscription") == [("e",)]
+    assert slot(ready) == [("t",)]
+    change = "INSERT INTO t VALUES (3, 'three'); UPDATE t SET b = 'eins' WHERE a = 1; DELETE FROM t WHERE a = 2"
+    ready.pub(f"BEGIN; {change}; PREPARE TRANSACTION '{gid}'")
+    ready.pub("INSERT INTO t VALUES (9, 'between')")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("1",)]
+    assert len(ready.same(ROWS)) == 3
+    ready.pub(f"COMMIT PREPARED '{gid}'")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("0",)]
+    assert ready.same(ROWS) == [("1", "eins"), ("3", "three"), ("9", "between")]
+    ready.pub(f"BEGIN; TRUNCATE t; INSERT INTO t VALUES (77); PREPARE TRANSACTION '{gid}'")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("1",)]
+    ready.pub(f"ROLLBACK PREPARED '{gid}'")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("0",)]
+    ready.pub(f"BEGIN; TRUNCATE t; INSERT INTO t VALUES (77); PREPARE TRANSACTION '{gid}'")
+    ready.pub(f"COMMIT PREPARED '{gid}'")
+    ready.pub(f"BEGIN; INSERT INTO t VALUES (78); PREPARE TRANSACTION '{gid}'")
+    ready.pub(f"ROLLBACK PREPARED '{gid}'")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("0",)]
+    assert ready.same(ROWS) == [("77", None)]
+
+
+def test_prepared_before_the_slot_told_of_it(ready: Served) -> None:
+    """Its changes come when it is committed, or are never heard of."""
+    for end, rows in (("ROLLBACK", 2), ("COMMIT", 3)):
+        gid = f"x_{ready.database}"
+        if end == "COMMIT":
+            ready.sub("DROP SUBSCRIPTION s")
+            ready.sub("TRUNCATE t")
+        ready.subscribe(options="two_phase = off")
+        ready.pub(f"BEGIN; INSERT INTO t VALUES (3, 'early'); PREPARE TRANSACTION '{gid}'")
+        assert ready.catch_up() == []
+        peek = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{}', NULL, NULL, 'proto_version', '3',"
+        ready.pub(f"{peek.format(ready.slot)} 'publication_names', 'p', 'two_phase', 'on')")
+        assert slot(ready) == [("t",)]
+        assert ready.catch_up() == []
+        ready.pub(f"{end} PREPARED '{gid}'")
+        assert ready.catch_up() == []
+        assert ready.sub(HERE) == [("0",)]
+        assert len(ready.same(ROWS)) == rows
+
+
+def test_a_large_one_and_many_others(ready: Served) -> None:
+    """What is applied by columns stops before it and goes on behind it."""
+    gid = f"x_{ready.database}"
+    ready.subscribe(options="two_phase = on")
+    ready.pub("INSERT INTO t SELECT g, 'before' FROM generate_series(10, 6000) g")
+    change = "UPDATE t SET b = 'prepared' WHERE a % 3 = 0; DELETE FROM t WHERE a % 100 = 1"
+    ready.pub(f"BEGIN; {change}; PREPARE TRANSACTION '{gid}'")
+    ready.pub("INSERT INTO t SELECT g, 'behind' FROM generate_series(10000, 16000) g")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("1",)]
+    assert len(ready.same(ROWS)) == 2 + 5991 + 6001
+    ready.pub(f"COMMIT PREPARED '{gid}'")
+    ready.pub("UPDATE t SET b = b || '!' WHERE a > 15000")
+    assert ready.catch_up() == []
+    ready.same(ROWS)
