@@ -30,9 +30,8 @@ from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
+from pgrepl.types.arrays import check_dimensions
 from pgrepl.types.sizes import MAX_ROW
-
-MAX_DIMENSIONS = 6  # MAXDIM
 
 
 def _shared_typmod(exprs: Sequence[Expr], typoid: int) -> int:
@@ -198,9 +197,7 @@ def subscripted(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndi
             else:
                 lower.append(Const(oids.INT4, value=1))
         upper.append(_subscript(scope, step.upper) if step.upper is not None else None)
-    if len(upper) > MAX_DIMENSIONS:
-        message = f"number of array dimensions ({len(upper)}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
-        raise PgError("54000", message)
+    check_dimensions(len(upper))
     return SubscriptingRef(
         typoid if is_slice else known.elem,
         typmod=typmod,

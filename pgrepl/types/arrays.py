@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from pgrepl.errors import PgError
@@ -250,6 +250,19 @@ class _Reader:
 
 def _too_many_dimensions() -> PgError:
     return PgError("54000", f"number of array dimensions exceeds the maximum allowed ({MAX_DIMENSIONS})")
+
+
+def check_dimensions(count: int) -> None:
+    if count > MAX_DIMENSIONS:
+        message = f"number of array dimensions ({count}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
+        raise PgError("54000", message)
+
+
+def check_bounds(dims: Sequence[int], lbounds: Sequence[int]) -> None:
+    """Every subscript is an integer (ArrayCheckBounds)."""
+    for size, lower in zip(dims, lbounds, strict=True):
+        if lower + size >= 2**31:
+            raise PgError("54000", f"array lower bound is too large: {lower}")
 
 
 def write_array(value: PgArray, write_element: Callable[[Any], str], delimiter: str = ",") -> str:

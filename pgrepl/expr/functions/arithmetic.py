@@ -247,7 +247,3 @@ def numeric_pg_lsn(value: Decimal) -> int:
     if not 0 <= lsn < 1 << 64:
         raise PgError("22023", "pg_lsn out of range")
     return lsn
-
-
-implements("pg_lsn_larger")(max)
-implements("pg_lsn_smaller")(min)

@@ -10,7 +10,7 @@ from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.text import joined
 from pgrepl.types import oids, sizes
-from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.arrays import PgArray, array_of, check_bounds, check_dimensions
 from pgrepl.types.builtin import element_type
 from pgrepl.types.text import write_text
 from pgrepl.types.values import Compare, comparer
@@ -27,6 +27,7 @@ def array_of_values(elemtype: int, values: list[Any]) -> PgArray:
 def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
     """ARRAY[a, b] of arrays, as ExecEvalArrayExpr does: one dimension more."""
     present = [part for part in parts if part is not None]
+    check_dimensions(1 + max((len(part.dims) for part in present), default=0))
     filled = [part for part in present if part.items]
     if not filled:
         return empty(elemtype)
@@ -146,7 +147,11 @@ def array_append(call: Call, array: PgArray | None, item: Any) -> PgArray:
         return array_of(_element_of(call, 0) if array is None else array.elemtype, [item])
     if len(array.dims) != 1:
         raise PgError("22000", "argument must be empty or one-dimensional array")
-    return PgArray(array.elemtype, (array.dims[0] + 1,), array.lbounds, (*array.items, item))
+    dims = (array.dims[0] + 1,)
+    if array.lbounds[0] + array.dims[0] >= 2**31:
+        raise PgError("22003", "integer out of range")
+    check_bounds(dims, array.lbounds)
+    return PgArray(array.elemtype, dims, array.lbounds, (*array.items, item))
 
 
 @implements("array_prepend", context=True)
@@ -155,6 +160,8 @@ def array_prepend(call: Call, item: Any, array: PgArray | None) -> PgArray:
         return array_of(_element_of(call, 1) if array is None else array.elemtype, [item])
     if len(array.dims) != 1:
         raise PgError("22000", "argument must be empty or one-dimensional array")
+    if array.lbounds[0] == -(2**31):
+        raise PgError("22003", "integer out of range")
     return PgArray(array.elemtype, (array.dims[0] + 1,), array.lbounds, (item, *array.items))
 
 
@@ -189,8 +196,9 @@ def array_fill(call: Call, value: Any, dims: PgArray | None, lbounds: PgArray | 
         raise PgError("22004", "dimension array or low bound array cannot be null")
     if len(dims.dims) > 1:
         raise PgError("2202E", "wrong number of array subscripts", detail="Dimension array must be one dimensional.")
-    if None in dims.items:
+    if None in dims.items or (lbounds is not None and None in lbounds.items):
         raise PgError("22004", "dimension values cannot be null")
+    check_dimensions(len(dims.items))
     if lbounds is not None and len(lbounds.items) != len(dims.items):
         raise PgError(
             "2202E",
@@ -209,6 +217,7 @@ def array_fill(call: Call, value: Any, dims: PgArray | None, lbounds: PgArray | 
     if not dims.items or count == 0:
         return empty(elemtype)
     lower = tuple(lbounds.items) if lbounds is not None else (1,) * len(dims.items)
+    check_bounds(dims.items, lower)
     return PgArray(elemtype, tuple(dims.items), lower, (value,) * count)
 
 

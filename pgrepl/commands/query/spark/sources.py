@@ -182,7 +182,10 @@ class Sources:
 
     def _with(self, varno: int, entry: Rte, alias: str) -> str:
         assert entry.cte is not None
-        found = self.level.up(entry.cte_levelsup).ctes.get(entry.cte)
+        level = self.level.up(entry.cte_levelsup)
+        found = level.ctes.get(entry.cte)
+        if entry.cte_levelsup and any(cte.name == entry.cte and sees_outside(cte.query) for cte in level.query.ctes):
+            raise Unplayable("a WITH query that depends on a row, in a subquery")
         if found is None:
             raise Unplayable(f'recursive query "{entry.cte}"')
         self.level.columns[varno] = Text("", found.types).columns(alias)

@@ -11,10 +11,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions import implements
 from pgrepl.expr.lookup import read_value
-from pgrepl.expr.typefacts import type_text
+from pgrepl.expr.typefacts import is_user_type, type_text
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.names import format_type as type_name
 
 
 @implements("current_database", context=True)
@@ -53,7 +54,7 @@ def pg_get_userbyid(call: Call, oid: int) -> str:
 def format_type(call: Call, oid: int | None, typmod: int | None) -> str | None:
     if oid is None:
         return None
-    return type_text(call.session, oid, -1 if typmod is None else typmod)
+    return type_text(call.session, oid) if is_user_type(oid) else type_name(oid, typmod)
 
 
 @implements("pg_table_is_visible", context=True)
