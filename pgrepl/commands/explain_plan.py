@@ -15,11 +15,12 @@ from pgrepl.commands.query.bounds import bounds_of, conjuncts
 from pgrepl.commands.query.engine import choose
 from pgrepl.commands.query.grouping import uses_groups
 from pgrepl.commands.query.joins import equality, relations_of
-from pgrepl.commands.query.tables import Member, is_user_table, members
+from pgrepl.commands.query.tables import is_user_table
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import returns_set
+from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType, SetOp
 
 if TYPE_CHECKING:

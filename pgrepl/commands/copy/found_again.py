@@ -90,7 +90,7 @@ def _duplicate(session: Session, source: RowSource, error: PgError) -> int | Non
 
 
 def _violated(session: Session, named: Relation, error: PgError) -> UniqueIndex | None:
-    from pgrepl.commands.query.tables import members
+    from pgrepl.rows.members import members
 
     for member in members(session, named.oid, True):
         rel = relation(session, member.relation.oid)

@@ -24,10 +24,10 @@ from pgrepl.commands.dml.changes import Kind
 from pgrepl.commands.dml.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.commands.dml.foreign_spark import After, Failure, first_missing, first_referenced, side
 from pgrepl.commands.dml.keeper_write import next_snapshot
-from pgrepl.commands.query.tables import members
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_spark import VIOLATION, SparkChecks, numbered
+from pgrepl.rows.members import members
 from pgrepl.rows.routing import Router
 from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
 from pgrepl.rows.staged import ROW, Staged

@@ -24,11 +24,11 @@ from pgrepl.commands.dml.foreign_spark import (
     referencing_keys,
     side,
 )
-from pgrepl.commands.query.tables import Member
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.members import Member
 from pgrepl.rows.routing_spark import condition_text
 from pgrepl.rows.staged import Staged
 

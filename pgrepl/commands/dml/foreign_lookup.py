@@ -12,7 +12,6 @@ from pgrepl.catalog.constraint import constraint_row
 from pgrepl.catalog.lock_modes import RelationMode, RowMode
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey
-from pgrepl.commands.query.tables import Member, members
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context as CastContext
@@ -25,6 +24,7 @@ from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Var
 from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_always
 from pgrepl.types import oids

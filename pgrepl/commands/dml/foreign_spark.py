@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.commands.dml.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
-from pgrepl.commands.query.tables import Member, members
 from pgrepl.commands.table.attmap import attnum_map
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import Context as CastContext
@@ -23,6 +22,7 @@ from pgrepl.expr.walk import map_attnums
 from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_spark import ORDER, python_rows
+from pgrepl.rows.members import Member, members
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.rows.staged import ROW, Staged
 from pgrepl.sql.nodes import CoercionForm

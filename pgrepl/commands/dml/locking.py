@@ -16,13 +16,13 @@ from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Wait
 from pgrepl.catalog.relation import relation
 from pgrepl.commands.dml.changes import Change, Row
-from pgrepl.commands.query.tables import ctid
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
 from pgrepl.lake.pending import PROVISIONAL, own_rows
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.key_locks import change_lock, key_lock
+from pgrepl.types.tid import ctid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

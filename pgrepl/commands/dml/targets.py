@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.query.tables import Member, members
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.dml.plan import TARGET, Command, Modify
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.tree import Query
+from pgrepl.rows.members import Member, members
 
 _UNCHANGEABLE = {"S": "sequence", "t": "TOAST relation", "m": "materialized view"}
 

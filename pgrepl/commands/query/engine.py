@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from pgrepl.commands.query.bounds import bounds_of, value_of
 from pgrepl.commands.query.grouping import uses_groups
 from pgrepl.commands.query.outside import OutsideRows
-from pgrepl.commands.query.tables import Member, is_user_table, members
+from pgrepl.commands.query.tables import is_user_table
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.frozen import frozen
+from pgrepl.rows.members import Member, members
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:

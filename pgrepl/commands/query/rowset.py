@@ -19,10 +19,11 @@ from pgrepl.commands.query.env import Env
 from pgrepl.commands.query.execute import compile_query
 from pgrepl.commands.query.initplans import with_values
 from pgrepl.commands.query.serializable import note_reads
-from pgrepl.commands.query.tables import is_user_table, members
+from pgrepl.commands.query.tables import is_user_table
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
+from pgrepl.rows.members import members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,11 +13,12 @@ from pgrepl.catalog.tables import pg_sequence
 from pgrepl.commands.query.env import Env, Evaluator
 from pgrepl.commands.query.growing import Growing
 from pgrepl.commands.query.serializable import note_reads
-from pgrepl.commands.query.tables import is_user_table, members, pinned_row, table_rows
+from pgrepl.commands.query.tables import is_user_table, pinned_row, table_rows
 from pgrepl.commands.system import views
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.rows.members import members
 from pgrepl.types.names import format_type
 from pgrepl.types.record import Record
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
-from pgrepl.commands.query.tables import Member
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
+from pgrepl.rows.members import Member
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

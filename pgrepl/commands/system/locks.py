@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, Kind, RelationMode
 from pgrepl.catalog.system import Values
-from pgrepl.commands.query.tables import ctid
+from pgrepl.types.tid import ctid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.lock_table import Holder, LockTable, Waiter

@@ -14,7 +14,7 @@ from pgrepl.commands.query.outside import OutsideRows
 from pgrepl.commands.query.spark.job import Text, Unplayable
 from pgrepl.commands.query.spark.level import Level
 from pgrepl.commands.query.spark.shipped import ship
-from pgrepl.commands.query.tables import PAGE, Member, is_user_table, members, system_value
+from pgrepl.commands.query.tables import is_user_table, system_value
 from pgrepl.expr import tree
 from pgrepl.expr.range_table import SYSTEM_COLUMNS
 from pgrepl.expr.spark import Sql
@@ -22,7 +22,9 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import walk_deep
 from pgrepl.frozen import frozen
+from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType
+from pgrepl.types.tid import PAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
