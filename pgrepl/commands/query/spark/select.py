@@ -229,12 +229,21 @@ class _Groups:
     items: tuple[str, ...]
     group_by: str
     alias: str
+    of_nothing: tuple[str, ...]  # the items of the group () where there are no rows
+    empty_sets: int
 
     def text(self) -> str:
-        items = ", ".join((*self.items, *self.level.group_items)) or "count(1) AS a0"
         source = f" FROM {self.source}" if self.source else ""
         where = f" WHERE {self.where}" if self.where else ""
-        return f"(SELECT {items}{source}{where}{self.group_by}) AS {self.alias}"
+        groups = f"SELECT {self._listed(self.items)}{source}{where}{self.group_by}"
+        if self.empty_sets:  # Spark gives no group at all
+            nothing = f"SELECT {self._listed(self.of_nothing)}{source} WHERE false"
+            nothing = f" UNION ALL SELECT * FROM ({nothing}) WHERE NOT EXISTS (SELECT 1{source}{where})"
+            groups += nothing * self.empty_sets
+        return f"({groups}) AS {self.alias}"
+
+    def _listed(self, items: tuple[str, ...]) -> str:
+        return ", ".join((*items, *self.level.group_items)) or "count(1) AS a0"
 
 
 def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
@@ -242,6 +251,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
     by_resno = {t.resno: level.flat(t.expr) for t in query.targets}
     known: dict[tree.Expr, Sql] = {}
     items: list[str] = []
+    of_nothing: list[str] = []
     keys: dict[int, str] = {}
     for number, group in enumerate(query.group, 1):
         expr = by_resno[group.resno]
@@ -257,6 +267,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
             if query.grouping_sets is not None:
                 first = f"CASE WHEN grouping({key}) = 0 THEN {first} END"
             items.append(f"{first} AS k{number}")
+        of_nothing.append(f"CAST(NULL AS {kind}) AS k{number}")
         keys[group.resno] = key
         known[expr] = Sql(f"{alias}.k{number}", kind)
     for number, aggregate in enumerate(_aggregates(query), 1):
@@ -264,6 +275,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         value = expressions.aggregate(inner, level.names, level.job.statement)
         text = value.text if value.special is None else expressions.to_form(value, aggregate.type, aggregate.typmod)
         items.append(f"{text} AS a{number}")
+        of_nothing.append(items[-1])
         kind = value.type if value.special is None else form_type(aggregate.type, aggregate.typmod)
         known[inner] = known[aggregate] = Sql(f"{alias}.a{number}", kind)
     for number, function in enumerate(_grouping_functions(query), 1):
@@ -272,12 +284,23 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
             for place, resno in enumerate(reversed(function.refs))
         )
         items.append(f"CAST({bits} AS INT) AS b{number}")
+        of_nothing.append(f"{(1 << len(function.refs)) - 1} AS b{number}")
         known[level.flat(function)] = Sql(f"{alias}.b{number}", "INT")
     group_by = _group_by(query, keys)
     level.known, level.group_alias = known, alias
-    groups = _Groups(level, clauses.source, clauses.where, tuple(items), group_by, alias)
+    empty_sets = _empty_sets(query) if keys else 0
+    if empty_sets and sees_outside(query):
+        raise Unplayable("a grouping set without columns in a query that depends on a row")
+    if empty_sets and not any(isinstance(known_as, tree.Aggref) for known_as in known):
+        items.append("count(1) AS a0")  # an aggregate makes the group
+        of_nothing.append(items[-1])
+    groups = _Groups(level, clauses.source, clauses.where, tuple(items), group_by, alias, tuple(of_nothing), empty_sets)
     having = level.condition(query.having) if query.having is not None else ""
     return _Clauses("", having, groups)
+
+
+def _empty_sets(query: Query) -> int:
+    return sum(not members for members in query.grouping_sets.sets) if query.grouping_sets is not None else 0
 
 
 def _group_by(query: Query, keys: dict[int, str]) -> str:
