@@ -42,11 +42,12 @@ def nothing_is_left_behind() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """The process's one session, where PGREPL_MASTER or PGREPL_REMOTE say, or in this machine."""
     from pgrepl.lake import spark as lake_spark
+    from pgrepl.lake.spark_options import read_options
 
-    given = lake_spark.read_options(os.environ)
+    given = read_options(os.environ)
     if given.master is None and given.remote is None:
         small = ("spark.driver.memory=2g", "spark.sql.shuffle.partitions=2")
-        given = lake_spark.read_options(os.environ, master="local[2]", conf=small)
+        given = read_options(os.environ, master="local[2]", conf=small)
     lake_spark.configure(given)
     yield lake_spark.session()
     lake_spark.stop()

@@ -22,13 +22,13 @@ from pgrepl.catalog.classes import (
     ROLE_DATABASE_OWNER,
     TOAST_NAMESPACE,
 )
-from pgrepl.catalog.engine import FORMAT_VERSION, PG_SCHEMA
+from pgrepl.catalog.connection import FORMAT_VERSION, PG_SCHEMA
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from sqlalchemy import MetaData
 
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
 
 _POSTGRES_SCHEMA = 1  # the DuckLake schema of the database postgres
 _PREDEFINED_ROLES = {

@@ -3,7 +3,7 @@
 The files stand beside the catalog, in `catalog.db.files/`, or where `--data-path` said. Paths in the catalog are
 relative to that folder, which DuckLake's readers find by its absolute name (`data_path`). So a catalog that was moved
 or copied together with its files names the wrong folder at first: when it is opened, it takes the files that came
-along.
+along (data_folder_moved.py).
 
 A folder has one owner, for VACUUM removes what its catalog does not know. The owner's mark in it (`.owner`) is made
 before the first file. A mark counts as long as the catalog that it names is there and has its files in this folder.
@@ -23,19 +23,12 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
 
-if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
-
 MARK = ".owner"  # in the folder
 BESIDE = ".files/"  # behind the name of the catalog
-_PATIENCE = 1.0  # seconds to wait for the catalog's lock; who opens it next tries again
-_LOOKED_AT = 50  # files that tell whether a folder is the right one
 _DATA_PATH = "SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL"
-_WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "ducklake_delete_file")
 
 
 @frozen
@@ -110,79 +103,4 @@ def local_mark(path: str) -> bytes:
         return b""
 
 
-# --- a catalog that was moved or copied ---------------------------------------------------------------------------
-
-
-def found_beside(link: CatalogConnection, folder: DataFolder) -> str | None:
-    """Where the catalog's files are, if they are not in the folder that it names; None: there."""
-    before = folder.path.removeprefix("file://")
-    here = os.path.dirname(folder.catalog)
-    beside = folder.catalog + BESIDE
-    if "://" in before or same_folder(before, beside):
-        return None
-    named = _named_files(link)
-    for now in (beside, f"{here}/{os.path.basename(before.rstrip('/'))}/"):
-        if not same_folder(now, before) and os.path.isdir(now) and named and _has(now, named):
-            return now if folder_of(folder, now).other_owner(local_mark(now)) is None else None
-    if not named and before.endswith(BESIDE) and _is_others(before, folder):
-        return beside  # nothing is lost by beginning there
-    if not os.path.exists(before) and before.endswith(BESIDE) and not os.path.exists(before.removesuffix(BESIDE)):
-        return beside
-    return None
-
-
-def folder_of(folder: DataFolder, path: str) -> DataFolder:
-    return DataFolder(path, folder.catalog, folder.system_identifier)
-
-
-def _is_others(before: str, folder: DataFolder) -> bool:
-    """Does the folder stand beside a catalog that is not this one?"""
-    other = before.removesuffix(BESIDE)
-    return os.path.exists(other) and not os.path.samefile(other, folder.catalog)
-
-
-def may_take(link: CatalogConnection, folder: DataFolder, wanted: str) -> bool:
-    """Are the catalog's files in the folder that somebody names, and no longer, or not for it, where it thinks?"""
-    there, before = wanted.removeprefix("file://"), folder.path.removeprefix("file://")
-    if "://" in there or "://" in before or folder_of(folder, wanted).other_owner(local_mark(wanted)) is not None:
-        return False
-    lost = not os.path.isdir(before) or folder.other_owner(local_mark(before)) is not None
-    named = _named_files(link)
-    return lost and bool(named) and _has(there, named)
-
-
-def _named_files(link: CatalogConnection) -> list[str]:
-    """Some of the catalog's files, relative to the folder that all are in."""
-    named: list[str] = []
-    for table in ("ducklake_data_file", "ducklake_delete_file"):
-        for path, *above in link.execute(
-            f"SELECT s.path, s.path_is_relative, t.path, t.path_is_relative, f.path FROM {table} f"
-            " JOIN ducklake_table t ON t.table_id = f.table_id JOIN ducklake_schema s ON s.schema_id = t.schema_id"
-            " WHERE f.path_is_relative AND f.end_snapshot IS NULL AND t.end_snapshot IS NULL"
-            f" AND s.end_snapshot IS NULL ORDER BY f.data_file_id DESC LIMIT {_LOOKED_AT}"
-        ):
-            schema_relative, table_path, table_relative, file = above
-            if schema_relative and table_relative:
-                named.append(path + table_path + file)
-    return named
-
-
-def _has(folder: str, named: list[str]) -> bool:
-    return all(os.path.exists(os.path.join(folder, name)) for name in named)
-
-
-def move(link: CatalogConnection, before: str, now: str) -> None:
-    """The catalog's files are in another folder: it says so, where it names them by their whole paths, too."""
-    link.begin(write=True, lock_timeout=_PATIENCE)
-    mark = link.mark
-    for table in (*_WITH_PATHS, "ducklake_files_scheduled_for_deletion"):
-        link.execute(
-            f"UPDATE {table} SET path = {mark} || substr(path, {mark}) WHERE NOT path_is_relative"
-            f" AND substr(path, 1, {mark}) = {mark}",
-            (now, len(before) + 1, len(before), before),
-        )
-    link.execute(f"UPDATE ducklake_metadata SET value = {mark} WHERE key = 'data_path' AND scope IS NULL", (now,))
-    link.commit()
-
-
-__all__ = ["MARK", "DataFolder", "found_beside", "local_mark", "may_take", "move"]
+__all__ = ["BESIDE", "MARK", "DataFolder", "local_mark", "same_folder"]

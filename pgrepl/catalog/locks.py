@@ -19,7 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import Catalog
+    from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.session import Session
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pgrepl import __version__
 from pgrepl.catalog import ducklake, sums
 from pgrepl.catalog.bootstrap import every_table
-from pgrepl.catalog.engine import FORMAT_VERSION
+from pgrepl.catalog.connection import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
 
 
 def migrate(link: CatalogConnection, data_path: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
 
 STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from pgrepl.catalog.client import CopyClient
-    from pgrepl.catalog.engine import Catalog, CatalogConnection
+    from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.types.text import TextStyle
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
@@ -185,7 +185,7 @@ class Session:
     @property
     def lock_timeout(self) -> float:
         """How long a writer waits for another: lock_timeout where the user has set it."""
-        from pgrepl.catalog.engine import LOCK_TIMEOUT
+        from pgrepl.catalog.connection import LOCK_TIMEOUT
 
         wanted = int(self.settings.value("lock_timeout"))
         return min(wanted / 1000, LOCK_TIMEOUT) if wanted > 0 else LOCK_TIMEOUT

@@ -21,7 +21,7 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_index
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import Catalog
+    from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.session import Session
 
 RELATION, DATABASE, SLOT = "relation", "database", "replslot"

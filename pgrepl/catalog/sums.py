@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
 
 _STEADY = frozenset((
     "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",

@@ -11,7 +11,7 @@ from pgrepl.lake.start import SESSION_SETTINGS, be_quiet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.spark import Options
+    from pgrepl.lake.spark_options import Options
 
 
 def connect(wanted: Options) -> SparkSession:

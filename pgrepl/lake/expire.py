@@ -25,7 +25,7 @@ from pgrepl.lake.table import lake_table, table_folder
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
 
 _ENDING = (  # DuckLake's tables whose rows live from one snapshot to another

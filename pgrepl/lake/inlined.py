@@ -18,7 +18,7 @@ from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.files import DataFile

@@ -14,7 +14,7 @@ from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
 
 _END = "end_snapshot"
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pgrepl.lake import passing, spark, storage
+from pgrepl.lake.spark_options import DEFAULT_MASTER
 
 _BY_JARS = frozenset(("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss"))
 _OWN_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
@@ -59,7 +60,7 @@ def _is_out_of_reach(path: str) -> bool:
 
 def _has_no_jars() -> bool:
     options = spark.options()
-    here = options.remote is None and (options.master or spark.DEFAULT_MASTER).startswith("local")
+    here = options.remote is None and (options.master or DEFAULT_MASTER).startswith("local")
     return here and "SPARK_HOME" not in os.environ and not any(name in _OWN_JARS for name, _ in options.conf)
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import passing, spark
+from pgrepl.lake.spark_options import DEFAULT_MASTER
 from pgrepl.lake.storage import listed, local_path, make_folder, open_input, reading, remove, uuid7
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _write(frame: DataFrame, folder: str) -> None:
 
 def _folder(data_path: str) -> str:
     options = spark.options()
-    if options.remote is None and (options.master or spark.DEFAULT_MASTER).startswith("local"):
+    if options.remote is None and (options.master or DEFAULT_MASTER).startswith("local"):
         return passing.make(passing.RESULT) + "/"
     folder = f"{data_path}pgrepl-result-{uuid7()}/"
     make_folder(folder)

@@ -1,4 +1,4 @@
-"""The one SparkSession of the process: what it is asked for, its start, its end, and how a person interrupts it.
+"""The one SparkSession of the process: its start, its end, and how a person interrupts it.
 
 Nothing here imports pyspark until a session is wanted. The session is always made in a thread of its own: so it can
 start while a person types, whoever waits for it can be interrupted, and pyspark leaves the handler of SIGINT alone.
@@ -7,15 +7,14 @@ start while a person types, whoever waits for it can be interrupted, and pyspark
 from __future__ import annotations
 
 import os
-import shlex
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
 from pgrepl.lake.spark_errors import ended, from_spark
+from pgrepl.lake.spark_options import Options, read_options
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -23,43 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.start import Driver
-
-DEFAULT_MASTER = "local[*]"
-
-
-@frozen
-class Options:
-    """Where Spark runs: in this machine, on a cluster (`master`), or behind a Spark Connect server (`remote`)."""
-
-    master: str | None = None
-    remote: str | None = None
-    conf: tuple[tuple[str, str], ...] = ()
-
-
-def read_options(
-    environment: Mapping[str, str],
-    master: str | None = None,
-    remote: str | None = None,
-    conf: tuple[str, ...] = (),
-) -> Options:
-    """What the command line says, and where it is silent PGREPL_MASTER, PGREPL_REMOTE and PGREPL_CONF; settings of the
-    command line come on top of those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""
-    if master is None and remote is None:
-        master, remote = environment.get("PGREPL_MASTER") or None, environment.get("PGREPL_REMOTE") or None
-    if master is not None and remote is not None:
-        raise PgError("22023", "a master and a remote cannot both be given")
-    try:
-        words = shlex.split(environment.get("PGREPL_CONF", ""))
-    except ValueError as problem:
-        raise PgError("22023", f"invalid value of PGREPL_CONF: {problem}") from problem
-    settings: dict[str, str] = {}
-    for word in [*words, *conf]:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise PgError("22023", f'invalid Spark setting "{word}"', hint="Write it as name=value.")
-        settings[name.strip()] = value
-    return Options(master, remote, tuple(settings.items()))
-
 
 _options: Options | None = None
 _lock = threading.Lock()
@@ -269,8 +231,6 @@ def _is_remote() -> bool:
 
 
 __all__ = [
-    "DEFAULT_MASTER",
-    "Options",
     "cancel",
     "cancel_tagged",
     "configure",
@@ -278,7 +238,6 @@ __all__ = [
     "options",
     "pg_error",
     "pg_errors",
-    "read_options",
     "session",
     "start_in_background",
     "started",

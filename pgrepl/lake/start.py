@@ -27,13 +27,14 @@ from typing import IO, TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.lake import passing, start_archive
+from pgrepl.lake.spark_options import DEFAULT_MASTER
 from pgrepl.lake.start_gateway import Client, open_gateway
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.spark import Options
+    from pgrepl.lake.spark_options import Options
 
 # What the packages of Spark need of a Java with modules (JavaModuleOptions), but for the incubating vector module,
 # which only Spark's machine learning uses.
@@ -132,8 +133,6 @@ class Driver:
 
 def start(wanted: Options) -> tuple[Driver, SparkSession]:
     """Start the JVM and make the session in it; PgError if that cannot be."""
-    from pgrepl.lake.spark import DEFAULT_MASTER
-
     master = wanted.master or DEFAULT_MASTER
     conf = {**_defaults(master), **dict(wanted.conf), "spark.master": master}
     shows_log = "spark.log.level" in dict(wanted.conf)

@@ -15,7 +15,7 @@ from pgrepl.errors import PgError, Report
 from pgrepl.types.depth import stack_depth_exceeded
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import Catalog
+    from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.session import Session
     from pgrepl.commands.query.result import Result
     from pgrepl.replication.catch_up import CatchUp

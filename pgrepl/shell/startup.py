@@ -133,10 +133,10 @@ def _run(shell: Shell, options: Sequence[tuple[str, str | None]], arguments: Seq
 
 def _configure_spark(shell: Shell, invocation: Invocation) -> None:
     from pgrepl.errors import PgError
-    from pgrepl.lake import spark
+    from pgrepl.lake import spark, spark_options
 
     try:
-        given = spark.read_options(os.environ, invocation.master, invocation.remote, tuple(invocation.conf))
+        given = spark_options.read_options(os.environ, invocation.master, invocation.remote, tuple(invocation.conf))
     except PgError as error:
         raise _fatal(shell, error.message) from error
     spark.configure(given)

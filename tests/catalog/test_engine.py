@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.engine import FORMAT_VERSION, Catalog, open_catalog
+from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
+from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.engine import APPLICATION_ID, FORMAT_VERSION, open_catalog
+from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
+from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.commands.run import run
 from tests.lake import duck

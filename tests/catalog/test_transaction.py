@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.catalog import ducklake, engine, tables
-from pgrepl.catalog.engine import Catalog
+from pgrepl.catalog import connection, ducklake, tables
+from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import insert, new_oid, one, rows
 from pgrepl.catalog.transaction import Block, reading, require_no_block
@@ -176,7 +176,7 @@ def test_a_writer_waits_for_another(connect: Connect) -> None:
 
 
 def test_who_waits_too_long_is_told_so(connect: Connect, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LOCK_TIMEOUT", 0.3)
+    monkeypatch.setattr(connection, "LOCK_TIMEOUT", 0.3)
     first, second = connect(), connect()
     begin(first)
     statement(first, make("a"))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.engine import Catalog, open_catalog
+from pgrepl.catalog.connection import Catalog
+from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.commands import temporary
 from pgrepl.commands.run import run

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.catalog.engine import Catalog, open_catalog
+from pgrepl.catalog.connection import Catalog
+from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.sequence_positions import move
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows

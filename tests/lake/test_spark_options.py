@@ -12,7 +12,7 @@ import pytest
 
 from pgrepl.errors import PgError
 from pgrepl.lake import start, start_archive
-from pgrepl.lake.spark import Options, read_options
+from pgrepl.lake.spark_options import Options, read_options
 
 ROOT = Path(__file__).resolve().parents[2]
 

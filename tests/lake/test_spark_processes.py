@@ -16,7 +16,8 @@ HEAD = """
 import os, sys
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
-spark.configure(spark.read_options({}, master="local[1]", conf=("spark.driver.memory=1g",)))
+from pgrepl.lake.spark_options import read_options
+spark.configure(read_options({}, master="local[1]", conf=("spark.driver.memory=1g",)))
 """
 PATIENCE = 60  # seconds, on a busy machine
 

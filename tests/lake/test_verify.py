@@ -197,7 +197,7 @@ def test_a_catalog_that_cannot_be_written_is_verified(
     def refuse(*_: object) -> None:
         raise PgError(sqlstate, "it cannot be written")
 
-    monkeypatch.setattr("pgrepl.catalog.engine.Catalog.check_writable", refuse)
+    monkeypatch.setattr("pgrepl.catalog.connection.Catalog.check_writable", refuse)
     assert damage(whole.path) == []
 
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import disk
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.engine import CatalogConnection, place_file, sqlite_catalog
+from pgrepl.catalog.connection import CatalogConnection
+from pgrepl.catalog.engine import place_file, sqlite_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake.expire import forget_removed
 from pgrepl.replication.standby.files import Place, move_paths

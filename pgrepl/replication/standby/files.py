@@ -24,7 +24,7 @@ from pgrepl.lake.readers import oldest_reader
 from pgrepl.lake.steps import step
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.engine import CatalogConnection
+    from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
 
 _ELSEWHERE = "elsewhere/"

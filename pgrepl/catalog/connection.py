@@ -1,0 +1,369 @@
+"""The catalog's SQL database: how to connect to it, its transactions, and what its driver complains of in our words.
+
+Writers queue: a transaction that changes something takes the one write lock at its start (`BEGIN IMMEDIATE`, an
+advisory lock on PostgreSQL) and waits for it, by default up to 30 seconds. Readers never wait (WAL, MVCC).
+
+A commit is on the disk before others see it (`PRAGMA synchronous = FULL`: SQLite syncs its log). One that was begun
+with `synchronous_commit = off` is not waited for; `flush` syncs what such commits have left. A catalog in PostgreSQL
+is told the setting, and waits as that server does.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from pgrepl.catalog import disk, read_only
+from pgrepl.catalog.data_folder import DataFolder
+from pgrepl.catalog.read_only import Obstacle
+from pgrepl.errors import PgError
+from pgrepl.interrupts import check_for_interrupts
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Dialect, Engine
+
+FORMAT_VERSION = 6
+APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
+LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
+_GIVING_UP = 0.8  # seconds who is about to end still waits
+_ADVISORY_KEY = APPLICATION_ID
+PG_SCHEMA = "pgrepl"
+_FILE = "NULL"
+_DATABASE = """'postgresql:' || (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/'
+    || (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"""
+
+
+_connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
+
+
+class CatalogConnection:
+    """One connection to the catalog. Transactions are ours to begin and end; the driver never begins one by itself."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.sqlalchemy: Connection = catalog.engine.connect()
+        driver: Any = self.sqlalchemy.connection.driver_connection
+        self._driver = driver
+        self._cursor: Any = self._driver.cursor()
+        self.is_sqlite = catalog.is_sqlite
+        self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
+        self.file = _identity(catalog.path)
+        self._gives_up = False
+        self._waits = False  # for the lock, in PostgreSQL
+        self._syncs = True  # SQLite syncs its log with each commit
+        self._is_writing = False
+        _connections.add(self)
+        if not self.is_sqlite:
+            self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
+
+    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch all of its rows."""
+        try:
+            cursor = self._cursor
+            cursor.execute(sql, parameters)
+            return cursor.fetchall() if cursor.description is not None else []
+        except self.catalog.driver_error as problem:
+            if not self._is_busy(problem):
+                raise self.catalog.failure(problem) from problem
+        return self._wait_for(sql, parameters, LOCK_TIMEOUT)
+
+    def execute_many(self, sql: str, parameters: Sequence[Any]) -> None:
+        try:
+            self._cursor.executemany(sql, parameters)
+        except self.catalog.driver_error as problem:
+            raise self.catalog.failure(problem) from problem
+
+    @property
+    def changed_rows(self) -> int:
+        return int(self._cursor.rowcount)
+
+    def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
+        """`synchronous_commit` as the commit is most likely to have it."""
+        self._is_writing = write
+        if write:
+            self.catalog.check_writable()
+        if self.is_sqlite:
+            if not write:
+                self.execute("BEGIN")
+                return
+            self._sync_commits(synchronous_commit != "off")
+            try:
+                self._cursor.execute("BEGIN IMMEDIATE")
+            except self.catalog.driver_error as problem:
+                if not self._is_busy(problem):
+                    raise self.catalog.failure(problem) from problem
+                self._wait_for("BEGIN IMMEDIATE", (), lock_timeout)
+            return
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" if not write else "BEGIN")
+        if write:
+            self._waits = True
+            lock_timeout = self.patience(lock_timeout)
+            try:
+                self.execute(f"SET LOCAL lock_timeout = {int(lock_timeout * 1000)}")
+                self.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_KEY,))
+            except PgError as problem:
+                if problem.sqlstate == "55P03" or self._gives_up:
+                    raise self.catalog.lock_failure(lock_timeout) from problem
+                raise
+            finally:
+                self._waits = False
+
+    def give_up(self) -> None:
+        """From now on nobody's lock is waited for long; from any thread."""
+        self._gives_up = True
+        if self._waits:
+            with suppress(*self.catalog.driver_error):
+                self._driver.cancel_safe(timeout=_GIVING_UP)
+
+    def patience(self, lock_timeout: float) -> float:
+        """How long a lock is waited for by who may have been told to give up."""
+        return min(lock_timeout, _GIVING_UP) if self._gives_up else lock_timeout
+
+    def commit(self, synchronous_commit: str | None = None) -> None:
+        """`synchronous_commit` as PostgreSQL has it, `off`: the commit does not wait for the disk. None: nobody has set
+        it; SQLite waits, a server does as it always does."""
+        if not self.is_sqlite and synchronous_commit is not None:
+            self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
+        self.execute("COMMIT")
+        if self.is_sqlite and self._is_writing and synchronous_commit != "off":
+            if self._syncs:
+                self.catalog.sync_folder()
+            else:
+                self.flush()
+
+    def _sync_commits(self, wanted: bool) -> None:
+        """From now on; SQLite allows it between transactions only."""
+        if wanted != self._syncs:
+            self._cursor.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
+            self._syncs = wanted
+
+    def flush(self) -> None:
+        """Whatever anybody has committed so far is on the disk (XLogFlush)."""
+        if self.is_sqlite:
+            self.catalog.sync_log()
+        elif self.in_transaction:
+            other = CatalogConnection(self.catalog)
+            try:
+                other.flush()
+            finally:
+                other.close()
+        else:
+            self.execute("BEGIN")
+            self.execute("SET LOCAL synchronous_commit = 'local'")
+            self.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'pgrepl', '')")  # for a commit record
+            self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.in_transaction:
+            self.execute("ROLLBACK")
+
+    @property
+    def in_transaction(self) -> bool:
+        if self.is_sqlite:
+            return bool(self._driver.in_transaction)
+        return int(self._driver.info.transaction_status) != 0
+
+    def version(self) -> int:
+        """A number that differs when another connection has committed since. In PostgreSQL it grows with each of our
+        transactions and with each snapshot, which others may make."""
+        if self.is_sqlite:
+            return int(self.execute("PRAGMA data_version")[0][0])
+        found = self.execute(
+            "SELECT change_count + (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM pgrepl_instance"
+        )
+        return int(found[0][0])
+
+    def close(self) -> None:
+        self._cursor.close()
+        self.sqlalchemy.close()
+
+    def _is_busy(self, problem: Exception) -> bool:
+        return self.is_sqlite and "locked" in str(problem)
+
+    def _wait_for(self, sql: str, parameters: Any, timeout: float) -> list[tuple[Any, ...]]:
+        began = time.monotonic()
+        while True:
+            check_for_interrupts()
+            try:
+                self._cursor.execute(sql, parameters)
+                return self._cursor.fetchall() if self._cursor.description is not None else []
+            except self.catalog.driver_error as problem:
+                if not self._is_busy(problem):
+                    raise self.catalog.failure(problem) from problem
+                if time.monotonic() - began >= self.patience(timeout):
+                    raise self.catalog.lock_failure(timeout) from problem
+
+
+class Catalog:
+    """An opened catalog: where it is and how to connect to it."""
+
+    def __init__(self, name: str, engine: Engine, path: Path | None) -> None:
+        self.name = name  # as the user wrote it, without a password
+        self.path = path  # of the SQLite file
+        self.engine = engine
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        module: Any = engine.dialect.loaded_dbapi
+        # a damaged name in SQLite's message about it is no text
+        self.driver_error: tuple[type[Exception], ...] = (module.Error, UnicodeDecodeError)
+        self.statements: dict[Any, Any] = {}  # compiled once, by store.py
+        self.identity = ""  # the file, or which database of which server
+        self.system_identifier = 0
+        self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
+        self.obstacle: Obstacle | None = None  # it can only be read
+        self.at_close: Callable[[], None] = lambda: None
+        self._spare: CatalogConnection | None = None
+        self._folder_synced = False
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.engine.dialect
+
+    def connect(self) -> CatalogConnection:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            return spare
+        try:
+            return CatalogConnection(self)
+        except Exception as problem:
+            if isinstance(problem, PgError) or not _is_database_error(problem):
+                raise
+            if self.is_sqlite:
+                failure = self.failure(getattr(problem, "orig", None) or problem)
+                raise fatal(failure.sqlstate, failure.message) from problem
+            raise fatal("08006", f'could not open catalog "{self.name}": {first_line(problem)}') from problem
+
+    def check_writable(self) -> None:
+        if self.obstacle is not None:
+            raise self.obstacle.error(self.name)
+
+    def probe(self) -> None:
+        """Can it be opened? The connection serves the first session."""
+        link = self.connect()
+        try:
+            link.execute("SELECT count(*) FROM sqlite_master")
+        except PgError:
+            link.close()
+            raise
+        self._spare = link
+
+    def sync_log(self) -> None:
+        """What was committed to the SQLite file is on the disk."""
+        assert self.path is not None
+        try:
+            disk.sync_log(self.path)
+        except OSError as problem:
+            raise PgError("58030", f'catalog "{self.name}" cannot be synced: {problem.strerror}') from problem
+        self.sync_folder()
+
+    def sync_folder(self) -> None:
+        """It knows the log by its name. SQLite sees to that only in the connection that has made the log."""
+        if self.path is not None and not self._folder_synced:
+            disk.sync_folder(os.path.dirname(os.path.abspath(self.path)))
+            self._folder_synced = True
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        self.engine.dispose()
+        self.at_close()
+
+    @property
+    def folder(self) -> DataFolder:
+        """Where the files are, and whose they are to be."""
+        return DataFolder(self.data_path, self.identity, self.system_identifier)
+
+    def check_format(self) -> None:
+        """Read the catalog's own word about its format; the connection serves the first session."""
+        link = self.connect()
+        try:
+            found = link.execute(
+                "SELECT format_version, (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL)"
+                f", system_identifier, {_FILE if self.is_sqlite else _DATABASE} FROM pgrepl_instance"
+            )
+        except PgError as problem:
+            link.close()
+            raise fatal(problem.sqlstate, problem.message) from problem
+        if len(found) != 1 or found[0][0] != FORMAT_VERSION:
+            link.close()
+            raise wrong_version(self.name, found[0][0] if found else 0)
+        self.data_path, self.system_identifier = str(found[0][1]), int(found[0][2])
+        self.identity = str(found[0][3]) if self.path is None else os.path.realpath(self.path)
+        self._spare = link
+
+    def lock_failure(self, timeout: float) -> PgError:
+        return PgError(
+            "55P03",
+            f'could not lock catalog "{self.name}" within {timeout:g} s',
+            detail="Another session holds an open transaction that has changed the catalog.",
+            hint="Finish that transaction, then try again.",
+        )
+
+    def failure(self, problem: Exception) -> PgError:
+        """What a driver says, in our words."""
+        text = first_line(problem)
+        sqlstate = getattr(problem, "sqlstate", None)
+        if sqlstate == "55P03":
+            return self.lock_failure(LOCK_TIMEOUT)
+        if sqlstate is not None:
+            return PgError("58000", f'catalog "{self.name}" failed: {text}')
+        if isinstance(problem, UnicodeDecodeError) or "decode to UTF-8" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
+        if "UNIQUE constraint failed: ducklake_snapshot" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: the next snapshot is there already')
+        if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
+            return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
+        if "readonly" in text or "read-only" in text:
+            return PgError("25006", f'catalog "{self.name}" cannot be written: {text}')
+        if "full" in text:
+            return read_only.FULL.error(self.name)
+        if "disk I/O" in text or "unable to open" in text:
+            if self.path is not None and read_only.is_full(self.path):
+                return read_only.FULL.error(self.name)
+            return PgError("58030", f'catalog "{self.name}" cannot be read: {text}')
+        return PgError("XX000", f'catalog "{self.name}" failed: {text}')
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def is_connected(path: Path) -> bool:
+    """Whether this process has connections to the file."""
+    file = _identity(path)
+    return any(connection.file == file for connection in list(_connections))
+
+
+def wrong_version(name: str, version: int) -> PgError:
+    if version > FORMAT_VERSION:
+        return fatal(
+            "0A000",
+            f'catalog "{name}" was made by a newer pgrepl: it has format {version}, '
+            f"this one knows format {FORMAT_VERSION}",
+        )
+    return fatal("XX001", f'catalog "{name}" has format {version}, which no pgrepl has written')
+
+
+def fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:
+    return PgError(sqlstate, message, hint=hint, severity="FATAL")
+
+
+def _is_database_error(problem: Exception) -> bool:
+    from sqlalchemy.exc import DBAPIError
+
+    return isinstance(problem, (DBAPIError, sqlite3.Error, UnicodeDecodeError)) or hasattr(problem, "sqlstate")
+
+
+def first_line(problem: BaseException) -> str:
+    original = getattr(problem, "orig", None) or problem
+    lines = str(original).strip().splitlines()
+    return lines[0] if lines else type(original).__name__
