@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -56,8 +56,8 @@ class Sources:
     def text(self) -> str:
         """All of FROM; columns that conditions and the rest of the query use are known to the level from then on."""
         self.level.note_outer_joins()
-        parts = [self._item(item) for item in self.query.from_]
-        return reduce(lambda left, right: f"{left} CROSS JOIN {right}", parts) if parts else ""
+        parts = [self._beside(self._item(item), item) for item in self.query.from_]
+        return " CROSS JOIN ".join(parts)
 
     @property
     def used(self) -> dict[int, frozenset[int]]:
@@ -72,6 +72,15 @@ class Sources:
 
             self._bounds = bounds_of(self.query, self.job.context)
         return self._bounds
+
+    def _beside(self, text: str, item: RangeRef | Join) -> str:
+        """An item of a list. A join that keeps rows of its right side needs parentheses there; others do not get any,
+        since LATERAL does not look out of them."""
+        if not _keeps_right(item):
+            return text
+        if any(self.query.rtable[varno - 1].lateral for varno in _varnos(item)) and len(self.query.from_) > 1:
+            raise Unplayable("LATERAL in an outer join behind a comma")
+        return f"({text})"
 
     def _item(self, item: RangeRef | Join) -> str:
         if isinstance(item, RangeRef):
@@ -255,6 +264,20 @@ _JOINS = {
 }
 _SYSTEM_TYPES = {attnum: form_type(typoid) for attnum, typoid in SYSTEM_COLUMNS.values()}
 _SYSTEM_TYPES[PLACE] = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
+
+
+def _keeps_right(item: RangeRef | Join) -> bool:
+    if isinstance(item, RangeRef):
+        return False
+    return item.kind in (JoinType.RIGHT, JoinType.FULL) or _keeps_right(item.left)
+
+
+def _varnos(item: RangeRef | Join) -> Iterator[int]:
+    if isinstance(item, RangeRef):
+        yield item.varno
+    else:
+        yield from _varnos(item.left)
+        yield from _varnos(item.right)
 
 
 def _refers(expr: tree.Expr) -> bool:
