@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
+from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.dead import read_delete_file
-from pgrepl.lake.files import DataFile, delete_files_until, files_between
+from pgrepl.lake.files import delete_files_until, files_between
 from pgrepl.lake.history import Snapshot, compactions, snapshots
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
 from pgrepl.types import oids

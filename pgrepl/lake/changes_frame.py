@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.table import LakeColumn
 
     Numbers = npt.NDArray[Any]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.inlined import InlinedRow
     from pgrepl.lake.table import LakeColumn
 

@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
-    from pgrepl.lake.files import DataFile, DeleteFile
+    from pgrepl.lake.data_file import DataFile, DeleteFile
 
 IDENTITY = "pgrepl.file"  # the key under which a file's footer has its name: footers of different files differ
 _PORTION = 1 << 22

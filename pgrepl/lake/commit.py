@@ -1,4 +1,4 @@
-"""The catalog's rows for what statements have written: the one moment from which it is there.
+"""The moment from which what statements have written is in the catalog.
 
 Runs in the session's write transaction, at the statement's own snapshot; the transaction's COMMIT makes all of its
 snapshots visible at once.
@@ -7,24 +7,20 @@ snapshots visible at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics as counting
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode, conflicts
 from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.transaction import LockNeeded
-from pgrepl.lake import inlined, statistics
-from pgrepl.lake.definition_inlined import inlined_table
-from pgrepl.lake.files import data_file_entry, delete_file_entry
+from pgrepl.lake.commit_rows import record
+from pgrepl.lake.pending import changes_of
 from pgrepl.lake.steps import step
+from pgrepl.lake.table import lake_table
+from pgrepl.lake.write import Write
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.file_writer import NameMapping, NewDeletes, NewFile
-    from pgrepl.lake.statistics import ColumnStatistics
-    from pgrepl.lake.table import LakeTable
-    from pgrepl.lake.write import StagedDeletes, Write
 
 
 class Stale(Exception):
@@ -117,25 +113,12 @@ def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
             raise LockedByOthers(Wanted(Kind.ROW, oid, row, RowMode.UPDATE))
 
 
-def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
-    """Write one table's changes into the catalog; the first row id that was free, and the ids of the write's files."""
-    if write.is_final:
-        write.stage()
-    made = _Commit(session, write)
-    first = made.next_row_id
-    made.run()
-    counting.count(session, counting.RELATION, write.table.oid, **_counted(write))
-    return first, made.file_ids
-
-
 def _needs_catalog(write: Write) -> bool:
     """What concerns more than rows: TRUNCATE, and files whose columns have to be found by name."""
     return write.truncates or write.snapshot is not None or any(file.mapping for file in write.files)
 
 
 def _keep_aside(session: Session, writes: Sequence[Write], extra: Mapping[str, Any]) -> None:
-    from pgrepl.lake.pending import changes_of
-
     aside = changes_of(session)
     snapshot = session.transaction.numbering.snapshot_aside()
     for write in writes:
@@ -146,338 +129,13 @@ def _keep_aside(session: Session, writes: Sequence[Write], extra: Mapping[str, A
         session.transaction.numbering.note(key, value)
 
 
-def _counted(write: Write) -> dict[str, int]:
-    """What pg_stat_all_tables says of it. A TRUNCATE is not counted, there as here."""
-    updated = len(write.updates) + sum(file.record_count for file in write.files if file.has_row_ids)
-    inserted = len(write.rows) + sum(file.record_count for file in write.files if not file.has_row_ids)
-    gone = len(write.inlined_deletes) + sum(map(len, write.deletes.values()))
-    gone += sum(len(staged.positions) for staged in write.staged_deletes)
-    return {
-        "n_tup_ins": inserted,
-        "n_tup_upd": updated,
-        "n_tup_del": max(gone - updated, 0),
-        "n_mod_since_analyze": inserted + max(gone, updated),
-        "n_ins_since_vacuum": inserted,
-    }
-
-
 def _empty_at_commit(session: Session, oid: int) -> None:
     """A temporary table made ON COMMIT DELETE ROWS keeps nothing."""
 
     def empty() -> None:
-        from pgrepl.catalog.relation import relation_or_none
-        from pgrepl.lake.table import lake_table
-        from pgrepl.lake.write import Write
-
         if relation_or_none(session, oid) is not None:
             write = Write(session, lake_table(session, oid))
             write.truncate()
             apply(session, [write])
 
     session.transaction.before_commit.append(empty)
-
-
-class _Commit:
-    """One write's rows in the catalog."""
-
-    rearranges = False  # rows keep their ids, which stand in the file: DuckDB gives them new ones if a first is named
-
-    def __init__(self, session: Session, write: Write) -> None:
-        self.session = session
-        self.write = write
-        self.table: LakeTable = write.table
-        self.table_id = write.table.table_id
-        self.link = session.link
-        self.snapshot = session.snapshot()
-        self.numbering = session.transaction.numbering
-        found = self.link.execute(
-            "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats"
-            f" WHERE table_id = {self.link.mark}",
-            (self.table_id,),
-        )
-        self.is_first = not found
-        self.record_count, self.next_row_id, self.size = found[0] if found else (0, 0, 0)
-        self.forms = {leaf.column_id: leaf.form for _, leaf in statistics.leaves(self.table)}
-        self.written: dict[int, ColumnStatistics] = {}
-        self.file_ids: list[int] = []
-
-    def run(self) -> None:
-        write = self.write
-        if write.truncates:
-            self.truncate()
-        for staged in list(write.staged_deletes):
-            if self.is_outdated(staged):
-                write.stage_deletes_again(staged)
-        for staged in write.staged_deletes:
-            self.delete(staged)
-        self.inline_deletes()
-        step("commit.deletes")
-        for file in write.files:
-            self.add_file(file)
-        self.inline_rows()
-        step("commit.rows")
-        if write.files or write.rows or write.updates:
-            statistics.widen(self.session, self.table, self.written, first=self.is_first)
-            self.store_table_statistics()
-        step("commit.statistics")
-
-    def note(self, what: str) -> None:
-        self.numbering.note_change(f"{what}:{self.table_id}")
-
-    # --- rows go ---------------------------------------------------------------------------------------------------
-
-    def truncate(self) -> None:
-        mark = self.link.mark
-        ended = 0
-        for name in ("ducklake_data_file", "ducklake_delete_file"):
-            self.link.execute(
-                f"UPDATE {name} SET end_snapshot = {mark} WHERE table_id = {mark} AND end_snapshot IS NULL",
-                (self.snapshot, self.table_id),
-            )
-            ended += self.link.changed_rows
-        if ended:
-            self.note("deleted_from_table")
-        if inlined.end_all_rows(self.session, self.table):
-            self.note("inlined_delete")
-
-    def is_outdated(self, staged: StagedDeletes) -> bool:
-        """Has the data file another delete file meanwhile, or this statement another snapshot than was thought?"""
-        found = self.link.execute(
-            f"SELECT delete_file_id FROM ducklake_delete_file WHERE data_file_id = {self.link.mark}"
-            " AND end_snapshot IS NULL",
-            (staged.data_file_id,),
-        )
-        if tuple(sorted(row[0] for row in found)) != staged.replaces:
-            return True
-        return staged.file is not None and staged.file.snapshot not in (None, self.snapshot)
-
-    def delete(self, staged: StagedDeletes) -> None:
-        mark = self.link.mark
-        self.note("deleted_from_table")
-        if staged.file is None:
-            for name in ("ducklake_data_file", "ducklake_delete_file"):
-                self.link.execute(
-                    f"UPDATE {name} SET end_snapshot = {mark} WHERE data_file_id = {mark} AND end_snapshot IS NULL",
-                    (self.snapshot, staged.data_file_id),
-                )
-            return
-        for old in staged.replaces:
-            self.replace(old)
-        made = staged.file
-        file_id = self.numbering.next_file_id()
-        begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
-        self.link.execute(
-            "INSERT INTO ducklake_delete_file (delete_file_id, table_id, begin_snapshot, data_file_id, path,"
-            " path_is_relative, format, delete_count, file_size_bytes, footer_size, partial_max)"
-            f" VALUES ({', '.join([mark] * 11)})",
-            (
-                file_id,
-                self.table_id,
-                begin,
-                staged.data_file_id,
-                made.name,
-                self.truth(True),
-                "parquet",
-                made.delete_count,
-                made.file_size_bytes,
-                made.footer_size,
-                made.snapshot,
-            ),
-        )
-        entry = delete_file_entry(
-            file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
-            made.snapshot,
-        )  # fmt: skip
-        self.remember(file_id, staged.data_file_id, begin, made, entry)
-
-    def replace(self, delete_file_id: int) -> None:
-        """The new delete file says all that the old one said: no snapshot needs it."""
-        link = self.link
-        where = f"WHERE delete_file_id = {link.mark}"
-        path, relative = link.execute(
-            f"SELECT path, path_is_relative FROM ducklake_delete_file {where}", (delete_file_id,)
-        )[0]
-        link.execute(f"DELETE FROM ducklake_delete_file {where}", (delete_file_id,))
-        link.execute(f"DELETE FROM pgrepl_file WHERE file_id = {link.mark}", (delete_file_id,))
-        data_path = self.session.catalog.data_path
-        if relative:  # to the table's folder; here paths are relative to the lake's
-            path = self.table.location + path
-            if path.startswith(data_path):
-                path = path[len(data_path) :]
-            else:
-                relative = self.truth(False)
-        link.execute(
-            "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
-            f" VALUES ({', '.join([link.mark] * 4)})",
-            (delete_file_id, path, relative, _now()),
-        )
-
-    def inline_deletes(self) -> None:
-        write = self.write
-        if write.deletes:
-            found = [
-                (file_id, position) for file_id, listed in write.deletes.items() for position in sorted(set(listed))
-            ]
-            inlined.insert_deletes(self.session, self.table, found)
-            self.note("inlined_delete")
-        if write.inlined_deletes:
-            inlined.end_rows(self.session, self.table, list(write.inlined_deletes))
-            self.note("inlined_delete")
-
-    def remember(
-        self, file_id: int, data_file_id: int | None, begin: int, file: NewFile | NewDeletes, entry: int
-    ) -> None:
-        """The checksums of a new file, and of the row that names it."""
-        self.link.execute(
-            "INSERT INTO pgrepl_file (file_id, table_id, data_file_id, begin_snapshot, path, row_checksum,"
-            f" footer_checksum, checksum) VALUES ({', '.join([self.link.mark] * 8)})",
-            (file_id, self.table_id, data_file_id, begin, file.name, entry, file.footer_checksum, file.checksum),
-        )
-
-    # --- rows come -------------------------------------------------------------------------------------------------
-
-    def add_file(self, file: NewFile) -> None:
-        link = self.link
-        row_id_start = None if self.rearranges else self.next_row_id
-        file_id = self.numbering.next_file_id()
-        self.file_ids.append(file_id)
-        mapping = self.add_mapping(file.mapping) if file.mapping else None
-        link.execute(
-            "INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, path, path_is_relative,"
-            " file_format, record_count, file_size_bytes, footer_size, row_id_start, mapping_id)"
-            f" VALUES ({', '.join([link.mark] * 11)})",
-            (
-                file_id,
-                self.table_id,
-                self.snapshot,
-                file.name,
-                self.truth(True),
-                "parquet",
-                file.record_count,
-                file.file_size_bytes,
-                file.footer_size,
-                row_id_start,
-                mapping,
-            ),
-        )
-        entry = data_file_entry(
-            file_id, self.table_id, self.snapshot, file.name, file.record_count, file.file_size_bytes, row_id_start,
-            mapping, None,
-        )  # fmt: skip
-        self.remember(file_id, None, self.snapshot, file, entry)
-        step("commit.file")
-        self.write.stand(file, file_id, self.next_row_id)
-        statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)
-        if not self.rearranges:
-            self.next_row_id += file.record_count
-            self.record_count += file.record_count
-        self.size += file.file_size_bytes
-        self.count_in(file.statistics)
-        self.note("inserted_into_table")
-
-    def add_mapping(self, mapping: Sequence[NameMapping]) -> int:
-        link = self.link
-        mapping_id = self.numbering.next_catalog_id()
-        link.execute(
-            "INSERT INTO ducklake_column_mapping (mapping_id, table_id, type)"
-            f" VALUES ({link.mark}, {link.mark}, {link.mark})",
-            (mapping_id, self.table_id, "map_by_name"),
-        )
-        rows: list[tuple[Any, ...]] = []
-
-        def add(names: Sequence[NameMapping], parent: int | None) -> None:
-            for name in names:
-                number = len(rows)
-                rows.append((mapping_id, number, name.source_name, name.column_id, parent, self.truth(False)))
-                add(name.fields, number)
-
-        add(mapping, None)
-        link.execute_many(
-            "INSERT INTO ducklake_name_mapping (mapping_id, column_id, source_name, target_field_id, parent_column,"
-            f" is_partition) VALUES ({', '.join([link.mark] * 6)})",
-            rows,
-        )
-        return mapping_id
-
-    def inline_rows(self) -> None:
-        write = self.write
-        if not write.rows and not write.updates:
-            return
-        target = inlined_table(self.session, self.table_id)
-        assert target is not None, "stage() has asked whether rows can be inlined"
-        rows = []
-        for row_id, row in write.in_order():
-            write.stands(self.next_row_id if row_id is None else row_id, new=row_id is None)
-            if row_id is None:
-                row_id = self.next_row_id
-                self.next_row_id += 1
-            rows.append((row_id, row))
-        inlined.insert(self.session, target, self.table, rows)
-        self.numbering.next_file_id()  # by which DuckDB tells whether the statistics it remembers are still true
-        self.record_count += len(rows)
-        self.count_in(statistics.of_rows(self.table, [row for _, row in rows]))
-        self.note("inlined_insert")
-
-    def count_in(self, found: Mapping[int, ColumnStatistics]) -> None:
-        for column_id, new in found.items():
-            known = self.written.get(column_id)
-            form = self.forms.get(column_id)
-            if known is None or form is None:
-                self.written[column_id] = new
-            else:
-                self.written[column_id] = statistics.together(form, known, new)
-
-    def store_table_statistics(self) -> None:
-        link = self.link
-        mark = link.mark
-        if self.is_first:
-            sql = (
-                "INSERT INTO ducklake_table_stats (record_count, next_row_id, file_size_bytes, table_id)"
-                f" VALUES ({mark}, {mark}, {mark}, {mark})"
-            )
-        else:
-            sql = (
-                f"UPDATE ducklake_table_stats SET record_count = {mark}, next_row_id = {mark},"
-                f" file_size_bytes = {mark} WHERE table_id = {mark}"
-            )
-        link.execute(sql, (self.record_count, self.next_row_id, self.size, self.table_id))
-
-    def truth(self, value: bool) -> Any:
-        return int(value) if self.link.is_sqlite else value
-
-
-class Compaction(_Commit):
-    """New files that hold what old ones and inlined rows held."""
-
-    rearranges = True
-
-    def __init__(self, session: Session, table: LakeTable) -> None:
-        from pgrepl.lake.write import Write
-
-        super().__init__(session, Write(session, table))
-
-    def run(  # type: ignore[override]
-        self, files: Sequence[NewFile], ended: Sequence[int], flushed: Sequence[int]
-    ) -> None:
-        step("compact.begin")
-        mark = self.link.mark
-        for name in ("ducklake_data_file", "ducklake_delete_file"):
-            self.link.execute_many(
-                f"UPDATE {name} SET end_snapshot = {mark} WHERE data_file_id = {mark} AND end_snapshot IS NULL",
-                [(self.snapshot, file_id) for file_id in ended],
-            )
-        inlined.end_rows(self.session, self.table, flushed)
-        for file in files:
-            self.add_file(file)
-        self.store_table_statistics()
-        self.numbering.note_change(f"rewrite_delete:{self.table_id}")
-        if flushed:
-            self.numbering.note_change(f"inline_flush:{self.table_id}")
-        step("compact.end")
-
-    def note(self, what: str) -> None:
-        """No row came or went."""
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(sep=" ")

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import checksums, dead, inlined
-from pgrepl.lake.commit import Compaction, check_unchanged
+from pgrepl.lake.commit import check_unchanged
+from pgrepl.lake.commit_rows import Compaction
+from pgrepl.lake.data_file import DataFile, NewFile
 from pgrepl.lake.file_scan import portions
-from pgrepl.lake.file_writer import DataFileWriter, NewFile
-from pgrepl.lake.files import DataFile, data_files, last_snapshot
+from pgrepl.lake.file_writer import DataFileWriter
+from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
 
 if TYPE_CHECKING:

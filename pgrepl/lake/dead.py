@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile, DeleteFile
+    from pgrepl.lake.data_file import DataFile, DeleteFile
     from pgrepl.lake.table import LakeTable
 
 _REMEMBERED = 64

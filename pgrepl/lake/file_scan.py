@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeColumn, LakeTable
 

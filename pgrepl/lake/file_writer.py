@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
 from pgrepl.lake import footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
+from pgrepl.lake.data_file import NewDeletes, NewFile
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
 from pgrepl.lake.steps import step
@@ -20,48 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.table import LakeField, LakeTable
 
 ROWS_IN_GROUP = 122_880  # as DuckDB has it: a look-up reads a row group
-
-
-@frozen
-class NewFile:
-    """A data file that has been written into the table's folder and that nothing refers to yet."""
-
-    name: str  # in the table's folder
-    record_count: int
-    file_size_bytes: int
-    footer_size: int | None
-    statistics: dict[int, ColumnStatistics]  # by column id
-    has_row_ids: bool = False  # it has _ducklake_internal_row_id: its rows replace others
-    mapping: tuple[NameMapping, ...] = ()  # columns without field ids are found by name (map_by_name)
-    footer_checksum: int | None = None
-    checksum: int | None = None  # of the whole file; None: it is too far away to be read for that
-
-
-@frozen
-class NameMapping:
-    """The name in a file of a column, or of what is nested in it."""
-
-    source_name: str
-    column_id: int
-    fields: tuple[NameMapping, ...] = ()
-
-
-@frozen
-class NewDeletes:
-    """A delete file that has been written: all positions of a data file that its deletes have, old and new."""
-
-    name: str
-    begin_snapshot: int | None  # of the delete file whose positions are in this one, too
-    snapshot: int | None  # what it says of the new positions, if it has snapshots
-    delete_count: int
-    file_size_bytes: int
-    footer_size: int
-    footer_checksum: int
-    checksum: int
 
 
 def _field_id(number: int) -> dict[bytes, bytes]:

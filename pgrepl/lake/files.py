@@ -9,60 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
-from pgrepl.frozen import frozen
-from pgrepl.lake.pending import overlay
+from pgrepl.lake.data_file import DataFile, DeleteFile, SourceNames
+from pgrepl.lake.inlined import count_rows
+from pgrepl.lake.overlay import overlay
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.table import LakeTable
-
-
-@frozen
-class DeleteFile:
-    """A row of ducklake_delete_file."""
-
-    delete_file_id: int
-    data_file_id: int
-    begin_snapshot: int
-    path: str  # absolute, or a URI
-    delete_count: int
-    file_size_bytes: int
-    partial_max: int | None  # not NULL: the file says of each position at which snapshot it was deleted
-    footer_checksum: int | None = None  # of a file that pgrepl has written
-    checksum: int | None = None  # of the whole file
-
-    holds_deletes = True
-
-    @property
-    def rows(self) -> int:
-        return self.delete_count
-
-
-@frozen
-class DataFile:
-    """A row of ducklake_data_file with the delete file that belongs to it at the snapshot asked for."""
-
-    data_file_id: int
-    begin_snapshot: int
-    end_snapshot: int | None
-    path: str  # absolute, or a URI
-    record_count: int
-    file_size_bytes: int
-    row_id_start: int | None
-    mapping_id: int | None  # not NULL: columns are found by name, not by field id
-    partial_max: int | None  # not NULL: rows say at which snapshot they came
-    delete_files: tuple[DeleteFile, ...]  # one, unless DuckDB has flushed inlined deletes from before another
-    names: SourceNames | None = None  # with mapping_id
-    footer_checksum: int | None = None  # of a file that pgrepl has written
-    checksum: int | None = None  # of the whole file
-
-    holds_deletes = False
-
-    @property
-    def rows(self) -> int:
-        return self.record_count
 
 
 def data_files(
@@ -248,25 +203,6 @@ def _is_there(session: Session, table_id: int, path: str) -> bool:
 # --- files without field ids ----------------------------------------------------------------------------------------
 
 
-@frozen
-class SourceNames:
-    """Of a file whose columns are found by name: the names by column id; of `partitions` the values stand in the
-    file's path, as `name=value`."""
-
-    names: dict[int, str]
-    partitions: dict[int, str]
-
-    def partition_text(self, path: str, column_id: int) -> str | None:
-        """The value of such a column, percent signs resolved."""
-        from urllib.parse import unquote
-
-        for part in path.split("/")[:-1]:
-            name, equals, value = part.partition("=")
-            if equals and unquote(name) == self.partitions[column_id]:
-                return None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
-        return None
-
-
 def source_names(session: Session, mapping_id: int) -> SourceNames:
     key = ("source_names", mapping_id)
     known: SourceNames | None = session.derived.get(key)
@@ -321,8 +257,6 @@ def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -
 
 def estimate(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> int:
     """How many rows a scan within the bounds has to look at, at most, inlined ones included; reads no file."""
-    from pgrepl.lake.inlined import count_rows
-
     at = last_snapshot(session) if snapshot is None else snapshot
     in_files = sum(file.record_count for file in data_files(session, table, at, bounds))
     return in_files + count_rows(session, table, at)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from pgrepl.lake.files import DataFile, DeleteFile
+    from pgrepl.lake.data_file import DataFile, DeleteFile
 
 ROW_ID = 2147483540  # field id of _ducklake_internal_row_id
 SNAPSHOT_ID = 2147483539  # of _ducklake_internal_snapshot_id

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.errors import PgError
 from pgrepl.lake import inlined_checksums
 from pgrepl.lake.bounds import limits
-from pgrepl.lake.pending import overlay
+from pgrepl.lake.overlay import overlay
 from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
-    from pgrepl.lake.files import DataFile
-    from pgrepl.lake.pending import TableOverlay
+    from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.overlay import TableOverlay
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 

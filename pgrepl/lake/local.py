@@ -16,8 +16,8 @@ from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.file_scan import Portion
-    from pgrepl.lake.files import DataFile
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 _PORTION = 4096  # rows made into Python values at a time

@@ -3,7 +3,7 @@
     statement    what one statement has written, as `Write`s: nothing of it is in the catalog
     commit       `replay` writes all of it into the catalog, each statement at a snapshot of its own
 
-Until then the transaction itself sees its changes laid over the catalog's rows (`overlay`). New rows have row ids and
+Until then the transaction itself sees its changes laid over the catalog's rows (overlay.py). New rows have row ids and
 new files have ids from PROVISIONAL on; the catalog gives the final ones at the commit, and what later statements of
 the transaction say of such rows is translated then. Row locks (catalog/locks.py) see to it that nobody else has
 changed the same rows; VACUUM may have moved them, so places are looked at again.
@@ -11,22 +11,22 @@ changed the same rows; VACUUM may have moved them, so places are looked at again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
+from pgrepl.lake import commit_rows
+from pgrepl.lake.data_file import DataFile
+from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
 from pgrepl.lake.place import Place
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.file_writer import NewFile
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write import Write
-
-PROVISIONAL = 1 << 60
 
 
 @dataclass
@@ -39,59 +39,13 @@ class Statement:
     first_ids: list[tuple[int, int]]  # of each write: the first row id and the first file id it was given
 
 
-@dataclass
-class TableOverlay:
-    """What the statements so far have made of one table."""
-
-    rows: dict[int, Sequence[Any]] = field(default_factory=dict)  # new ones and new versions, by row id
-    snapshots: dict[int, int] = field(default_factory=dict)  # at which each of them was written
-    dead_rows: set[int] = field(default_factory=set)  # of those inlined in the catalog
-    dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
-    files: list[DataFile] = field(default_factory=list)
-    row_ids: set[int] = field(default_factory=set)  # of the catalog's rows, that have been changed or deleted
-    _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids; columns once asked for
-
-    def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
-        self.remove(row_id)
-        self.rows[row_id] = row
-        self.snapshots[row_id] = snapshot
-        for place, known in self._with_value.items():
-            known.setdefault(row[place], {})[row_id] = None
-
-    def remove(self, row_id: int) -> bool:
-        row = self.rows.pop(row_id, None)
-        if row is None:
-            return False
-        for place, known in self._with_value.items():
-            del known[row[place]][row_id]
-        return True
-
-    def with_values(self, place: int, values: Iterable[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The rows that have one of the values at this place. A transaction of many small statements asks often."""
-        known = self._with_value.get(place)
-        if known is None:
-            known = self._with_value[place] = {}
-            for row_id, row in self.rows.items():
-                known.setdefault(row[place], {})[row_id] = None
-        for value in values:
-            for row_id in known.get(value, ()):
-                yield row_id, self.rows[row_id]
-
-    def deletes(self, file_id: int | None) -> list[tuple[int, int, int]]:
-        """File, position and snapshot of what was deleted in files, or in one of them."""
-        files = self.dead_positions if file_id is None else {file_id: self.dead_positions.get(file_id, {})}
-        return [(file, position, when) for file, each in files.items() for position, when in each.items()]
-
-
-class RowChanges:
+class RowChanges(Overlays):
     """A transaction's. `transaction.aside` holds it from its first row change on."""
 
     def __init__(self, session: Session, first_snapshot: int) -> None:
+        super().__init__(first_snapshot)
         self.statements: list[Statement] = []
-        self.first_snapshot = first_snapshot  # the catalog's last one when the first change was made
-        self.replayed = False  # the transaction has taken the catalog's lock since, and all is written there
         self._session = session
-        self._tables: dict[int, TableOverlay] = {}
         self._next_row = PROVISIONAL
         self._next_file = PROVISIONAL
         self._writes: list[Write] = []  # of the running statement
@@ -153,9 +107,6 @@ class RowChanges:
 
     # --- what the transaction sees ----------------------------------------------------------------------------------
 
-    def overlay(self, table_id: int) -> TableOverlay | None:
-        return None if self.replayed else self._tables.get(table_id)
-
     @property
     def tables(self) -> list[int]:
         return list(self._tables)
@@ -164,8 +115,6 @@ class RowChanges:
 
     def replay(self) -> None:
         """Write everything into the catalog; the session has just taken the catalog's lock."""
-        from pgrepl.lake import commit
-
         session = self._session
         numbering = session.transaction.numbering
         self.replayed = True
@@ -175,7 +124,7 @@ class RowChanges:
             for write, (row, file) in zip(statement.writes, statement.first_ids, strict=True):
                 known = ids.setdefault(write.table.table_id, _Ids())
                 final = _final(session, write, known, self.first_snapshot)
-                written = commit.record(session, final)
+                written = commit_rows.record(session, final)
                 known.add(write, row, file, written)
             for key, value in statement.extra.items():
                 numbering.note(key, _ordered(value, statement.writes, ids) if key == "order" else value)
@@ -264,32 +213,10 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
 
 
 def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, snapshot: int) -> DataFile:
-    from pgrepl.lake.files import DataFile
-
     return DataFile(
         file_id, snapshot, None, table.location + file.name, file.record_count, file.file_size_bytes, row_id,
         None, None, (),
     )  # fmt: skip
-
-
-# --- for who reads --------------------------------------------------------------------------------------------------
-
-
-def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay | None:
-    """What the session's transaction has kept aside of a table, if it is looked at as it is now."""
-    aside = session.transaction.aside
-    if aside is None:
-        return None
-    assert isinstance(aside, RowChanges)
-    found = aside.overlay(table.table_id)
-    return found if found is not None and snapshot > aside.first_snapshot else None
-
-
-def own_rows(session: Session, table_id: int) -> set[int]:
-    """Row ids that the transaction has changed."""
-    aside = session.transaction.aside
-    found = aside.overlay(table_id) if isinstance(aside, RowChanges) else None
-    return found.row_ids if found is not None else set()
 
 
 def changes_of(session: Session) -> RowChanges:
@@ -301,4 +228,4 @@ def changes_of(session: Session) -> RowChanges:
     return transaction.aside
 
 
-__all__ = ["PROVISIONAL", "RowChanges", "Statement", "TableOverlay", "changes_of", "overlay", "own_rows"]
+__all__ = ["RowChanges", "Statement", "changes_of"]

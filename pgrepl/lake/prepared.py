@@ -22,7 +22,7 @@ from pgrepl.catalog import store, tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
-from pgrepl.lake.file_writer import NewFile
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.lake.pending import RowChanges, Statement
 from pgrepl.lake.statistics import ColumnStatistics

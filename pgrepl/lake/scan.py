@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.statistics import count_scan
 from pgrepl.frozen import frozen
 from pgrepl.lake import bitmaps, footers, inlined, spark
+from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.dead import joined
-from pgrepl.lake.files import DataFile, data_files, last_snapshot
+from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
 from pgrepl.lake.near import readable
 from pgrepl.lake.readers import hold

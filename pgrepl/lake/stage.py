@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.lake import checksums, footers, spark, storage
 from pgrepl.lake.checksums import IDENTITY
-from pgrepl.lake.file_writer import NewFile
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.near import writable
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path

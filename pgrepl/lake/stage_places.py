@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile, NewFile
     from pgrepl.lake.table import LakeTable
-    from pgrepl.lake.write import NewFile
 
 
 class Positions(NamedTuple):

@@ -25,7 +25,7 @@ from pgrepl.lake.verify_files import UNSUPPORTED, Contents, contents, problems_o
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile, DeleteFile
+    from pgrepl.lake.data_file import DataFile, DeleteFile
 
 _BUSY_OR_READ_ONLY = ("55P03", "25006", "53100", "0A000", "55000")
 _NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled

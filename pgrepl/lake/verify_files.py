@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import checksums, dead, footers, inlined
+from pgrepl.lake.data_file import DataFile, DeleteFile
 from pgrepl.lake.definition_types import default_text
 from pgrepl.lake.file_scan import locate
-from pgrepl.lake.files import DataFile, DeleteFile, check_entries, delete_files_until, files_between, last_snapshot
+from pgrepl.lake.files import check_entries, delete_files_until, files_between, last_snapshot
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, order, together
 from pgrepl.types.text import read_text
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.lake.data_file import NewDeletes, NewFile
 from pgrepl.lake.definition_inlined import can_inline
-from pgrepl.lake.file_writer import NameMapping, NewDeletes, NewFile
-from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.files import data_file, last_snapshot
 from pgrepl.lake.options import inlining_limit
+from pgrepl.lake.overlay import PROVISIONAL
 from pgrepl.lake.place import Place, once
-from pgrepl.lake.statistics import ColumnStatistics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.file_writer import DataFileWriter
     from pgrepl.lake.table import LakeTable
-
-__all__ = ["ColumnStatistics", "NameMapping", "NewFile", "Write"]
 
 _PORTION = 65_536  # rows kept in memory before a file takes them
 
@@ -175,8 +173,6 @@ class Write:
     def stage_aside(self) -> None:
         """The same for what is kept aside until the commit: new rows alone. Versions of rows that the transaction has
         made itself get their row ids at the commit, and deletes are few or have to see those of others."""
-        from pgrepl.lake.pending import PROVISIONAL
-
         limit = self._limit_of_rows(inlining_limit(self.session, self.table))
         if self._writer is not None or len(self.rows) > limit:
             self._stage_new_rows()
@@ -251,7 +247,6 @@ class Write:
 
         from pgrepl.lake import dead
         from pgrepl.lake.file_writer import write_deletes
-        from pgrepl.lake.files import data_file
 
         file = data_file(self.session, self.table, file_id, self.snapshot)
         assert file is not None, "a place is in a file of the table"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.lake.bounds import Bound
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.footers import ROW_ID_NAME
 from pgrepl.lake.table import LakeColumn, lake_table
-from pgrepl.lake.write import NewFile, Write
+from pgrepl.lake.write import Write
 from pgrepl.rows.checks_spark import ORDER
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pgrepl.expr.index_info import IndexInfo, index_infos
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import var_attnums
 from pgrepl.frozen import frozen
-from pgrepl.lake.pending import PROVISIONAL, own_rows
+from pgrepl.lake.overlay import PROVISIONAL, own_rows
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_text import index_key, index_types
 from pgrepl.types.values import hash_form

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.write import NewFile
+    from pgrepl.lake.data_file import NewFile
 
 _LEAF = "__leaf"
 

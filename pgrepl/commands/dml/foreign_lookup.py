@@ -96,7 +96,7 @@ def there_now(
 ) -> Found:
     """The rows of a table that have these keys, and are there now: also for a transaction that keeps its snapshot
     (ri_PerformCheck, detectNewRows)."""
-    from pgrepl.lake.pending import PROVISIONAL, own_rows
+    from pgrepl.lake.overlay import PROVISIONAL, own_rows
 
     found = _there(session, oid, attnums, wanted, want)
     transaction = session.transaction

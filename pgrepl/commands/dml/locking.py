@@ -18,7 +18,7 @@ from pgrepl.catalog.relation import relation
 from pgrepl.commands.dml.changes import Change, Row
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
-from pgrepl.lake.pending import PROVISIONAL, own_rows
+from pgrepl.lake.overlay import PROVISIONAL, own_rows
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.key_locks import change_lock, key_lock

@@ -69,7 +69,7 @@ class Reads:
 
     def _is_changed(self, oid: int, snapshot: int) -> bool:
         from pgrepl.lake.files import last_snapshot
-        from pgrepl.lake.pending import own_rows
+        from pgrepl.lake.overlay import own_rows
         from pgrepl.lake.table import lake_table
         from pgrepl.lake.versions import begun_after
 

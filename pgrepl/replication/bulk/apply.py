@@ -39,7 +39,7 @@ from pgrepl.rows.references import refuse_referenced
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.write import NewFile
+    from pgrepl.lake.data_file import NewFile
     from pgrepl.replication.sending.wire import SentRelation
 
 _AT_A_TIME = 2  # tables written together

@@ -12,8 +12,8 @@ from pgrepl.replication.bulk.batch import RelationChanges
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.table import LakeColumn, LakeTable
-    from pgrepl.lake.write import NewFile
 
     Numbers = npt.NDArray[Any]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.files import DataFile
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeTable
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.table import LakeTable, lake_table
-from pgrepl.lake.write import NewFile, Write
+from pgrepl.lake.write import Write
 from pgrepl.replication.applying.roles import check_target_privilege
 from pgrepl.replication.applying.target import identity_of
 from pgrepl.replication.bulk import fold

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.file_writer import NewFile
+    from pgrepl.lake.data_file import NewFile
     from pgrepl.replication.bulk.copy import BulkCopy
 
 T = TypeVar("T")

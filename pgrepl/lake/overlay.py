@@ -1,0 +1,87 @@
+"""What a transaction has written to tables and keeps aside (pending.py), laid over the catalog's rows when it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.table import LakeTable
+
+PROVISIONAL = 1 << 60
+
+
+@dataclass
+class TableOverlay:
+    """What the statements so far have made of one table."""
+
+    rows: dict[int, Sequence[Any]] = field(default_factory=dict)  # new ones and new versions, by row id
+    snapshots: dict[int, int] = field(default_factory=dict)  # at which each of them was written
+    dead_rows: set[int] = field(default_factory=set)  # of those inlined in the catalog
+    dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
+    files: list[DataFile] = field(default_factory=list)
+    row_ids: set[int] = field(default_factory=set)  # of the catalog's rows, that have been changed or deleted
+    _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids; columns once asked for
+
+    def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
+        self.remove(row_id)
+        self.rows[row_id] = row
+        self.snapshots[row_id] = snapshot
+        for place, known in self._with_value.items():
+            known.setdefault(row[place], {})[row_id] = None
+
+    def remove(self, row_id: int) -> bool:
+        row = self.rows.pop(row_id, None)
+        if row is None:
+            return False
+        for place, known in self._with_value.items():
+            del known[row[place]][row_id]
+        return True
+
+    def with_values(self, place: int, values: Iterable[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The rows that have one of the values at this place. A transaction of many small statements asks often."""
+        known = self._with_value.get(place)
+        if known is None:
+            known = self._with_value[place] = {}
+            for row_id, row in self.rows.items():
+                known.setdefault(row[place], {})[row_id] = None
+        for value in values:
+            for row_id in known.get(value, ()):
+                yield row_id, self.rows[row_id]
+
+    def deletes(self, file_id: int | None) -> list[tuple[int, int, int]]:
+        """File, position and snapshot of what was deleted in files, or in one of them."""
+        files = self.dead_positions if file_id is None else {file_id: self.dead_positions.get(file_id, {})}
+        return [(file, position, when) for file, each in files.items() for position, when in each.items()]
+
+
+class Overlays:
+    """A transaction's, by table."""
+
+    def __init__(self, first_snapshot: int) -> None:
+        self.first_snapshot = first_snapshot  # the catalog's last one when the first change was made
+        self.replayed = False  # the transaction has taken the catalog's lock since, and all is written there
+        self._tables: dict[int, TableOverlay] = {}
+
+    def overlay(self, table_id: int) -> TableOverlay | None:
+        return None if self.replayed else self._tables.get(table_id)
+
+
+def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay | None:
+    """What the session's transaction has kept aside of a table, if it is looked at as it is now."""
+    aside = session.transaction.aside
+    if aside is None:
+        return None
+    assert isinstance(aside, Overlays)
+    found = aside.overlay(table.table_id)
+    return found if found is not None and snapshot > aside.first_snapshot else None
+
+
+def own_rows(session: Session, table_id: int) -> set[int]:
+    """Row ids that the transaction has changed."""
+    aside = session.transaction.aside
+    found = aside.overlay(table_id) if isinstance(aside, Overlays) else None
+    return found.row_ids if found is not None else set()
