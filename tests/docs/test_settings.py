@@ -18,10 +18,10 @@ _NAMES_ONLY = {
     "catalog/parameters.py", "catalog/parameter_values.py", "catalog/parameter_checks.py", "sql/build/setting.py",
     "types/depth.py", "replication/conninfo.py", "shell/startup.py", "commands/vacuum.py",
 }  # fmt: skip
-# asked for by a name that is put together, or by the scanner
+# asked for by a name that is put together, by the scanner, or by VACUUM
 _ASKED_OTHERWISE = {
     "default_transaction_deferrable", "default_transaction_isolation", "default_transaction_read_only",
-    "backslash_quote",
+    "backslash_quote", "pgrepl.file_grace", "pgrepl.keep_snapshots",
 }  # fmt: skip
 # refused if they are to be anything else
 _REFUSED = {
