@@ -19,8 +19,8 @@ from pgrepl.catalog.roles import PUBLIC, has_privs_of_role, is_superuser, role_r
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.context import Context
     from pgrepl.catalog.relation import Relation
-    from pgrepl.catalog.session import Session
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -113,18 +113,18 @@ def store_acl(acl: Iterable[AclItem]) -> list[str]:
     return [f"{i.grantee or ''}={letters(i.privileges, i.options)}/{i.grantor}" for i in acl]
 
 
-def acl_text(session: Session, stored: Sequence[str] | None) -> list[str] | None:
+def acl_text(session: Context, stored: Sequence[str] | None) -> list[str] | None:
     """The items as aclitemout prints them."""
     acl = parse_acl(stored)
     return None if acl is None else [item_text(session, item) for item in acl]
 
 
-def item_text(session: Session, item: AclItem) -> str:
+def item_text(session: Context, item: AclItem) -> str:
     grantee = "" if item.grantee == PUBLIC else _role_text(session, item.grantee)
     return f"{grantee}={letters(item.privileges, item.options)}/{_role_text(session, item.grantor)}"
 
 
-def _role_text(session: Session, oid: int) -> str:
+def _role_text(session: Context, oid: int) -> str:
     row = role_row(session, oid)
     if row is None:
         return str(oid)
@@ -148,7 +148,7 @@ def default_acl(kind: Kind, owner: int) -> Acl:
 # --- decisions ----------------------------------------------------------------------------------------------------
 
 
-def aclmask(session: Session, acl: Acl, role: int, owner: int, mask: int) -> int:
+def aclmask(session: Context, acl: Acl, role: int, owner: int, mask: int) -> int:
     """Which of the privileges in `mask` the role has by this list (aclmask)."""
     options = mask >> 16
     found = 0
@@ -164,13 +164,13 @@ def aclmask(session: Session, acl: Acl, role: int, owner: int, mask: int) -> int
     return found
 
 
-def has_privilege(session: Session, kind: Kind, row: Any, privilege: str, role: int | None = None) -> bool:
+def has_privilege(session: Context, kind: Kind, row: Any, privilege: str, role: int | None = None) -> bool:
     """Has the role (the current one) this privilege on a schema or database, given by its row?"""
     bit = BIT[privilege]
     return object_mask(session, kind, row, session.role if role is None else role, bit) == bit
 
 
-def object_mask(session: Session, kind: Kind, row: Any, role: int, mask: int) -> int:
+def object_mask(session: Context, kind: Kind, row: Any, role: int, mask: int) -> int:
     """As object_aclmask and pg_namespace_aclmask, for schemas and databases."""
     if is_superuser(session, role):
         return mask
@@ -206,7 +206,7 @@ _CHANGES = mask_of("INSERT", "UPDATE", "DELETE", "TRUNCATE", "USAGE")
 _DML = mask_of("INSERT", "UPDATE", "DELETE")
 
 
-def relation_mask(session: Session, relation: Relation, role: int, mask: int) -> int:
+def relation_mask(session: Context, relation: Relation, role: int, mask: int) -> int:
     """Which of the privileges the role has on the whole relation (pg_class_aclmask_ext)."""
     if is_superuser(session, role):
         return mask
@@ -224,13 +224,13 @@ def relation_mask(session: Session, relation: Relation, role: int, mask: int) ->
     return found
 
 
-def has_table_privilege(session: Session, relation: Relation, privilege: str, role: int | None = None) -> bool:
+def has_table_privilege(session: Context, relation: Relation, privilege: str, role: int | None = None) -> bool:
     bit = BIT[privilege]
     return relation_mask(session, relation, session.role if role is None else role, bit) == bit
 
 
 def has_column_privilege(
-    session: Session, relation: Relation, attnum: int, privilege: str, role: int | None = None
+    session: Context, relation: Relation, attnum: int, privilege: str, role: int | None = None
 ) -> bool:
     """By the column's own list, or by the relation's."""
     who = session.role if role is None else role
@@ -246,13 +246,13 @@ def has_column_privilege(
 
 
 def check_privilege(
-    session: Session, kind: Kind, row: Any, privilege: str, name: str, *, location: int | None = None
+    session: Context, kind: Kind, row: Any, privilege: str, name: str, *, location: int | None = None
 ) -> None:
     if not has_privilege(session, kind, row, privilege):
         raise PgError("42501", f"permission denied for {kind.value} {name}", location=location)
 
 
-def check_table_privilege(session: Session, relation: Relation, privilege: str) -> None:
+def check_table_privilege(session: Context, relation: Relation, privilege: str) -> None:
     if not has_table_privilege(session, relation, privilege):
         raise permission_denied(relation)
 
@@ -276,16 +276,16 @@ def permission_denied(relation: Relation) -> PgError:
     return PgError("42501", f"permission denied for {relation_word(relation.kind)} {relation.name}")
 
 
-def is_owner(session: Session, owner: int, role: int | None = None) -> bool:
+def is_owner(session: Context, owner: int, role: int | None = None) -> bool:
     """As object_ownercheck: a member of the owning role counts as the owner."""
     return has_privs_of_role(session, session.role if role is None else role, owner)
 
 
-def check_owner(session: Session, word: str, name: str, owner: int) -> None:
+def check_owner(session: Context, word: str, name: str, owner: int) -> None:
     """`must be owner of publication p`; `word` as in messages."""
     if not is_owner(session, owner):
         raise PgError("42501", f"must be owner of {word} {name}")
 
 
-def check_relation_owner(session: Session, relation: Relation) -> None:
+def check_relation_owner(session: Context, relation: Relation) -> None:
     check_owner(session, relation_word(relation.kind), relation.name, relation.owner)

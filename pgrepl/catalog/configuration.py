@@ -7,19 +7,27 @@ a restart for: these are pending (`pg_settings.pending_restart`) until another s
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pgrepl.catalog import parameters, tables
+from pgrepl.catalog.context import Context
 from pgrepl.catalog.recovery import STANDBY
 from pgrepl.catalog.store import rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.settings import Settings
 
 NEEDS_RESTART = "setting could not be applied"
 _HEADER_LINES = 2  # of the file that PostgreSQL writes
 _AT_START = ("postmaster", "backend", "superuser-backend")
+
+
+class Starting(Context, Protocol):
+    """A session whose settings begin, or are read anew."""
+
+    @property
+    def settings(self) -> Settings: ...
 
 
 class FileSetting(NamedTuple):
@@ -32,11 +40,11 @@ class FileSetting(NamedTuple):
     error: str | None
 
 
-def stored(session: Session) -> list[tuple[str, str]]:
+def stored(session: Context) -> list[tuple[str, str]]:
     return [(row.name, row.value) for row in rows(session, tables.pgrepl_setting) if row.name != STANDBY]
 
 
-def start(session: Session) -> None:
+def start(session: Starting) -> None:
     """Take all of it up. A value that was one when it was set, and is none now, must not keep everybody out: nobody
     could set another then."""
     session.settings.loaded_at = datetime.now(timezone.utc)
@@ -44,7 +52,7 @@ def start(session: Session) -> None:
         _take(session, name, text)
 
 
-def _take(session: Session, name: str, text: str) -> None:
+def _take(session: Starting, name: str, text: str) -> None:
     try:
         session.settings.set_by_system(name, text)
     except PgError as wrong:
@@ -52,7 +60,7 @@ def _take(session: Session, name: str, text: str) -> None:
         session.notice("WARNING", says.message, sqlstate=says.sqlstate, detail=says.detail, hint=says.hint)
 
 
-def reload(session: Session) -> None:
+def reload(session: Starting) -> None:
     """Take up what has changed since, as far as that goes without a restart (ProcessConfigFile)."""
     settings = session.settings
     settings.loaded_at = datetime.now(timezone.utc)
@@ -75,7 +83,7 @@ def _only_at_start(name: str) -> bool:
     return parameter is not None and parameter.context in _AT_START
 
 
-def file_settings(session: Session) -> list[FileSetting]:
+def file_settings(session: Starting) -> list[FileSetting]:
     """The lines of the file, and which of them this session could not apply."""
     found = []
     for number, (name, text) in enumerate(stored(session), 1):

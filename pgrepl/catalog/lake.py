@@ -1,4 +1,4 @@
-"""What the catalog asks of those who keep the lake, and what it tells them.
+"""What the catalog tells those who keep the lake.
 
 The definitions that other readers of the lake see (DuckLake's schemas, tables, columns, views) follow from pg_class and
 its like. `store` remembers in `Touched` what a statement has changed there; when the statement is done the lake's
@@ -9,11 +9,7 @@ a transaction looks at the catalog.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+from typing import Any
 
 
 class Touched:
@@ -56,20 +52,3 @@ _RELATION_OF = {
     "pg_inherits": ("inhrelid", "inhparent"),
 }
 WATCHED = frozenset({"pg_class", "pg_namespace", "pg_database", *_RELATION_OF})
-
-
-_KEEPER = "pgrepl.commands.lake"
-
-
-class Keeper(Protocol):
-    def define(self, session: Session) -> None:
-        """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
-
-    def adopt(self, session: Session) -> None:
-        """Bring the system tables in line with what others have defined in the lake."""
-
-
-def keeper() -> Keeper:
-    """The keeper lives on a higher floor, which is imported when there is something to do."""
-    made: Keeper = import_module(_KEEPER).KEEPER
-    return made

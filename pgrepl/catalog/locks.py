@@ -20,7 +20,7 @@ from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
 _LOOK_FOR_DEAD = 0.3
@@ -43,7 +43,7 @@ def _has_file(catalog: Catalog) -> bool:
 class Locks:
     """A session's. Nothing is opened before the first lock is asked for."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Context) -> None:
         self._session = session
         catalog = session.catalog
         self._table = LockTable(catalog.path) if _has_file(catalog) and catalog.path else None

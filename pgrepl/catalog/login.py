@@ -11,16 +11,16 @@ from pgrepl.errors import PgError
 from pgrepl.types.encoding import is_utf8
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 
-def admit(session: Session, user: str, database: str) -> tuple[Row, Row]:
+def admit(session: Context, user: str, database: str) -> tuple[Row, Row]:
     """The rows of the role and the database, or a FATAL error."""
     role = admit_user(session, user)
     return role, admit_to_database(session, role, database)
 
 
-def admit_user(session: Session, user: str) -> Row:
+def admit_user(session: Context, user: str) -> Row:
     """The role, if it may log in (InitializeSessionUserId)."""
     role = one(session, tables.pg_authid, rolname=user) if is_utf8(user) else None
     if role is None:
@@ -32,7 +32,7 @@ def admit_user(session: Session, user: str) -> Row:
     return role
 
 
-def admit_to_database(session: Session, role: Row, database: str) -> Row:
+def admit_to_database(session: Context, role: Row, database: str) -> Row:
     """The database, if the role may connect to it (CheckMyDatabase)."""
     row = one(session, tables.pg_database, datname=database) if is_utf8(database) else None
     if row is None:
@@ -51,7 +51,7 @@ def admit_to_database(session: Session, role: Row, database: str) -> Row:
     return row
 
 
-def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[str, str]) -> None:
+def apply_settings(session: configuration.Starting, role: Row, database: Row, startup: Mapping[str, str]) -> None:
     """Later ones win: ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's
     own."""
     settings = session.settings
@@ -64,7 +64,7 @@ def apply_settings(session: Session, role: Row, database: Row, startup: Mapping[
         settings.set_default(name, value, complain=True)
 
 
-def apply_stored_settings(session: Session, role: int, database: int) -> None:
+def apply_stored_settings(session: configuration.Starting, role: int, database: int) -> None:
     """Those of ALTER ROLE and ALTER DATABASE (process_settings)."""
     for setdatabase, setrole, source in (
         (0, 0, "global"),

@@ -10,14 +10,14 @@ from pgrepl.catalog.store import Row, one
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 
-def schema_or_none(session: Session, name: str) -> Row | None:
+def schema_or_none(session: Context, name: str) -> Row | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, nspname=name)
 
 
-def schema_by_name(session: Session, name: str, location: int | None = None) -> Row:
+def schema_by_name(session: Context, name: str, location: int | None = None) -> Row:
     """As get_namespace_oid: no privilege is asked for."""
     row = schema_or_none(session, name)
     if row is None:
@@ -25,11 +25,11 @@ def schema_by_name(session: Session, name: str, location: int | None = None) -> 
     return row
 
 
-def schema_row(session: Session, oid: int) -> Row | None:
+def schema_row(session: Context, oid: int) -> Row | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, oid=oid)
 
 
-def schema_name(session: Session, oid: int) -> str:
+def schema_name(session: Context, oid: int) -> str:
     row = schema_row(session, oid)
     if row is None:
         raise PgError("3F000", f"schema with OID {oid} does not exist")
@@ -39,7 +39,7 @@ def schema_name(session: Session, oid: int) -> str:
 TEMPORARY = "pg_temp"  # what each session calls its own
 
 
-def temporary_schema(session: Session) -> int:
+def temporary_schema(session: Context) -> int:
     """The session's schema for temporary relations; 0: it has none yet, or what made it was rolled back."""
     oid = session.temporary_schema
     return oid if oid and schema_row(session, oid) is not None else 0
@@ -50,7 +50,7 @@ def is_temporary(name: str) -> bool:
     return name.startswith(("pg_temp_", "pg_toast_temp_"))
 
 
-def explicit_schema(session: Session, name: str, *, missing_ok: bool = False, location: int | None = None) -> int:
+def explicit_schema(session: Context, name: str, *, missing_ok: bool = False, location: int | None = None) -> int:
     """A schema someone named: it must exist, the role needs USAGE (LookupExplicitNamespace). 0: missing, and fine."""
     from pgrepl.catalog.acl import Kind, check_privilege
 
@@ -66,13 +66,13 @@ def explicit_schema(session: Session, name: str, *, missing_ok: bool = False, lo
     return int(row.oid)
 
 
-def _listed(session: Session) -> list[str]:
+def _listed(session: Context) -> list[str]:
     from pgrepl.catalog.identifiers import split_identifiers
 
     return split_identifiers(session.settings.get("search_path")) or []
 
 
-def _named_schemas(session: Session) -> list[int]:
+def _named_schemas(session: Context) -> list[int]:
     """The schemas of search_path that exist and may be used, pg_catalog only if it is written there."""
     key = ("search_path", session.settings.get("search_path"), session.role)
     known = session.derived.get(key)
@@ -97,7 +97,7 @@ def _named_schemas(session: Session) -> list[int]:
     return found
 
 
-def search_path(session: Session) -> list[int]:
+def search_path(session: Context) -> list[int]:
     """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed, and before it the
     temporary relations unless they are."""
     named = _named_schemas(session)
@@ -106,13 +106,13 @@ def search_path(session: Session) -> list[int]:
     return [own, *path] if own and own not in path else path
 
 
-def current_schemas(session: Session, implicit: bool) -> list[str]:
+def current_schemas(session: Context, implicit: bool) -> list[str]:
     """current_schemas(bool)."""
     oids = search_path(session) if implicit else _named_schemas(session)
     return [schema_name(session, oid) for oid in oids]
 
 
-def creation_schema(session: Session, *, location: int | None = None) -> int:
+def creation_schema(session: Context, *, location: int | None = None) -> int:
     """Where an unqualified new object goes: the first schema of search_path that exists."""
     named = _named_schemas(session)
     if not named:
@@ -120,12 +120,12 @@ def creation_schema(session: Session, *, location: int | None = None) -> int:
     return named[0]
 
 
-def creates_temporary(session: Session) -> bool:
+def creates_temporary(session: Context) -> bool:
     """Is pg_temp the first schema of search_path, so that new relations are temporary?"""
     return _listed(session)[:1] == [TEMPORARY]
 
 
-def schema_for_creation(session: Session, schema: str | None, location: int | None = None) -> int:
+def schema_for_creation(session: Context, schema: str | None, location: int | None = None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
     from pgrepl.catalog.acl import Kind, check_privilege
 

@@ -211,7 +211,7 @@ class Numbering:
     def store_snapshot(self) -> None:
         """The statement is done."""
         if self.touched:
-            lake.keeper().define(self._session)
+            self._session.define_in_lake()
         made = self._made
         if made is None:
             return
@@ -321,7 +321,7 @@ class Numbering:
         link = self._session.link
         if not self.lake_is_new():
             link.execute(f"INSERT INTO pgrepl_adopted (snapshot_id) VALUES ({link.mark})", (self.snapshot(),))
-        lake.keeper().adopt(self._session)
+        self._session.adopt_from_lake()
         self.store_snapshot()
         link.execute(
             "UPDATE pgrepl_instance SET lake_schema_version ="

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
     from pgrepl.types.record import RowType
 
 PROVIDER = "pgrepl.expr.catalog_names"
@@ -18,7 +18,7 @@ PROVIDER = "pgrepl.expr.catalog_names"
 class ObjectNames:
     """The lookup of a session's TextStyle (`pgrepl.types.style.Lookup`)."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Context) -> None:
         self._session = session
 
     def oid_of(self, typoid: int, text: str) -> int:

@@ -13,7 +13,7 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
 
@@ -23,13 +23,13 @@ def is_standby(link: CatalogConnection) -> bool:
     return bool(link.execute(f"SELECT 1 FROM pgrepl_setting WHERE name = {link.mark}", (STANDBY,)))
 
 
-def in_recovery(session: Session) -> bool:
+def in_recovery(session: Context) -> bool:
     """As RecoveryInProgress."""
     session.transaction.require_read()
     return session.transaction.in_recovery
 
 
-def refuse_in_recovery(session: Session, what: str) -> None:
+def refuse_in_recovery(session: Context, what: str) -> None:
     """As PreventCommandDuringRecovery."""
     if in_recovery(session):
         raise PgError("25006", f"cannot execute {what} during recovery")

@@ -13,7 +13,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
     from pgrepl.catalog.system import SystemColumn, SystemRelation
     from pgrepl.sql.nodes.expr import RangeVar
 
@@ -104,14 +104,14 @@ class Relation:
 # --- by OID -------------------------------------------------------------------------------------------------------
 
 
-def relation(session: Session, oid: int) -> Relation:
+def relation(session: Context, oid: int) -> Relation:
     found = relation_or_none(session, oid)
     if found is None:
         raise PgError("XX000", f"could not open relation with OID {oid}")
     return found
 
 
-def relation_or_none(session: Session, oid: int) -> Relation | None:
+def relation_or_none(session: Context, oid: int) -> Relation | None:
     """None if there is no such relation in this database."""
     session.transaction.require_read()
     key = ("relation", oid)
@@ -130,7 +130,7 @@ def relation_or_none(session: Session, oid: int) -> Relation | None:
     return found
 
 
-def _made(session: Session, row: Row) -> Relation:
+def _made(session: Context, row: Row) -> Relation:
     columns = rows(session, tables.pg_attribute, attrelid=row.oid)
     columns.sort(key=lambda a: a.attnum)
     return Relation(
@@ -237,7 +237,7 @@ def range_var(parts: Sequence[str]) -> RangeVar:
 # --- by name ------------------------------------------------------------------------------------------------------
 
 
-def oid_in_schema(session: Session, namespace: int, name: str) -> int | None:
+def oid_in_schema(session: Context, namespace: int, name: str) -> int | None:
     """As get_relname_relid."""
     if namespace in (CATALOG_NAMESPACE, INFORMATION_SCHEMA):
         found = system.by_name("pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema", name)
@@ -248,14 +248,14 @@ def oid_in_schema(session: Session, namespace: int, name: str) -> int | None:
 
 
 @overload
-def find_relation(session: Session, name: RangeVar, missing_ok: Literal[False] = False) -> Relation: ...
+def find_relation(session: Context, name: RangeVar, missing_ok: Literal[False] = False) -> Relation: ...
 
 
 @overload
-def find_relation(session: Session, name: RangeVar, missing_ok: bool) -> Relation | None: ...
+def find_relation(session: Context, name: RangeVar, missing_ok: bool) -> Relation | None: ...
 
 
-def find_relation(session: Session, name: RangeVar, missing_ok: bool = False) -> Relation | None:
+def find_relation(session: Context, name: RangeVar, missing_ok: bool = False) -> Relation | None:
     """The relation of that name, along the search path or in its schema (RangeVarGetRelid)."""
     oid = find_relation_oid(session, name, missing_ok)
     if oid is None:
@@ -266,14 +266,14 @@ def find_relation(session: Session, name: RangeVar, missing_ok: bool = False) ->
     return found
 
 
-def find_relation_oid(session: Session, name: RangeVar, missing_ok: bool = False) -> int | None:
+def find_relation_oid(session: Context, name: RangeVar, missing_ok: bool = False) -> int | None:
     try:
         return _find_oid(session, name, missing_ok)
     except PgError as problem:
         raise problem.at(name.location) from None
 
 
-def _find_oid(session: Session, name: RangeVar, missing_ok: bool) -> int | None:
+def _find_oid(session: Context, name: RangeVar, missing_ok: bool) -> int | None:
     if name.catalog is not None and name.catalog != session.database.name:
         raise PgError(
             "0A000", f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"'
@@ -296,7 +296,7 @@ def _find_oid(session: Session, name: RangeVar, missing_ok: bool) -> int | None:
     raise PgError("42P01", f'relation "{name.name}" does not exist')
 
 
-def relation_is_visible(session: Session, found: Relation) -> bool:
+def relation_is_visible(session: Context, found: Relation) -> bool:
     """Would its bare name find it? (RelationIsVisible)"""
     for namespace in search_path(session):
         if namespace == found.namespace:
@@ -306,7 +306,7 @@ def relation_is_visible(session: Session, found: Relation) -> bool:
     return False
 
 
-def display_name(session: Session, found: Relation) -> str:
+def display_name(session: Context, found: Relation) -> str:
     """The quoted name, with its schema if the bare name would not find it (regclassout, getRelationDescription)."""
     from pgrepl.sql.quote import quote_identifier, quote_qualified
 

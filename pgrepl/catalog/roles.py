@@ -10,28 +10,28 @@ from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
     from pgrepl.sql.nodes.utility import RoleSpec
 
 PUBLIC = 0  # the grantee that is everybody
 
 
-def role_by_name(session: Session, name: str) -> Row:
+def role_by_name(session: Context, name: str) -> Row:
     row = role_or_none(session, name)
     if row is None:
         raise PgError("42704", f'role "{name}" does not exist')
     return row
 
 
-def role_or_none(session: Session, name: str) -> Row | None:
+def role_or_none(session: Context, name: str) -> Row | None:
     return one(session, tables.pg_authid, rolname=name)
 
 
-def role_row(session: Session, oid: int) -> Row | None:
+def role_row(session: Context, oid: int) -> Row | None:
     return one(session, tables.pg_authid, oid=oid)
 
 
-def role_name(session: Session, oid: int) -> str:
+def role_name(session: Context, oid: int) -> str:
     """As GetUserNameFromId."""
     row = role_row(session, oid)
     if row is None:
@@ -39,13 +39,13 @@ def role_name(session: Session, oid: int) -> str:
     return str(row.rolname)
 
 
-def role_display(session: Session, oid: int) -> str:
+def role_display(session: Context, oid: int) -> str:
     """As pg_get_userbyid."""
     row = role_row(session, oid)
     return str(row.rolname) if row is not None else f"unknown (OID={oid})"
 
 
-def resolve_role(session: Session, spec: RoleSpec, *, public_ok: bool = False) -> int:
+def resolve_role(session: Context, spec: RoleSpec, *, public_ok: bool = False) -> int:
     """The OID of a role specification (get_rolespec_oid); PUBLIC is 0 where it may stand."""
     if spec.word in ("current_role", "current_user"):
         return session.role
@@ -59,18 +59,18 @@ def resolve_role(session: Session, spec: RoleSpec, *, public_ok: bool = False) -
     return int(role_by_name(session, spec.name).oid)
 
 
-def is_superuser(session: Session, role: int | None = None) -> bool:
+def is_superuser(session: Context, role: int | None = None) -> bool:
     row = role_row(session, session.role if role is None else role)
     return row is not None and bool(row.rolsuper)
 
 
-def has_attribute(session: Session, role: int, column: str) -> bool:
+def has_attribute(session: Context, role: int, column: str) -> bool:
     """An attribute such as rolcreaterole; a superuser has them all."""
     row = role_row(session, role)
     return row is not None and bool(row.rolsuper or getattr(row, column))
 
 
-def _walk(session: Session, role: int, option: str | None, admin_of: int | None = None) -> tuple[list[int], int | None]:
+def _walk(session: Context, role: int, option: str | None, admin_of: int | None = None) -> tuple[list[int], int | None]:
     """All roles `role` is in, itself first, over memberships that carry the option (roles_is_member_of).
 
     With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
@@ -91,7 +91,7 @@ def _walk(session: Session, role: int, option: str | None, admin_of: int | None 
     return found, admin
 
 
-def _reachable(session: Session, role: int, option: str | None) -> frozenset[int]:
+def _reachable(session: Context, role: int, option: str | None) -> frozenset[int]:
     key = ("roles", role, option)
     known: frozenset[int] | None = session.derived.get(key)
     if known is None:
@@ -99,38 +99,38 @@ def _reachable(session: Session, role: int, option: str | None) -> frozenset[int
     return known
 
 
-def inherited_roles(session: Session, role: int) -> frozenset[int]:
+def inherited_roles(session: Context, role: int) -> frozenset[int]:
     """The roles whose privileges `role` has without SET ROLE."""
     return _reachable(session, role, "inherit_option")
 
 
-def inherited_in_order(session: Session, role: int) -> list[int]:
+def inherited_in_order(session: Context, role: int) -> list[int]:
     """The same, the role itself first, then by distance."""
     return _walk(session, role, "inherit_option")[0]
 
 
-def has_privs_of_role(session: Session, member: int, role: int) -> bool:
+def has_privs_of_role(session: Context, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in inherited_roles(session, member)
 
 
-def member_can_set_role(session: Session, member: int, role: int) -> bool:
+def member_can_set_role(session: Context, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in _reachable(session, member, "set_option")
 
 
-def check_can_set_role(session: Session, member: int, role: int) -> None:
+def check_can_set_role(session: Context, member: int, role: int) -> None:
     if not member_can_set_role(session, member, role):
         raise PgError("42501", f'must be able to SET ROLE "{role_name(session, role)}"')
 
 
-def is_member_of_role(session: Session, member: int, role: int) -> bool:
+def is_member_of_role(session: Context, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in _reachable(session, member, None)
 
 
-def is_member_of_role_nosuper(session: Session, member: int, role: int) -> bool:
+def is_member_of_role_nosuper(session: Context, member: int, role: int) -> bool:
     return member == role or role in _reachable(session, member, None)
 
 
-def is_admin_of_role(session: Session, member: int, role: int) -> bool:
+def is_admin_of_role(session: Context, member: int, role: int) -> bool:
     """May `member` grant `role` to others? Inherited ADMIN OPTION counts (is_admin_of_role)."""
     if is_superuser(session, member):
         return True
@@ -139,12 +139,12 @@ def is_admin_of_role(session: Session, member: int, role: int) -> bool:
     return _walk(session, member, None, role)[1] is not None
 
 
-def has_admin_privs_of_role(session: Session, member: int, role: int) -> bool:
+def has_admin_privs_of_role(session: Context, member: int, role: int) -> bool:
     """The same without SET ROLE: only inherited ADMIN OPTION counts."""
     return is_superuser(session, member) or select_best_admin(session, member, role) is not None
 
 
-def select_best_admin(session: Session, member: int, role: int) -> int | None:
+def select_best_admin(session: Context, member: int, role: int) -> int | None:
     """The role among those whose privileges `member` has that holds ADMIN OPTION on `role`; nearest first."""
     if member == role:
         return None

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import statistics, tables
+from pgrepl.catalog.context import DatabaseName
 from pgrepl.catalog.settings import Settings
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import Block, Transaction
@@ -39,11 +41,6 @@ _SOURCES = frozenset(
 )  # fmt: skip
 
 
-class DatabaseName(NamedTuple):
-    oid: int
-    name: str
-
-
 class SessionOrigin(Protocol):
     """Where what a session writes comes from, if not from here (replication/origins.py)."""
 
@@ -52,6 +49,23 @@ class SessionOrigin(Protocol):
 
     def advance(self, session: Session) -> None:
         """Before a commit: its position moves with what is written."""
+
+
+class LakeKeeper(Protocol):
+    def define(self, session: Session) -> None:
+        """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
+
+    def adopt(self, session: Session) -> None:
+        """Bring the system tables in line with what others have defined in the lake."""
+
+
+_KEEPER = "pgrepl.commands.lake"
+
+
+def _keeper() -> LakeKeeper:
+    """The keeper lives on a higher floor, which is imported when there is something to do."""
+    made: LakeKeeper = import_module(_KEEPER).KEEPER
+    return made
 
 
 class Session:
@@ -248,6 +262,16 @@ class Session:
             now=self.transaction.now,
             lookup=ObjectNames(self),
         )
+
+    # --- the lake -------------------------------------------------------------------------------------------------
+
+    def define_in_lake(self) -> None:
+        """DuckLake's rows follow what the running statement has defined so far (lake.py)."""
+        _keeper().define(self)
+
+    def adopt_from_lake(self) -> None:
+        """The system tables follow what others have defined in the lake."""
+        _keeper().adopt(self)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

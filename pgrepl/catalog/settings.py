@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.sql.literals import StringRules
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 
 class Setting(NamedTuple):
@@ -42,7 +42,7 @@ CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable"
 
 
 class Settings:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Context) -> None:
         self._session = session
         self._now: Mapping[str, Setting] = {}
         self._later: Mapping[str, Setting] = {}

@@ -26,7 +26,7 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.context import Context
 
 Row: TypeAlias = Any  # a named tuple with the table's columns
 NOT_NULL: Any = object()  # as a value of a condition: any but NULL
@@ -43,23 +43,23 @@ def row_type(table: Table) -> Any:
     return known
 
 
-def new_oid(session: Session) -> int:
+def new_oid(session: Context) -> int:
     """The next object identifier of the instance; none is ever given twice."""
     return session.transaction.numbering.next_oid()
 
 
-def rows(session: Session, table: Table, **eq: Any) -> list[Row]:
+def rows(session: Context, table: Table, **eq: Any) -> list[Row]:
     """The rows whose columns equal the given values; a tuple, list or set stands for any of its members."""
     return list(_remembered(session, table, eq))
 
 
-def one(session: Session, table: Table, **eq: Any) -> Row | None:
+def one(session: Context, table: Table, **eq: Any) -> Row | None:
     """The first such row, or None."""
     found = _remembered(session, table, eq)
     return found[0] if found else None
 
 
-def _remembered(session: Session, table: Table, eq: dict[str, Any]) -> list[Row]:
+def _remembered(session: Context, table: Table, eq: dict[str, Any]) -> list[Row]:
     """What the session has read already, or reads now."""
     session.transaction.require_read()
     memory = session.memory.get(table.name)
@@ -77,16 +77,16 @@ def _remembered(session: Session, table: Table, eq: dict[str, Any]) -> list[Row]
     return known
 
 
-def remember(session: Session, table: Table, row: Row, **eq: Any) -> None:
+def remember(session: Context, table: Table, row: Row, **eq: Any) -> None:
     """Whoever has just written the only row whose columns equal the given values knows it without asking."""
     session.memory.setdefault(table.name, {})[tuple(eq.items())] = [row]
 
 
-def insert(session: Session, table: Table, **values: Any) -> None:
+def insert(session: Context, table: Table, **values: Any) -> None:
     insert_many(session, table, [values])
 
 
-def insert_many(session: Session, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
+def insert_many(session: Context, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that all have the same columns; a column that is not named is NULL."""
     if not values:
         return
@@ -117,7 +117,7 @@ def _in_order(table: Table, names: Sequence[str], row: Sequence[Any]) -> list[An
     return [given.get(name) for name in sums.names(table)]
 
 
-def update(session: Session, table: Table, where: Mapping[str, Any], **values: Any) -> int:
+def update(session: Context, table: Table, where: Mapping[str, Any], **values: Any) -> int:
     """Change the matching rows; how many there were."""
     session.transaction.require_write()
     if not table.info["versioned"]:
@@ -141,13 +141,13 @@ def update(session: Session, table: Table, where: Mapping[str, Any], **values: A
     return len(current)
 
 
-def amend(session: Session, table: Table, where: Mapping[str, Any], **values: Any) -> None:
+def amend(session: Context, table: Table, where: Mapping[str, Any], **values: Any) -> None:
     """Say more of current rows, such as what they are called in the lake: no other version of them begins."""
     session.transaction.require_write()
     _write(session, "update", table, values, where)
 
 
-def delete(session: Session, table: Table, **eq: Any) -> int:
+def delete(session: Context, table: Table, **eq: Any) -> int:
     """Remove the matching rows; how many there were."""
     session.transaction.require_write()
     if table.name in WATCHED:
@@ -160,12 +160,12 @@ def delete(session: Session, table: Table, **eq: Any) -> int:
     return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
 
 
-def _watch(session: Session, table: Table, found: Sequence[Row]) -> None:
+def _watch(session: Context, table: Table, found: Sequence[Row]) -> None:
     """Definitions are about to change that other readers of the lake see, too."""
     session.transaction.numbering.touched.see(table.name, [row._asdict() for row in found])
 
 
-def count(session: Session, table: Table, **eq: Any) -> int:
+def count(session: Context, table: Table, **eq: Any) -> int:
     return len(rows(session, table, **eq))
 
 
@@ -202,7 +202,7 @@ class _Compiled:
 
 
 def _statement(
-    session: Session, action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]
+    session: Context, action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]
 ) -> _Compiled:
     key = (action, table.name, names, where)
     known: _Compiled | None = session.catalog.statements.get(key)
@@ -273,7 +273,7 @@ def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str
 _MOST_MEMBERS = 8192
 
 
-def _read(session: Session, table: Table, eq: Mapping[str, Any]) -> list[Row]:
+def _read(session: Context, table: Table, eq: Mapping[str, Any]) -> list[Row]:
     for name, value in eq.items():
         if isinstance(value, (tuple, list, set, frozenset)) and len(value) > _MOST_MEMBERS:
             members = list(value)
@@ -312,7 +312,7 @@ def _as_rows(
     return out
 
 
-def _write(session: Session, action: str, table: Table, values: Mapping[str, Any], eq: Mapping[str, Any]) -> int:
+def _write(session: Context, action: str, table: Table, values: Mapping[str, Any], eq: Mapping[str, Any]) -> int:
     where = _where(eq)
     if where is None:
         return 0
@@ -335,7 +335,7 @@ def _write(session: Session, action: str, table: Table, values: Mapping[str, Any
 
 
 def _raw(
-    session: Session, table: Table, shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
+    session: Context, table: Table, shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The rows that a statement is about to change, as they are kept."""
     statement = _statement(session, "select", table, (), shape)
@@ -343,7 +343,7 @@ def _raw(
     return [row[1:] for row in found] if table.info["versioned"] else found
 
 
-def expire(session: Session, table: Table, oldest: int) -> None:
+def expire(session: Context, table: Table, oldest: int) -> None:
     """Remove versions for good that ended before a snapshot."""
     link = session.link
     condition = f"WHERE end_snapshot <= {link.mark}"

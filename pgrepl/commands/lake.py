@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import lake
+from pgrepl.catalog.session import LakeKeeper
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -48,4 +48,4 @@ def _constant(stored_expression: Any) -> Any:
         return None
 
 
-KEEPER: lake.Keeper = _Keeper()
+KEEPER: LakeKeeper = _Keeper()

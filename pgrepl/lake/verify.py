@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import lake, store
+from pgrepl.catalog import store
 from pgrepl.catalog.tables import pg_class, pg_database, pg_namespace
 from pgrepl.catalog.transaction import reading
 from pgrepl.catalog.verify import catalog_problems
@@ -97,7 +97,7 @@ class Verification:
             transaction.begin_statement(writes=True)
             try:
                 see_everything(session)
-                lake.keeper().define(session)
+                session.define_in_lake()
                 differences = transaction.numbering.changes
             finally:
                 transaction.fail_statement()

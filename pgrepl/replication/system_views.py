@@ -9,7 +9,7 @@ from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.system import Values, provide
+from pgrepl.catalog.system_rows import Values, provide
 from pgrepl.catalog.tables import (
     pg_replication_origin,
     pg_replication_slot,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import lake
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
@@ -78,7 +77,7 @@ def has_rows(session: Session, rel: Relation) -> bool:
 def define_now(session: Session) -> None:
     """Let the lake know what the running statement has changed so far: rows are to be read or written."""
     if session.transaction.numbering.touched:
-        lake.keeper().define(session)
+        session.define_in_lake()
 
 
 # --- what must hold ---------------------------------------------------------------------------------------------------

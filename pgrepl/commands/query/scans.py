@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import store, system
+from pgrepl.catalog import store, system, system_rows
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
@@ -107,7 +107,7 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)
     if text is None:
-        return _read_once(lambda: list(known.rows(session)))
+        return _read_once(lambda: list(system_rows.rows(session, known)))
     from pgrepl.commands.query.run import run_system_view
 
     return _read_once(lambda: list(run_system_view(session, text)))

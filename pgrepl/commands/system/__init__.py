@@ -2,18 +2,19 @@
 
 `relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's
 name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity` (settings,
-locks), `statistics`, rooms above that say so (catalog/system.py: slots, subscriptions) or `views` (queries of our
+locks), `statistics`, rooms above that say so (catalog/system_rows.py: slots, subscriptions) or `views` (queries of our
 own). A relation none of them knows is refused by name when it is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import SystemColumn, SystemRelation, register
+from pgrepl.catalog.system import SystemColumn, SystemRelation
+from pgrepl.catalog.system_rows import Rows, register
 from pgrepl.errors import unsupported
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
@@ -25,9 +26,10 @@ _PRIVATE = frozenset(
 )
 
 
-def _rows(relation_name: str, schema: str) -> Callable[[Session], Iterable[tuple[Any, ...]]]:
+def _rows(relation_name: str, schema: str) -> Rows:
     def rows(session: Session) -> Iterator[tuple[Any, ...]]:
-        from pgrepl.catalog.system import by_name, provider
+        from pgrepl.catalog.system import by_name
+        from pgrepl.catalog.system_rows import provider
         from pgrepl.commands.system import activity, base_tables, forms, statistics
 
         relation = by_name(schema, relation_name)
@@ -51,7 +53,7 @@ def _load() -> None:
             title, typid, typmod, notnull, collation = column.split(":")
             made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation)))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
-        register(SystemRelation(int(oid), name, schema, kind, tuple(made), _rows(name, schema), acl))
+        register(SystemRelation(int(oid), name, schema, kind, tuple(made), acl), _rows(name, schema))
 
 
 _load()

@@ -15,7 +15,8 @@ from sqlalchemy import Table
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import Provider, Values, namespace_oid, relations
+from pgrepl.catalog.system import namespace_oid, relations
+from pgrepl.catalog.system_rows import Provider, Values
 from pgrepl.types import builtin
 
 HEAP = 2

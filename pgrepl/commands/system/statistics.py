@@ -14,7 +14,7 @@ from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
 from pgrepl.catalog.store import Row, rows
-from pgrepl.catalog.system import Provider, Values
+from pgrepl.catalog.system_rows import Provider, Values
 from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
 from pgrepl.frozen import frozen
 
