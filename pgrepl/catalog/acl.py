@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pgrepl.catalog.classes import (
     FIRST_NORMAL_OID,
@@ -20,7 +20,6 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
-    from pgrepl.catalog.relation import Relation
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -194,6 +193,32 @@ def owner_and_acl(kind: Kind, row: Any) -> tuple[int, list[str] | None]:
 
 def _default_or_empty(kind: Kind, owner: int, stored: Sequence[str] | None) -> Acl:
     return default_acl(kind, owner) if stored is None else ()
+
+
+class Column(Protocol):
+    @property
+    def acl(self) -> Sequence[str] | None: ...
+
+
+class Relation(Protocol):
+    """What privileges on a relation (relation.py) depend on."""
+
+    @property
+    def oid(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def owner(self) -> int: ...
+
+    @property
+    def acl(self) -> Sequence[str] | None: ...
+
+    def attribute_by_number(self, num: int) -> Column | None: ...
 
 
 def relation_acl(relation: Relation) -> Acl:

@@ -6,6 +6,7 @@ session.py has the whole of it, and stands above them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -20,6 +21,46 @@ if TYPE_CHECKING:
 class DatabaseName(NamedTuple):
     oid: int
     name: str
+
+
+class Block(Enum):
+    """Where the session is: between transactions, in a string of several statements, in BEGIN … COMMIT, or after an
+    error in it."""
+
+    NONE = "idle"
+    IMPLICIT = "implicit block"
+    EXPLICIT = "in block"
+    ABORTED = "aborted"
+
+
+class Aside(Protocol):
+    """Row changes that are kept aside until the commit (lake/pending.py)."""
+
+    replayed: bool
+
+    @property
+    def last_snapshot(self) -> int:
+        """The one that the last statement has made, by the transaction's own counting."""
+
+    @property
+    def mark(self) -> int:
+        """How far they have come, for `back_to`."""
+
+    def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
+        """The running statement has written what it writes."""
+
+    def back_to(self, mark: int) -> None:
+        """What came behind the mark is undone."""
+
+    def replay(self) -> None:
+        """Write all of it into the catalog."""
+
+
+class Origin(Protocol):
+    """Where what a session writes comes from, if not from here (replication/origins.py)."""
+
+    name: str
+    remote_lsn: int  # of the transaction at its source; 0: not known
 
 
 class SettingValues(Protocol):
@@ -40,6 +81,10 @@ class Numbers(Protocol):
 
     def next_oid(self) -> int: ...
 
+    def last_snapshot(self) -> int: ...
+
+    def committed_snapshot(self) -> int: ...
+
 
 class TransactionState(Protocol):
     """Of transaction.py."""
@@ -49,6 +94,12 @@ class TransactionState(Protocol):
     snapshot_taken: bool
     uses_temporary: bool
     undo: list[Callable[[], None]]
+    block: Block
+    aside: Aside | None
+    collects: bool
+
+    @property
+    def is_writing(self) -> bool: ...
 
     @property
     def savepoints(self) -> Sequence[object]: ...
@@ -64,6 +115,8 @@ class TransactionState(Protocol):
 
 
 class Context(Protocol):
+    """A session, as far as the catalog's own modules need one."""
+
     catalog: Catalog
     link: CatalogConnection
     pid: int

@@ -21,14 +21,25 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import lake
+from pgrepl.catalog.context import Block, Context
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.transaction import Transaction
+    from pgrepl.catalog.context import Origin, TransactionState
+
+
+class Defining(Context, Protocol):
+    """A session whose definitions other readers of the lake are to see, and theirs it."""
+
+    @property
+    def origin(self) -> Origin | None: ...
+
+    def define_in_lake(self) -> None: ...
+
+    def adopt_from_lake(self) -> None: ...
 
 
 class _Statement:
@@ -47,7 +58,7 @@ class _Statement:
 
 
 class Numbering:
-    def __init__(self, transaction: Transaction, session: Session) -> None:
+    def __init__(self, transaction: TransactionState, session: Defining) -> None:
         self._transaction = transaction
         self._session = session
         self._next_oid = 0
@@ -222,8 +233,6 @@ class Numbering:
             self._made = None
             self._here = _Statement()
             return
-        from pgrepl.catalog.transaction import Block
-
         link = self._session.link
         mark = link.mark
         if self._session.origin is not None:
@@ -368,7 +377,7 @@ def _json(extra: dict[str, Any]) -> str | None:
     return json.dumps(extra)
 
 
-def current_lsn(session: Session) -> int:
+def current_lsn(session: Context) -> int:
     """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
     transaction = session.transaction
     numbering = transaction.numbering

@@ -77,7 +77,7 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
     """Move a sequence; a rollback does not undo this (the WAL record of nextval belongs to no transaction). A
     transaction that keeps its row changes aside moves it beside itself, at once."""
     if session.transaction.keeps_aside:
-        _set(session.transaction.beside.write(), oid, value, is_called)
+        _set(session.beside.write(), oid, value, is_called)
         session.forget(pg_sequence)
         return
     _set(session, oid, value, is_called)
@@ -94,7 +94,7 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
 def position(session: Session, oid: int) -> Row | None:
     """The sequence's row, as it is to be moved on."""
     transaction = session.transaction
-    return one(transaction.beside.write() if transaction.keeps_aside else session, pg_sequence, seqrelid=oid)
+    return one(session.beside.write() if transaction.keeps_aside else session, pg_sequence, seqrelid=oid)
 
 
 def _set(session: Session, oid: int, value: int, is_called: bool) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import statistics, tables
-from pgrepl.catalog.context import DatabaseName
+from pgrepl.catalog.context import Block, DatabaseName, Origin
 from pgrepl.catalog.settings import Settings
 from pgrepl.catalog.store import Row, one
-from pgrepl.catalog.transaction import Block, Transaction
+from pgrepl.catalog.transaction import Transaction
 from pgrepl.errors import PgError, Report
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _LOUDNESS = {
 }  # fmt: skip
 
 
+_SLICE = 0.05  # seconds between two looks at who has the catalog's lock
+
 # what relations, search paths and the reach of roles are derived from
 _SOURCES = frozenset(
     {
@@ -41,11 +43,8 @@ _SOURCES = frozenset(
 )  # fmt: skip
 
 
-class SessionOrigin(Protocol):
-    """Where what a session writes comes from, if not from here (replication/origins.py)."""
-
-    name: str
-    remote_lsn: int  # of the transaction at its source; 0: not known
+class SessionOrigin(Origin, Protocol):
+    """An origin that moves with the session's commits."""
 
     def advance(self, session: Session) -> None:
         """Before a commit: its position moves with what is written."""
@@ -90,6 +89,7 @@ class Session:
         self._derived: dict[Any, Any] = {}
         self.pid = os.getpid()
         self.settings = Settings(self)
+        self.beside = Beside(self)
         self.transaction = Transaction(self)
         self.query = ""  # the text that is running
         self.at_close: list[Callable[[], None]] = []
@@ -131,6 +131,7 @@ class Session:
         other.settings = Settings(other)
         if catalog is None:
             other.settings.take_system(self.settings)
+        other.beside = Beside(other) if apart else self.beside
         other.transaction = Transaction(other) if apart else self.transaction
         other.query = ""
         other.at_close = []
@@ -239,6 +240,11 @@ class Session:
         """Do this when the transaction has committed."""
         self.transaction.callbacks.append(action)
 
+    def advance_origin(self) -> None:
+        """Before a commit: where what is written comes from knows that it is here."""
+        if self.origin is not None:
+            self.origin.advance(self)
+
     def snapshot(self) -> int:
         """The snapshot id (the LSN) that the running statement makes."""
         return self.transaction.numbering.snapshot()
@@ -292,9 +298,76 @@ class Session:
             for action in self.at_close:
                 action()
         self.transaction.locks.close()
-        self.transaction.beside.close()
+        self.beside.close()
         statistics.counters(self.catalog).end_session()
         self.link.close()
+
+
+class Beside:
+    """A session's second connection, for what does not belong to its transaction: the newest version of a row that
+    somebody else has changed, the next number of a sequence."""
+
+    def __init__(self, session: Session) -> None:
+        self._owner = session
+        self._session: Session | None = None
+        self._writes = False
+
+    def _opened(self) -> Session:
+        owner = self._owner
+        if self._session is None:
+            self._session = owner.elsewhere(owner.database_oid, owner.role, apart=True)
+        self._session.act_as(owner.role)
+        return self._session
+
+    @contextmanager
+    def newest(self) -> Iterator[Session]:
+        """The catalog as it is now, to look at."""
+        beside = self._opened()
+        beside.transaction.begin_statement()
+        try:
+            beside.transaction.require_read()
+            yield beside
+        finally:
+            beside.transaction.end_statement()
+
+    def write(self) -> Session:
+        """To write at once; it is committed when the owner's statement ends or has to wait for somebody."""
+        beside = self._opened()
+        if not self._writes:
+            beside.transaction.begin_statement(writes=True)
+            self._writes = True
+        return beside
+
+    def end(self) -> None:
+        if self._writes:
+            self._writes = False
+            assert self._session is not None
+            self._session.transaction.end_statement()
+            self._owner.forget_all()
+
+    def wait_for_writers(self) -> None:
+        """Wait for the statements that hold the catalog's lock for their own length: they have not seen the locks that
+        the owner has just taken. A transaction that holds it for longer has its locks in the lock table."""
+        if self._owner.transaction.is_writing:
+            return
+        self.end()
+        link = self._opened().link
+        while True:
+            try:
+                link.begin(write=True, lock_timeout=_SLICE)
+            except PgError as problem:
+                if problem.sqlstate != "55P03":
+                    raise
+                if self._owner.transaction.locks.is_catalog_held():
+                    return
+            else:
+                link.rollback()
+                return
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
 
 __all__ = ["DatabaseName", "Session"]

@@ -15,34 +15,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import recovery, statistics
-from pgrepl.catalog.beside import Beside
+from pgrepl.catalog.context import Aside, Block, Context
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Locks
-from pgrepl.catalog.numbering import Numbering
+from pgrepl.catalog.numbering import Defining, Numbering
 from pgrepl.errors import PgError, unsupported
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.settings import Settings
 
 
 _SLICE = 0.2  # seconds a writer waits for another before it looks around
 _ADOPTION_PATIENCE = 0.2  # seconds a reader waits for the write lock
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
-
-
-class Block(Enum):
-    """Where the session is: between transactions, in a string of several statements, in BEGIN … COMMIT, or after an
-    error in it."""
-
-    NONE = "idle"
-    IMPLICIT = "implicit block"
-    EXPLICIT = "in block"
-    ABORTED = "aborted"
 
 
 class Sql(Enum):
@@ -59,29 +49,6 @@ class LockNeeded(Exception):
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-
-
-class Aside(Protocol):
-    """Row changes that are kept aside until the commit (lake/pending.py)."""
-
-    replayed: bool
-
-    @property
-    def last_snapshot(self) -> int:
-        """The one that the last statement has made, by the transaction's own counting."""
-
-    @property
-    def mark(self) -> int:
-        """How far they have come, for `back_to`."""
-
-    def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
-        """The running statement has written what it writes."""
-
-    def back_to(self, mark: int) -> None:
-        """What came behind the mark is undone."""
-
-    def replay(self) -> None:
-        """Write all of it into the catalog."""
 
 
 class ReadSet(Protocol):
@@ -103,10 +70,36 @@ class Savepoint:
     level: int  # of locks
 
 
+class SecondConnection(Protocol):
+    """What a session does beside its transaction (session.py)."""
+
+    def end(self) -> None: ...
+
+
+class Owner(Defining, Protocol):
+    """The session whose transaction it is."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def beside(self) -> SecondConnection: ...
+
+    @property
+    def is_admitted(self) -> bool: ...
+
+    @property
+    def lock_timeout(self) -> float: ...
+
+    def advance_origin(self) -> None: ...
+
+    def forget_all(self) -> None: ...
+
+
 class Transaction:
     """The state of a session's transaction. `store` calls require_read and require_write, commands the rest."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Owner) -> None:
         self._session = session
         self.block = Block.NONE
         self.sql = Sql.NONE
@@ -124,7 +117,6 @@ class Transaction:
         self.is_alone = False  # the running statement has the catalog's lock, and nobody has locked anything
         self.numbering = Numbering(self, session)
         self.locks = Locks(session)
-        self.beside = Beside(session)
         self.aside: Aside | None = None
         self.reads: ReadSet | None = None
         self.collects = False  # row changes go aside although it has the catalog's lock
@@ -174,7 +166,7 @@ class Transaction:
 
     def pause(self) -> None:
         """The session is going to wait for somebody: it must not hold what that one needs."""
-        self.beside.end()
+        self._session.beside.end()
 
     def refresh(self) -> bool:
         """See what others have committed; has anybody? A snapshot that is to be kept stays."""
@@ -244,7 +236,7 @@ class Transaction:
 
     def _take_write_lock(self) -> None:
         session = self._session
-        self.beside.end()
+        self._session.beside.end()
         patience = session.lock_timeout
         began = time.monotonic()
 
@@ -376,7 +368,7 @@ class Transaction:
 
     def end_statement(self) -> None:
         """The statement succeeded: outside a block that commits."""
-        self.beside.end()
+        self._session.beside.end()
         self.numbering.store_snapshot()
         self.in_statement = False
         if self.block is Block.NONE:
@@ -388,7 +380,7 @@ class Transaction:
         """The statement failed: everything of the transaction is undone, an explicit block is left aborted."""
         self.in_statement = False
         with hold_interrupts():
-            self.beside.end()
+            self._session.beside.end()
             if self.block in (Block.EXPLICIT, Block.ABORTED):
                 self._abort()
             else:
@@ -458,8 +450,8 @@ class Transaction:
         try:
             for action in self.before_commit:
                 action()
-            if self._session.origin is not None and self.sql is Sql.WRITE:
-                self._session.origin.advance(self._session)
+            if self.sql is Sql.WRITE:
+                self._session.advance_origin()
             self.numbering.store_snapshot()
             check_for_interrupts()
             if self.aside is not None and not self.aside.replayed:
@@ -502,8 +494,7 @@ class Transaction:
             self.numbering.begin_replay()
             self.require_write()
             self.locks.table.prepare(self.locks.entered.id, record(aside))
-            if self._session.origin is not None:
-                self._session.origin.advance(self._session)
+            self._session.advance_origin()
             self.numbering.store_snapshot()
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
@@ -554,7 +545,7 @@ class Transaction:
         self.block = Block.ABORTED
         link = self._session.link
         point = self.savepoints[-1] if self.savepoints else None
-        self.beside.end()
+        self._session.beside.end()
         if point is not None and point.sql_name is None:
             self._undo_sql()
         elif point is None or point.sql_name is None or not link.in_transaction:
@@ -649,24 +640,29 @@ class Transaction:
         raise PgError("3B001", f'savepoint "{name}" does not exist')
 
 
-def require_no_block(session: Session, what: str) -> None:
+def require_no_block(session: Context, what: str) -> None:
     """Statements that cannot be undone insist on a transaction of their own (PreventInTransactionBlock)."""
     if session.transaction.block is not Block.NONE:
         raise PgError("25001", f"{what} cannot run inside a transaction block")
 
 
-def is_read_only(session: Session) -> bool:
+def is_read_only(session: Context) -> bool:
     return session.settings.get("transaction_read_only") == "on"
 
 
-def require_writable(session: Session, what: str) -> None:
+def require_writable(session: Context, what: str) -> None:
     """As PreventCommandIfReadOnly."""
     if is_read_only(session):
         raise PgError("25006", f"cannot execute {what} in a read-only transaction")
 
 
+class Transacting(Context, Protocol):
+    @property
+    def transaction(self) -> Transaction: ...
+
+
 @contextmanager
-def reading(session: Session) -> Iterator[None]:
+def reading(session: Transacting) -> Iterator[None]:
     """For what only looks and is no statement of its own: one view of the catalog for all its questions."""
     transaction = session.transaction
     if transaction.block is Block.ABORTED:
@@ -687,4 +683,4 @@ def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
 
-__all__ = ["Block", "Savepoint", "Sql", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]
+__all__ = ["Savepoint", "Sql", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.transaction import Block, reading
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import reading
 from pgrepl.commands.base import execute
 from pgrepl.commands.query.result import ResultColumn
 from pgrepl.errors import PgError

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
-from pgrepl.catalog.transaction import Block, LockNeeded, aborted, is_read_only, require_writable
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import LockNeeded, aborted, is_read_only, require_writable
 from pgrepl.commands import timeouts
 from pgrepl.commands.base import execute
 from pgrepl.commands.query.result import Result

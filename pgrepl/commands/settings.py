@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import parameters
-from pgrepl.catalog.transaction import Block, require_no_block
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import require_no_block
 from pgrepl.commands.base import execute
 from pgrepl.commands.query.result import Result, ResultColumn
 from pgrepl.errors import PgError

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
-from pgrepl.catalog.transaction import Block
+from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:

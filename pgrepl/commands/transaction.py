@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.transaction import Block
+from pgrepl.catalog.context import Block
 from pgrepl.commands.base import execute
 from pgrepl.commands.query.result import Result
 from pgrepl.commands.settings import set_transaction

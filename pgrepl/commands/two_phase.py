@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.context import Block
 from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.transaction import Block, require_no_block
+from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError, unsupported
 from pgrepl.lake import prepared
 from pgrepl.lake.prepared import Prepared

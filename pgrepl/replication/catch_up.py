@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.context import Block
 from pgrepl.catalog.recovery import in_recovery
-from pgrepl.catalog.transaction import Block, reading
+from pgrepl.catalog.transaction import reading
 from pgrepl.replication.log import ServerLog, log_beside
 from pgrepl.replication.subscription_state import enabled_subscriptions
 from pgrepl.replication.worker import Worker

@@ -199,7 +199,7 @@ class Holders:
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
         before = {each[1].row: each for each in found}
         now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
-        with transaction.beside.newest() as newest:
+        with session.beside.newest() as newest:
             index = UniqueIndex(newest, self.index.relation, self.index.info)
             for each in index.find(values, want):
                 row = each[1].row

@@ -10,9 +10,10 @@ import pytest
 
 from pgrepl.catalog import connection, ducklake, tables
 from pgrepl.catalog.connection import Catalog
+from pgrepl.catalog.context import Block
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import insert, new_oid, one, rows
-from pgrepl.catalog.transaction import Block, reading, require_no_block
+from pgrepl.catalog.transaction import reading, require_no_block
 from pgrepl.errors import PgError
 from tests.catalog.conftest import Connect
 

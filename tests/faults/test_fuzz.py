@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.catalog.connection import Catalog
+from pgrepl.catalog.context import Block
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.sequence_positions import move
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_sequence
-from pgrepl.catalog.transaction import Block
 from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
 from tests.shell.conftest import environment

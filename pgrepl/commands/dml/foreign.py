@@ -336,7 +336,7 @@ class Queue:
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.referenced_columns) for event in events]
         if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
-            session.transaction.beside.wait_for_writers()
+            session.beside.wait_for_writers()
             session.transaction.refresh()
         used = lookup.is_referenced(session, key, values)
         if not used:

@@ -43,7 +43,7 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
         may_change(session, rel, kind)
         if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
-            session.transaction.beside.wait_for_writers()
+            session.beside.wait_for_writers()
             session.transaction.refresh()
         keys = [key_values(event.row, key.referenced_columns) for event in events]
         change: Callable[[Referencing], Row | None] = _removed

@@ -104,7 +104,7 @@ def there_now(
         return found
     mine = own_rows(session, lake_table(session, oid).table_id)
     own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
-    with transaction.beside.newest() as now:
+    with session.beside.newest() as now:
         others = [each for each in _there(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
     return own + others
 

@@ -67,7 +67,7 @@ def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> 
     if not fresh:
         return False
     locks.take(fresh)
-    session.transaction.beside.wait_for_writers()
+    session.beside.wait_for_writers()
     return session.transaction.refresh()
 
 
@@ -115,11 +115,11 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
     transaction = session.transaction
     if transaction.is_writing:
         return {}
-    transaction.beside.wait_for_writers()
+    session.beside.wait_for_writers()
     snapshot = transaction.numbering.committed_snapshot()
     by_table: dict[int, list[Standing]] = {}
     found: dict[Standing, Newer | None] = {}
-    with transaction.beside.newest() as now:
+    with session.beside.newest() as now:
         if now.transaction.numbering.committed_snapshot() == snapshot:
             return {}
         for each in rows:
@@ -166,7 +166,7 @@ def _was_updated(session: Session, row: Standing) -> bool:
     from pgrepl.lake.versions import updated_after
 
     snapshot = session.transaction.numbering.committed_snapshot()
-    with session.transaction.beside.newest() as now:
+    with session.beside.newest() as now:
         return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
 
 
@@ -233,7 +233,7 @@ def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[
             wanted[key_lock(to, index, values)] = None
     if wanted:
         session.transaction.locks.take(list(wanted))
-        session.transaction.beside.wait_for_writers()
+        session.beside.wait_for_writers()
         session.transaction.refresh()
 
 
@@ -271,7 +271,7 @@ def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> b
         if locks.wait_for(change_lock(table, place.row)):
             waited = True
     if waited:
-        session.transaction.beside.wait_for_writers()
+        session.beside.wait_for_writers()
         session.transaction.refresh()
     return waited
 
