@@ -13,7 +13,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.replication import origins, slots, standby_slots
 
 if TYPE_CHECKING:

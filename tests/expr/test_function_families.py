@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from pgrepl.expr import functions
+from pgrepl.expr.functions import registry
 from pgrepl.types.builtin import procs_by_name
 
 FAMILY = """
 import time
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 
 time.sleep(0.3)
 
@@ -29,7 +30,7 @@ def test_a_module_that_another_thread_is_loading_is_waited_for(tmp_path: Path, m
     (tmp_path / "late_family.py").write_text(FAMILY)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(functions, "_FAMILIES", ("late_family",))
-    monkeypatch.setattr(functions, "_IMPLEMENTATIONS", {})
+    monkeypatch.setattr(registry, "_IMPLEMENTATIONS", {})
     proc = procs_by_name("now")[0]._replace(src="known_late")
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(functions.find, [proc, proc]))
@@ -43,11 +44,12 @@ import subprocess
 import sys
 from importlib import import_module
 from pgrepl.expr import functions
+from pgrepl.expr.functions import registry
 
 families = [*functions._FAMILIES, *functions._CATALOG_FAMILIES]
 for family in families if sys.argv[1] == "forwards" else reversed(families):
     import_module(family)
-for source, found in sorted(functions._IMPLEMENTATIONS.items()):
+for source, found in sorted(registry._IMPLEMENTATIONS.items()):
     print(source, found.function.__module__, found.function.__qualname__, found.wants_call)
 """
 

@@ -18,7 +18,8 @@ FREE = ("types", "sql", "shell", "expr", "lake", "catalog")  # rooms without cir
 
 
 def imports_of(module: str) -> set[str]:
-    """All modules that a module imports anywhere. Its own package, which is imported before it, does not count."""
+    """All modules that a module imports anywhere. Its own package, which is imported before it, counts only where the
+    module takes something from it."""
     tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -27,8 +28,9 @@ def imports_of(module: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
     found |= set(named_imports(module, tree))
+    taken = {name.rpartition(".")[0] for name in found - FILES.keys()}
     packages = {name for name in found if module.startswith(name + ".") and FILES.get(name, Path()).stem == "__init__"}
-    return (found & FILES.keys()) - packages - {module}
+    return (found & FILES.keys()) - (packages - taken) - {module}
 
 
 def named_imports(module: str, tree: ast.Module) -> Iterator[str]:

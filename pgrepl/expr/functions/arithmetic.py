@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.numbers import to_float4
 
 

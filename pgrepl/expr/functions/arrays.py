@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.text import joined
 from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of, check_bounds, check_dimensions

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types import sizes
 from pgrepl.types.strings import unhex
 

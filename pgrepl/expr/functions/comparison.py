@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types import oids
 from pgrepl.types.dates import END_TIMESTAMP, INFINITY, USECS_PER_DAY
 from pgrepl.types.values import (

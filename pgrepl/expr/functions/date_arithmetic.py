@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.dates import (
     INFINITY,
     USECS_PER_DAY,

@@ -8,9 +8,9 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.date_arithmetic import timestamp_out_of_range, zoned_fields
 from pgrepl.expr.functions.intervals import made
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.zones import named_zone
 from pgrepl.types.dates import (
     EPOCH_JULIAN,

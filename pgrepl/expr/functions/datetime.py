@@ -8,13 +8,13 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call, Context
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.date_arithmetic import (
     date_as_timestamp,
     move_timestamp,
     move_timestamptz,
     timestamp_out_of_range,
 )
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,

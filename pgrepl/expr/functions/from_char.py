@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.from_char_scanner import Found, Scanner, invalid
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.templates import parse_template
 from pgrepl.types.dates import (
     EPOCH_JULIAN,

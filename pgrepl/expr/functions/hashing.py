@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implementation, implements
+from pgrepl.expr.functions.registry import implements, missing
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import amproc, default_opclass, proc_by_oid
 from pgrepl.types.interval import Interval
@@ -261,8 +261,7 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
         from pgrepl.types.builtin import element_type
 
         return _array(element_type(typoid))
-    found = implementation(proc)
-    return lambda value, seed: found.function(value, seed) & _MASK64
+    raise missing(proc)
 
 
 @implements("hash_array_extended", context=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.dates import (
     SECS_PER_DAY,
     USECS_PER_DAY,

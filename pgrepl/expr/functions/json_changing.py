@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.json import kind_of, path_index
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, jsonb_tree, sorted_object, to_jsonb
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, element_type, type_by_oid

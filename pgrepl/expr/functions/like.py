@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.text import lower
 
 

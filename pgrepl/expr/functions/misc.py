@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.interrupts import pause
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.network import Address, address_text, inet_text, parse_address
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import division_by_zero, integer_out_of_range
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.numeric import (
     EXACT,
     INFINITY,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import division_by_zero
 from pgrepl.expr.functions.numeric import (
     MAX_DISPLAY_SCALE,
@@ -20,6 +19,7 @@ from pgrepl.expr.functions.numeric import (
     sign_of,
     weight_of,
 )
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.numeric import (
     EXACT,
     INFINITY,

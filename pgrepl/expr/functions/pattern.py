@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.text import in_sql_function, joined
 from pgrepl.expr.regex.matching import Found, Regex, compile_regex
 from pgrepl.types import oids, sizes

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.numbers import write_float8
 from pgrepl.types.numeric import EXACT, display_scale
 

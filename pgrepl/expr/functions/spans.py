@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.date_arithmetic import move_timestamp, time_pl_interval, timestamptz_pl_interval
 from pgrepl.expr.functions.intervals import interval_justify_hours, made
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.functions.text import as_text, joined
 from pgrepl.sql import quote
 from pgrepl.types import oids, sizes

@@ -8,13 +8,13 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
 from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.expr.functions.date_arithmetic import (
     move_timestamptz,
     timestamp_out_of_range,
 )
 from pgrepl.expr.functions.datetime import local_to_utc, series, timestamp_to_timestamptz, timestamptz_timestamp, to_utc
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.compiler import arguments
-from pgrepl.expr.functions import source_of
+from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark.compiler import Compiler
 from pgrepl.expr.spark.compiler import native as native_node
 from pgrepl.expr.spark.sql import Sql, cast, form_type, null_of

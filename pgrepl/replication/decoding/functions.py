@@ -14,7 +14,7 @@ from pgrepl.catalog import statistics
 from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.replication import slots
 from pgrepl.replication.decoding.everything import decoded
 from pgrepl.replication.decoding.options import Given, protocol_options, text_options

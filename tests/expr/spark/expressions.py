@@ -14,7 +14,8 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
-from pgrepl.expr.functions import find, source_of
+from pgrepl.expr.functions import find
+from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark import Sql, Statement, to_sql
 from pgrepl.expr.spark.functions import is_native
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType

@@ -15,7 +15,7 @@ from pgrepl.commands.system.names import system_table
 from pgrepl.expr import definitions
 from pgrepl.expr.context import Call
 from pgrepl.expr.deparse import stored_expression_text
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.partition import bound_from_json, bound_text
 from pgrepl.expr.partition_constraint import partition_constraint_text
 

@@ -9,7 +9,7 @@ from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.lookup import read_value
 from pgrepl.expr.typefacts import is_user_type, type_text
 from pgrepl.types import oids

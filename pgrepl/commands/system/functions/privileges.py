@@ -27,7 +27,7 @@ from pgrepl.catalog.tables import pg_database
 from pgrepl.commands.system.names import relation_named
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types import oids
 
 PUBLIC = 0

@@ -14,7 +14,7 @@ from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
 from pgrepl.commands.system import sizes
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.lake.history import snapshots
 from pgrepl.types.datetime_decoding import current_usecs
 

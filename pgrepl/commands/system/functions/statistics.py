@@ -9,7 +9,7 @@ from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_class, pg_database, pg_replication_slot, pg_subscription
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

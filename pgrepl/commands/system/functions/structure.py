@@ -18,7 +18,7 @@ from pgrepl.commands.updatable import why_not_updatable
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.expr.tree import Query, RangeRef, Var
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import oids

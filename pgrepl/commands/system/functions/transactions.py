@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import implements
+from pgrepl.expr.functions.registry import implements
 from pgrepl.types.snapshots import Snapshot, parse_snapshot
 
 if TYPE_CHECKING:
