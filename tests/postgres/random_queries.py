@@ -181,7 +181,7 @@ class Queries:
 
     def leaf(self, type_: str, scope: Scope) -> str:
         own = [c.text for c in scope.columns if c.type == type_]
-        if scope.outer is not None and self.chance(25):
+        if scope.outer is not None and self.chance(50):
             own += [c.text for c in scope.around() if c.type == type_]
         if own and self.chance(85):
             return self.random.choice(own)
@@ -330,8 +330,8 @@ class Queries:
         if ctes and choice in (0, 1, 2):
             name = self.random.choice(sorted(ctes))
             return f"{name} AS {alias}", [Column(f"{alias}.{c.text}", c.type) for c in ctes[name]]
-        if depth > 0 and choice in (3, 4):
-            lateral = self.chance(60) and bool(beside)
+        if depth > 0 and (choice in (3, 4) or (choice == 8 and beside)):
+            lateral = self.chance(80) and bool(beside)
             outer = Scope(beside, scope, {}) if lateral else Scope([], scope.outer, scope.ctes)
             text, columns = self.select(outer, depth - 1)
             return f"{'LATERAL ' if lateral else ''}({text}) AS {alias}", self.under(alias, columns)
@@ -369,27 +369,24 @@ class Queries:
 
     def from_(self, scope: Scope, depth: int) -> tuple[str, list[Column]]:
         text, columns = self.source(scope, depth, [])
-        for _ in self.some(0, 2 if depth > 1 else 1):
+        near = columns  # of the joins since the last comma: what ON may speak of
+        for _ in self.some(0, 2 if depth > 0 else 1):
             join = self.random.choice(
-                [", ", " JOIN ", " LEFT JOIN ", " CROSS JOIN ", " RIGHT JOIN ", " FULL JOIN ", " JOIN "]
+                [", ", ", ", " LEFT JOIN ", " LEFT JOIN ", " CROSS JOIN ", " RIGHT JOIN ", " FULL JOIN ", " JOIN "]
             )
             lateral_ok = join not in (" RIGHT JOIN ", " FULL JOIN ")
             item, new = self.source(scope, depth, columns if lateral_ok else [])
-            both = columns + new
-            if join in (", ", " CROSS JOIN "):
-                text = f"{text}{' CROSS JOIN ' if ' JOIN ' in text else join}{item}"
-            elif join == " FULL JOIN ":
-                pairs = [(a.text, b.text) for a in columns for b in new if a.type == b.type == "int"]
-                test = " = ".join(self.random.choice(pairs)) if pairs else "true"
-                text = f"{self.joined(text)} FULL JOIN {item} ON {test}"
+            columns = columns + new
+            near = new if join == ", " else near + new
+            if join == " FULL JOIN ":
+                pairs = [(a.text, b.text) for a in near for b in new if a not in new and a.type == b.type == "int"]
+                test = " ON " + (" = ".join(self.random.choice(pairs)) if pairs else "true")
+            elif join in (", ", " CROSS JOIN "):
+                test = ""
             else:
-                text = f"{self.joined(text)}{join}{item} ON {self.condition(Scope(both, scope.outer, scope.ctes), 1)}"
-            columns = both
+                test = f" ON {self.condition(Scope(near, scope.outer, scope.ctes), 1)}"
+            text = f"{text}{join}{item}{test}"
         return text, columns
-
-    def joined(self, text: str) -> str:
-        """A list that a JOIN can follow: a comma would bind less."""
-        return text.replace(", LATERAL", " CROSS JOIN LATERAL") if text.startswith("(") else text
 
     # --- queries ----------------------------------------------------------------------------------------------------
 

@@ -287,23 +287,32 @@ def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: En
 
 def _inner_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
     matcher = _Matcher(left, right, tests, evaluator)
+    needs = (left.needs | right.needs) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
         loaded = matcher.load(env)
-        for combination in left.run(env):
+        for combination in _beside(env, left, needs):
             for _, both in matcher.matches(combination, loaded, env):
                 yield both
 
-    return Plan(left.relations | right.relations, run, (left.needs | right.needs) - left.relations)
+    return Plan(left.relations | right.relations, run, needs)
+
+
+def _beside(env: Env, left: Plan, needs: frozenset[int]) -> Iterable[Combination]:
+    """The left side of a join; with the rows further to the left, if either side refers to them."""
+    if not needs:
+        return left.run(env)
+    return (merged(env.rows, combination, left.relations) for combination in left.run(env))
 
 
 def _outer_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> Plan:
     matcher = _Matcher(left, right, tests, evaluator)
+    needs = (left.needs | right.needs) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
         loaded = matcher.load(env)
         matched: set[int] = set()
-        for combination in left.run(env):
+        for combination in _beside(env, left, needs):
             found = False
             for candidate, both in matcher.matches(combination, loaded, env):
                 found = True
@@ -314,4 +323,4 @@ def _outer_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator
         if full:
             yield from (c for c in loaded.rows if id(c) not in matched)
 
-    return Plan(left.relations | right.relations, run, (left.needs | right.needs) - left.relations)
+    return Plan(left.relations | right.relations, run, needs)
