@@ -8,7 +8,10 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench tables clean
 
-$(BIN)/pgrepl: pyproject.toml
+# the grammar's tables are made when the package is installed
+GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark)
+
+$(BIN)/pgrepl: pyproject.toml $(GRAMMAR)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .

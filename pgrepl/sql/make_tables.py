@@ -1,4 +1,4 @@
-"""Makes `tables.bin` from the grammar: `python -m pgrepl.sql.make_tables`.
+"""Makes `tables.bin` from the grammar, when the package is built (hatch_build.py) or by `make tables`.
 
 Lark reads the grammar files and computes the LALR(1) look-aheads; the rules of precedence are yacc's and live here, as
 Lark has none: where it sees a conflict it silently shifts. A conflict that no precedence decides is an error.
@@ -11,6 +11,7 @@ its own last terminal). `%statement rule …` adds alternatives to the rule `sta
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 from collections import Counter
@@ -24,12 +25,9 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
-from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, pack
+from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, load, pack
 
-GRAMMAR = next(
-    (folder for above in (1, 2) if (folder := Path(__file__).parents[above] / "grammar").is_dir()), Path("grammar")
-)
-"""Beside the package in the source tree, inside it when installed."""
+GRAMMAR = Path(__file__).parents[2] / "grammar"
 STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
 
 TERMINALS = frozenset(map(str.upper, KEYWORDS)).union(
@@ -322,11 +320,15 @@ def pack_row(row: Row, default: int | None, classes: list[frozenset[str]]) -> Pa
 
 
 def main() -> None:
+    """Write the tables, unless those that are there belong to this grammar."""
     text = source()
+    if PATH.exists() and load().fingerprint == fingerprint(text):
+        return
     tables = make(text)
-    data = pack(tables)
-    PATH.write_bytes(data)
-    print(f"{len(tables.rules)} rules, {len(tables.packed_rows)} states, {len(data)} bytes", file=sys.stderr)
+    new = PATH.with_suffix(f".{os.getpid()}")
+    new.write_bytes(pack(tables))
+    new.replace(PATH)  # whole at every moment: another process may be reading
+    print(f"{len(tables.rules)} rules, {len(tables.packed_rows)} states", file=sys.stderr)
 
 
 if __name__ == "__main__":
