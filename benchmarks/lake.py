@@ -33,7 +33,7 @@ class Bench:
         self.spark = spark.session()
 
     def sql(self, text: str) -> list[tuple[str | None, ...]]:
-        from pgrepl.commands.run import run
+        from pgrepl.statements.run import run
 
         return [row for result in run(self.session, text) for row in result.rows]
 

@@ -51,7 +51,7 @@ class Both:
         self.session = Session(self.catalog)
 
     def sql(self, text: str) -> list[tuple[str | None, ...]]:
-        from pgrepl.commands.run import run
+        from pgrepl.statements.run import run
 
         return [row for result in run(self.session, text) for row in result.rows]
 

@@ -39,7 +39,7 @@ class Replicated(Bench):
         self.subscriber = Session(self.catalog, "sub")
 
     def at_subscriber(self, text: str, session: Any = None) -> list[tuple[str | None, ...]]:
-        from pgrepl.commands.run import run
+        from pgrepl.statements.run import run
 
         return [row for result in run(session or self.subscriber, text) for row in result.rows]
 
@@ -70,9 +70,9 @@ class Replicated(Bench):
 
 def worked(session: Any, subscription: str) -> Any:
     """One round of the subscription's worker."""
-    from pgrepl.commands.run import run
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.worker import Worker
+    from pgrepl.statements.run import run
 
     query = f"SELECT oid FROM pg_subscription WHERE subname = '{subscription}'"
     ((subid,),) = [row for result in run(session, query) for row in result.rows]

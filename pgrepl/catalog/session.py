@@ -58,7 +58,7 @@ class LakeKeeper(Protocol):
         """Bring the system tables in line with what others have defined in the lake."""
 
 
-_KEEPER = "pgrepl.commands.lake"
+_KEEPER = "pgrepl.statements.lake"
 
 
 def _keeper() -> LakeKeeper:
@@ -189,7 +189,7 @@ class Session:
     replays = False  # it does on a standby what the primary has done, and so may write there
     _acting = 0
     as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now
-    temporary_schema = 0  # once the session has had temporary relations; commands/temporary.py makes it
+    temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
 
     def act_as(self, role: int) -> int:

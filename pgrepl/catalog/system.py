@@ -32,7 +32,7 @@ class SystemRelation:
     acl: tuple[str, ...] | None = None
 
 
-PROVIDERS = ["pgrepl.commands.system", "pgrepl.replication.system_views"]  # modules that register or provide
+PROVIDERS = ["pgrepl.query.system", "pgrepl.replication.system_views"]  # modules that register or provide
 
 _by_oid: dict[int, SystemRelation] = {}
 _by_name: dict[tuple[str, str], SystemRelation] = {}

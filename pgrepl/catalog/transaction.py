@@ -52,7 +52,7 @@ class LockNeeded(Exception):
 
 
 class ReadSet(Protocol):
-    """What a SERIALIZABLE transaction has read (commands/query/serializable.py)."""
+    """What a SERIALIZABLE transaction has read (query/serializable.py)."""
 
     def check(self, snapshot: int) -> None:
         """Raise 40001 if others have changed it since the snapshot."""

@@ -1,5 +1,6 @@
-"""What the rows of tables must satisfy, whoever writes them: NOT NULL, CHECK, partitions, unique keys.
+"""What the rows of tables must satisfy, whoever writes them: NOT NULL, CHECK, partitions, unique keys, foreign keys;
+and the locks of rows.
 
-A statement (`commands.dml`), COPY and the apply worker ask the same questions here, row by row in PostgreSQL's order,
-and get PostgreSQL's errors.
+Statements, COPY, ALTER TABLE and the apply worker ask the same questions here, row by row in PostgreSQL's order, and
+get PostgreSQL's errors.
 """

@@ -17,7 +17,7 @@ from pgrepl.types.depth import stack_depth_exceeded
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.session import Session
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
     from pgrepl.replication.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"
@@ -200,7 +200,7 @@ class Connection:
 
     def run(self, text: str) -> Iterator[Result]:
         """A simple query: the results of its statements, one after the other; PgError where one fails."""
-        from pgrepl.commands.run import run
+        from pgrepl.statements.run import run
 
         self.check_open()
         try:
@@ -221,7 +221,7 @@ class Connection:
 
     def check_open(self) -> None:
         """Before the session is asked: raise what has ended it, or what ends one that was idle for too long."""
-        from pgrepl.commands.timeouts import overdue
+        from pgrepl.query.timeouts import overdue
 
         error = self.lost or overdue(self.session, self.idle_since)
         if error is not None:

@@ -11,7 +11,7 @@ from pgrepl.shell.table import Table, alignment
 from pgrepl.shell.width import printable
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
 
 _MAX_COLUMNS = 1600
 

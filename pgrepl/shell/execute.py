@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.commands.streamed import StreamedRows
 from pgrepl.errors import PgError
+from pgrepl.query.streamed import StreamedRows
 from pgrepl.shell import interrupt
 from pgrepl.shell.autocommit import runs_outside_block
 from pgrepl.shell.copydata import CopiedTo, CopyTraffic, count_copies
@@ -28,7 +28,7 @@ from pgrepl.shell.table import PrintOptions, result_table
 from pgrepl.shell.timing import print_timing
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
 
 _SAVEPOINT = "pg_psql_temporary_savepoint"
 _SAVEPOINT_ENDS = frozenset({"COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK"})
@@ -420,7 +420,7 @@ class _Run:
 
     def describe(self) -> bool:
         """The names and types of the result's columns, without executing the query."""
-        from pgrepl.commands.describe import describe
+        from pgrepl.statements.describe import describe
         from pgrepl.types.names import format_type
         from pgrepl.types.oids import TEXT
 

@@ -18,7 +18,7 @@ from pgrepl.sql.quote import quote_literal
 from pgrepl.sql.scanner import scan
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
     from pgrepl.shell.connection import Connection
 
 _WITH_PARAMETERS = (SelectStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
@@ -40,7 +40,7 @@ def run_extended(connection: Connection, text: str, values: Sequence[str]) -> It
 
 def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[Place]:
     """The places of the parameters, if there is a value for each."""
-    from pgrepl.commands.describe import describe
+    from pgrepl.statements.describe import describe
 
     transaction = connection.session.transaction
     try:

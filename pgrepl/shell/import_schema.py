@@ -33,7 +33,7 @@ def import_schema_command(
     if not applied:
         sys.stdout.write("".join(statement + "\n" for statement in statements))
         return OK
-    from pgrepl.commands.run import run as run_statements
+    from pgrepl.statements.run import run as run_statements
 
     with connection(catalog, dbname, username) as connected:
         text = "BEGIN;\n" + "\n".join(statements) + "\nCOMMIT;"

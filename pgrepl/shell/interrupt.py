@@ -7,9 +7,9 @@ import sys
 from types import FrameType
 from typing import Literal
 
-from pgrepl.commands import timeouts
 from pgrepl.errors import PgError
 from pgrepl.interrupts import user_request
+from pgrepl.query import timeouts
 from pgrepl.shell.shell import Shell
 
 _doing: Literal["query", "input", "other"] = "other"

@@ -141,7 +141,7 @@ class MainLoop:
         connection = self.shell.connection
         if connection is None or connection.lost is not None:
             return nullcontext()
-        from pgrepl.commands.timeouts import idle
+        from pgrepl.query.timeouts import idle
 
         return idle(connection.session, connection.idle_since, connection.terminate)
 

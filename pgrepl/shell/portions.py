@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pgrepl.commands.streamed import StreamedRows
+from pgrepl.query.streamed import StreamedRows
 from pgrepl.shell import interrupt, streams
 from pgrepl.shell.output import print_table
 from pgrepl.shell.shell import Shell
@@ -15,7 +15,7 @@ from pgrepl.shell.streams import Stream
 from pgrepl.shell.table import PrintOptions, Table, result_table
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
 
 
 def table_of(result: Result, options: PrintOptions) -> Table:

@@ -10,7 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.shell.shell import Shell
 
 if TYPE_CHECKING:
-    from pgrepl.commands.query.result import Result
+    from pgrepl.query.result import Result
 
 _COUNTED = re.compile(r"(?:INSERT [0-9]+|UPDATE|DELETE|SELECT|MOVE|FETCH|COPY|MERGE) ([0-9]+)")
 

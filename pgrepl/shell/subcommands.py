@@ -108,7 +108,7 @@ def dump_command(
     pgrepl -d copy -f shop.sql
     """
     from pgrepl.catalog.transaction import reading
-    from pgrepl.commands.dump import dump
+    from pgrepl.statements.dump import dump
 
     everything = not (schema or publications or subscriptions)
     with connection(catalog, dbname, username) as connected, reading(connected.session):

@@ -12,8 +12,8 @@ import pytest
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.lake import duck
 
 

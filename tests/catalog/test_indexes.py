@@ -7,8 +7,8 @@ import pytest
 from pgrepl.catalog.indexes import identity_key_columns, primary_key, replica_identity_index
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.sql.nodes import RangeVar
+from pgrepl.statements.run import run
 from tests.catalog.conftest import Connect
 
 

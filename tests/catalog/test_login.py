@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.catalog.conftest import Connect
 
 

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.lake import duck
 
 

@@ -9,7 +9,7 @@ from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import reading
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 
 
 def test_each_snapshot_keeps_its_publications_and_columns(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ WORKER = """
 import sys
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 session = Session(open_catalog(path))

@@ -15,8 +15,8 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
+from pgrepl.statements.run import run
 from tests.lake import duck
 
 Mount = Callable[[str], Path]

@@ -9,8 +9,8 @@ from typing import Any
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
+from pgrepl.statements.run import run
 
 
 class Instance:

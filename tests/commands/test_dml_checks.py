@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.catalog.relation import find_relation
-from pgrepl.commands.dml.changes import Change, Kind
-from pgrepl.commands.dml.checks import prepare
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
+from pgrepl.rows.changes import Change, Kind
+from pgrepl.rows.checks import prepare
 from pgrepl.sql.nodes import RangeVar
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 
 

@@ -10,9 +10,9 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import reading
-from pgrepl.commands.dump.replication import dump_publications, dump_subscriptions
-from pgrepl.commands.dump.schema import dump_schema
-from pgrepl.commands.run import run
+from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
+from pgrepl.statements.dump.schema import dump_schema
+from pgrepl.statements.run import run
 from tests.commands.make_queries import SCHEMA
 
 MORE = """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import UnsupportedStmt
 from pgrepl.sql.parser import parse
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 from tests.sql.ddl_corpus import OUTSIDE, lines
 

@@ -8,13 +8,13 @@ import pytest
 
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.query.rowset import LocalRows, SparkRows
-from pgrepl.commands.table import rows
 from pgrepl.errors import PgError
 from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.partition import bound_text
+from pgrepl.query.rowset import LocalRows, SparkRows
 from pgrepl.sql.nodes import RangeVar
+from pgrepl.writing.rewrite import requirements
 from tests.commands.played import Instance
 
 
@@ -25,7 +25,7 @@ class Asked:
         self.log: list[str] = []
         self.refuse: PgError | None = None
 
-    def require(self, session: Session, requirement: rows.Requirement) -> None:
+    def require(self, session: Session, requirement: requirements.Requirement) -> None:
         self.log.append(f"{relation(session, requirement.table).name}: {_words(session, requirement)}")
         if self.refuse is not None:
             raise self.refuse
@@ -35,7 +35,7 @@ class Asked:
         self.log.append(f"{table.name}: keep {kept}")
         return len(kept)
 
-    def rewrite(self, session: Session, values: Mapping[int, list[rows.NewValue]]) -> set[int]:
+    def rewrite(self, session: Session, values: Mapping[int, list[requirements.NewValue]]) -> set[int]:
         for table, new in values.items():
             found = relation(session, table)
             for value in new:
@@ -48,28 +48,28 @@ class Asked:
         return log
 
 
-def _words(session: Session, requirement: rows.Requirement) -> str:
-    if isinstance(requirement, rows.NotNull):
+def _words(session: Session, requirement: requirements.Requirement) -> str:
+    if isinstance(requirement, requirements.NotNull):
         return "no nulls"
-    if isinstance(requirement, rows.CheckHolds):
+    if isinstance(requirement, requirements.CheckHolds):
         expr = expression_text(session, requirement.expr, relation(session, requirement.table))
         return f"check {requirement.name} {expr}"
-    if isinstance(requirement, rows.KeysExist):
+    if isinstance(requirement, requirements.KeysExist):
         return f"keys {constraint_definition(session, requirement.constraint)}"
-    if isinstance(requirement, rows.NotReferenced):
+    if isinstance(requirement, requirements.NotReferenced):
         return f"not referenced {constraint_definition(session, requirement.constraint)}"
-    if isinstance(requirement, rows.Unique):
+    if isinstance(requirement, requirements.Unique):
         return f"unique {relation(session, requirement.index).name}"
-    if isinstance(requirement, rows.Indexed):
+    if isinstance(requirement, requirements.Indexed):
         return f"indexed {relation(session, requirement.index).name}"
-    what = "in" if isinstance(requirement, rows.InPartition) else "default beside"
+    what = "in" if isinstance(requirement, requirements.InPartition) else "default beside"
     return f"{what} {relation(session, requirement.parent).name} {bound_text(session, requirement.bound)}"
 
 
 @pytest.fixture
 def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     asked = Asked()
-    monkeypatch.setattr(rows, "keeper", lambda: asked)
+    monkeypatch.setattr(requirements, "keeper", lambda: asked)
     yield asked
 
 

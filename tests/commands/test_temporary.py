@@ -9,9 +9,9 @@ import pytest
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands import temporary
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements import temporary
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'pg\\_temp%'"

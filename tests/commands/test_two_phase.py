@@ -17,8 +17,8 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.lake.duck import close, duck
 
 ROOT = Path(__file__).resolve().parents[2]

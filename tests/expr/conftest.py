@@ -10,13 +10,13 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.expr.analyze import analyze_expr
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.sql.parser import parse_expression
+from pgrepl.statements.run import run
 
 
 class Place:

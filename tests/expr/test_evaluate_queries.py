@@ -8,8 +8,8 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.expr.make_queries import ANSWERS
 from tests.types.asked import Answer, error_of, load
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.lake.duck import close, duck
 
 # Statements of every kind of write: inlined, into files, deletes in files and in the catalog, all of a transaction.
@@ -43,7 +43,7 @@ _WORKER = """
 import sys
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 session = Session(open_catalog(sys.argv[1]), settings={"pgrepl.engine": sys.argv[3]})
 print("ready", flush=True)
 from tests.faults.kills import STATEMENTS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.faults.powercut import tell
 
 COMMITS = {

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.lake import steps
+from pgrepl.statements.run import run
 
 Rows = list[tuple[str | None, ...]]
 State = tuple[Rows, ...]

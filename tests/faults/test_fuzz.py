@@ -25,8 +25,8 @@ from pgrepl.catalog.sequence_positions import move
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_sequence
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
+from pgrepl.statements.run import run
 from tests.shell.conftest import environment
 
 TESTS = Path(__file__).resolve().parents[1]

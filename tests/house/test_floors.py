@@ -10,11 +10,13 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
 FLOORS = {
-    "cli": 8,
-    "__main__": 9,
-    "shell": 7,
-    "commands": 6,
-    "replication": 5,
+    "cli": 10,
+    "__main__": 11,
+    "shell": 9,
+    "statements": 8,
+    "replication": 7,
+    "writing": 6,
+    "query": 5,
     "rows": 4,
     "lake": 3,
     "expr": 3,

@@ -12,12 +12,12 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import LakeColumn, LakeField, LakeTable, lake_table
 from pgrepl.lake.write import Write
+from pgrepl.statements.run import run
 from pgrepl.types.lake_read import read_form
 from pgrepl.types.text import read_text, write_text
 from tests.lake import duck

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.lake.conftest import Lake
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.lake.conftest import Lake
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.lake import commit
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import estimate
 from pgrepl.lake.statistics import LONGEST
 from pgrepl.lake.write import Write
+from pgrepl.statements.run import run
 from tests.lake.conftest import Lake, values
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
 

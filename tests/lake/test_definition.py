@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from pgrepl.lake.expire import expire
+from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.lake import storage
+from pgrepl.statements.run import run
 from tests.postgres.server import Server, wheel_binaries
 
 ROOT = Path(__file__).resolve().parents[2]

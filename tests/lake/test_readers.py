@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.lake.readers import FOLDER
+from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.verify import DAMAGED, verify
+from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
 from tests.lake.test_damage import files, forget
 

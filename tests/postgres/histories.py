@@ -21,8 +21,8 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.lock_table import LockTable
 from pgrepl.catalog.locks import find_deadlock
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 
 TABLES = (
     "DROP TABLE IF EXISTS c, p, t",

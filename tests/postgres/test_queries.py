@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.postgres.play import Pair
 from tests.postgres.random_queries import SCHEMA, Queries
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.commands.run import run
 from pgrepl.replication.bulk import apply as bulk_apply
 from pgrepl.replication.bulk import size
 from pgrepl.replication.bulk.batch import DELETE, WireBatch
@@ -24,6 +23,7 @@ from pgrepl.replication.postgres.link import Link
 from pgrepl.replication.publisher import PublisherError
 from pgrepl.replication.sending import wire
 from pgrepl.replication.sending.wire import UNCHANGED, Message, SentRelation, WireTransaction
+from pgrepl.statements.run import run
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from tests.postgres.replicas import PATIENCE

@@ -10,7 +10,7 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.postgres.served import PublishingServer, Served
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.postgres.play import Pair
 

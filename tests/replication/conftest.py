@@ -10,10 +10,10 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import Report
 from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.log import ServerLog
+from pgrepl.statements.run import run
 
 if TYPE_CHECKING:
     from tests.replication.nodes import Nodes

@@ -8,10 +8,10 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
 from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.standby.synchronize import create, promote
+from pgrepl.statements.run import run
 from tests.replication.conftest import HeardLog, Rows
 
 LARGE = "INSERT INTO t SELECT g, 'v' || g FROM generate_series({}, {}) g"

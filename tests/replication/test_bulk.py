@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.commands.run import run
 from pgrepl.replication.bulk import apply as bulk_apply
 from pgrepl.replication.bulk import size
 from pgrepl.replication.bulk.apply import StagedBatch
 from pgrepl.replication.bulk.taken import WAYS
 from pgrepl.replication.catch_up import CatchUp
+from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.replication.conftest import Database, HeardLog, Pair
 

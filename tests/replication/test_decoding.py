@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.replication.postgres.pgoutput import Relations, transactions
 from pgrepl.replication.sending.wire import Message, TruncateMessage
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 from tests.postgres.play import play_pgrepl
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 
 CREATE = "SELECT slot_name FROM pg_create_logical_replication_slot('{}', 'pgoutput')"

@@ -16,8 +16,8 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.cli import run as command_line
-from pgrepl.commands.run import run
 from pgrepl.replication.bulk.taken import WAYS
+from pgrepl.statements.run import run
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text);

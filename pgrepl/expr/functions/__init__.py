@@ -52,7 +52,7 @@ _FAMILIES = tuple(
 # what only the catalog can answer
 _CATALOG_FAMILIES = (
     *(
-        f"pgrepl.commands.system.functions.{name}"
+        f"pgrepl.query.system.functions.{name}"
         for name in (
             "sequences",
             "names",

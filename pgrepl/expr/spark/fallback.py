@@ -96,7 +96,7 @@ _REGISTERED = frozenset(
     }
 )  # fmt: skip
 _RANDOM = "pgrepl.expr.functions.random"
-_ABOVE = ("pgrepl.commands.", "pgrepl.replication.")  # their functions need a session
+_ABOVE = ("pgrepl.query.", "pgrepl.statements.", "pgrepl.replication.")  # their functions need a session
 
 
 def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:

@@ -14,7 +14,6 @@ import stat
 import subprocess
 from typing import IO, cast
 
-from pgrepl.commands.copy.programs import exit_reason
 from pgrepl.frozen import frozen
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
 from pgrepl.shell.copydata import command_source
@@ -23,6 +22,7 @@ from pgrepl.shell.input import CopySource, standard_input
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.streams import PipeStream, Stream
+from pgrepl.writing.copy.programs import exit_reason
 
 _SPACE = " \t\n\r"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from pgrepl.commands.copy.programs import exit_reason
 from pgrepl.shell.backslash.command import Command, command, expand_tilde
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.pset import set_option
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.streams import PipeStream, open_output
+from pgrepl.writing.copy.programs import exit_reason
 
 
 @command("g", "gx", always=True)

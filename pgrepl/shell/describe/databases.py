@@ -15,8 +15,8 @@ from pgrepl.catalog.tables import (
     pg_publication_namespace,
     pg_shdescription,
 )
-from pgrepl.commands.system.sizes import database_size
 from pgrepl.expr.functions.misc import pg_size_pretty
+from pgrepl.query.system.sizes import database_size
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
 from pgrepl.shell.describe.privileges import shown_acl
 

@@ -9,8 +9,8 @@ from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_description, pg_index
-from pgrepl.commands.system.sizes import table_size
 from pgrepl.expr.functions.misc import pg_size_pretty
+from pgrepl.query.system.sizes import table_size
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.types.builtin import access_methods

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.commands.copy import blocks as module
-from pgrepl.commands.copy.arrow_values import values_of
-from pgrepl.commands.copy.blocks import Splitter, Unusual, blocks, header_end
-from pgrepl.commands.copy.encoding import decoded
-from pgrepl.commands.copy.options import CopyOptions
-from pgrepl.commands.copy.reader import CopyColumn, Reader
 from pgrepl.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
+from pgrepl.writing.copy import blocks as module
+from pgrepl.writing.copy.arrow_values import values_of
+from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
+from pgrepl.writing.copy.encoding import decoded
+from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.reader import CopyColumn, Reader
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.commands.copy.encoding import decoded, encoded
 from pgrepl.errors import PgError
+from pgrepl.writing.copy.encoding import decoded, encoded
 
 
 def text_of(raw: bytes, encoding: str, piece: int = 1) -> tuple[str, str | None]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pgrepl.commands.copy.fields import DEFAULT, splitter
-from pgrepl.commands.copy.options import CopyOptions
 from pgrepl.errors import PgError
+from pgrepl.writing.copy.fields import DEFAULT, splitter
+from pgrepl.writing.copy.options import CopyOptions
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')

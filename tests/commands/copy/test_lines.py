@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.commands.copy.lines import Lines
-from pgrepl.commands.copy.options import CopyOptions
 from pgrepl.errors import PgError
+from pgrepl.writing.copy.lines import Lines
+from pgrepl.writing.copy.options import CopyOptions
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.commands.played import Instance, lines_of
 
 if TYPE_CHECKING:

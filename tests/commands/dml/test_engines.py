@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.dml import bulk
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
+from pgrepl.writing import bulk
 from tests.commands.played import Instance
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,7 +23,7 @@ INCREMENTS = """
 import sys
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 
 session = Session(open_catalog(sys.argv[1]))
 for _ in range(10):
@@ -37,7 +37,7 @@ JOBS = """
 import sys
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 
 session = Session(open_catalog(sys.argv[1]))
 while True:
@@ -54,7 +54,7 @@ HOLDS = """
 import sys, time
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 
 session = Session(open_catalog(sys.argv[1]))
 list(run(session, "BEGIN"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError
+from pgrepl.statements.run import run
 from tests.commands.played import Instance
 from tests.lake.duck import duck
 

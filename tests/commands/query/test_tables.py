@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.commands.explain import read_options
-from pgrepl.commands.query.bounds import bounds_of
-from pgrepl.commands.query.engine import choose
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Query
 from pgrepl.lake.bounds import Bound
+from pgrepl.query.bounds import bounds_of
+from pgrepl.query.engine import choose
 from pgrepl.sql.nodes import DefElem, SelectStmt
 from pgrepl.sql.parser import parse
+from pgrepl.statements.explain import read_options
 from tests.commands.played import Instance
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.commands.answers import answer_to, session_after
 from tests.commands.query.make_typical import QUERIES, TABLES
 from tests.types.asked import load
@@ -69,8 +69,8 @@ def test_all_on_spark(heading: str, session: Session, spark: object) -> None:
 
 @pytest.mark.slow
 def test_spark_carries_nearly_all_of_them_out(session: Session, spark: object) -> None:
-    from pgrepl.commands.query.rowset import PassingRows, passing_rows
     from pgrepl.expr.analyze import analyze_query
+    from pgrepl.query.rowset import PassingRows, passing_rows
     from pgrepl.sql.parser import parse
 
     list(run(session, "SET pgrepl.engine = spark"))

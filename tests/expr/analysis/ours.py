@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
 from pgrepl.errors import PgError, Report
 from pgrepl.expr import stored
 from pgrepl.expr.analyze import analyze_query
@@ -13,6 +12,7 @@ from pgrepl.expr.deparse import query_text
 from pgrepl.expr.printer import type_with_typmod
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
+from pgrepl.statements.run import run
 from tests.expr.analysis.answers import Answer, error
 
 

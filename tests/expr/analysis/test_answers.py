@@ -7,7 +7,7 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.commands.run import run
+from pgrepl.statements.run import run
 from tests.expr.analysis import ours
 from tests.expr.analysis.answers import SCHEMA, read
 

@@ -1,5 +1,0 @@
-"""What a statement does: one module or package a family (publication, table, role, query …).
-
-Rule of the room: `execute` is the one door. A family registers a function for its nodes there, checks what PostgreSQL
-checks in PostgreSQL's order, and then changes rows of the catalog.
-"""

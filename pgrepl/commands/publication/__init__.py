@@ -1,5 +1,0 @@
-"""CREATE, ALTER and DROP PUBLICATION (publicationcmds.c)."""
-
-from pgrepl.commands.publication import alter, create, drop
-
-__all__ = ["alter", "create", "drop"]

@@ -1,0 +1,76 @@
+"""On which rows around it a query depends. Its own rows stay the same as long as the nearest of those does, and are
+kept with that one's `Env`: computed when they are first asked for, dropped with it.
+
+    SELECT id, (WITH c AS (SELECT o.id) SELECT (SELECT id FROM c)) FROM orders o
+                                                ^^^^^^^^^^^^^^^^ names nothing of `orders`, but c does
+
+A level counts environments outwards from the one a query is run in: 0 is the row it is run for, None stands for a
+query that depends on nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.query.growing import Growing
+
+if TYPE_CHECKING:
+    from pgrepl.query.env import Env
+    from pgrepl.query.execute import Ctes, Row
+
+
+def nearest(query: Query, ctes: Ctes) -> int | None:
+    """The nearest level that a query depends on; `ctes` are the WITH queries of the query around it."""
+    return min(_levels(query, ctes, 0), default=None)
+
+
+def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
+    for entry in query.rtable:
+        if entry.kind is RteKind.CTE and entry.cte is not None and entry.cte_levelsup > depth:
+            up = entry.cte_levelsup - depth - 1
+            needed = ctes.above(up).needs[entry.cte]
+            if needed is not None:
+                yield up + needed
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, (tree.Var, tree.Aggref, tree.GroupingFunc)) and node.levelsup > depth:
+                yield node.levelsup - depth - 1
+            elif isinstance(node, tree.SubLink) and node.query is not None:
+                yield from _levels(node.query, ctes, depth + 1)
+    for nested in subqueries(query):
+        yield from _levels(nested, ctes, depth + 1)
+
+
+def times_read(query: Query, name: str, depth: int = 0) -> int:
+    """How often a WITH query of the query `depth` above is read in one run of this one; 2: perhaps more than once."""
+    times = 0
+    for entry in query.rtable:
+        if entry.kind is RteKind.CTE and entry.cte == name and entry.cte_levelsup == depth:
+            times += 1
+        elif entry.subquery is not None:
+            times += times_read(entry.subquery, name, depth + 1) * (2 if entry.lateral else 1)
+    for cte in query.ctes:
+        times += times_read(cte.query, name, depth + 1) * (2 if cte.recursive else 1)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                times += times_read(node.query, name, depth + 1) * 2
+    return min(times, 2)
+
+
+def kept(run: Callable[[Env], Iterable[Row]], level: int | None) -> Callable[[Env], Iterable[Row]]:
+    """The rows of a query that depends on a level, computed once for each environment there."""
+    place = object()
+
+    def rows(env: Env) -> Iterable[Row]:
+        memory = env.memory(level)
+        found: Growing[Any] | None = memory.get(place)
+        if found is None:
+            found = memory[place] = Growing(run(env))
+        return found
+
+    return rows

@@ -1,0 +1,223 @@
+"""Which engine carries out a query: this process, or Spark.
+
+By `pgrepl.engine`. `auto` keeps here what looks at few rows of user tables (`pgrepl.local_rows`), counted after files
+are skipped by the query's conditions; a row that a unique key finds costs a look at the key's column only. What just
+gives the rows of one table as they stand stays here too: it can begin at once, and they come in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Query, RangeRef, RteKind
+from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.frozen import frozen
+from pgrepl.query.bounds import bounds_of, value_of
+from pgrepl.query.grouping import uses_groups
+from pgrepl.query.outside import OutsideRows
+from pgrepl.query.tables import is_user_table
+from pgrepl.rows.members import Member, members
+from pgrepl.types.builtin import proc_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.context import Context
+    from pgrepl.lake.bounds import Bound
+
+_KEY_SHARE = 1000  # looking through the column of a key costs one in so many of handling whole rows here
+_COUNTING_SHARE = 50  # and making numbers is so much cheaper than handling rows of tables
+_FEW = 100_000  # rows that may come from Spark in one piece
+_ENDLESS = 10**10  # numbers that nobody waits for: here they are counted as far as somebody asks
+MANY = 10_000  # numbers that Spark rather makes itself
+WHOLE_SERIES = frozenset(
+    ("generate_series_int4", "generate_series_step_int4", "generate_series_int8", "generate_series_step_int8")
+)
+
+
+@frozen
+class Choice:
+    """`few`: the result is known to be small."""
+
+    spark: bool
+    few: bool = False
+
+
+def choose(session: Session, query: Query, context: Context) -> Choice:
+    wanted = session.settings.get("pgrepl.engine")
+    counted = counted_rows(query, context)
+    if wanted == "local" or counted > _ENDLESS or not (counted or has_user_tables(query)):
+        return Choice(False)
+    rows = rows_to_look_at(session, query, context) + counted // _COUNTING_SHARE
+    few = (rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
+    if wanted == "spark":
+        return Choice(True, few)
+    limit = int(session.settings.value("pgrepl.local_rows"))
+    return Choice(rows > limit and not _only_gives_rows(query) and not _ends_early(query, context), few)
+
+
+def has_user_tables(query: Query) -> bool:
+    """Whether rows of the lake are asked for, at any depth."""
+    return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
+
+
+def is_for_spark(query: Query, context: Context) -> bool:
+    """Whether it has anything that Spark finds by itself; otherwise its rows are sent there."""
+    if has_user_tables(query) or counted_rows(query, context) > 0:
+        return True
+    return any(isinstance(entry.rows, OutsideRows) for level in levels(query) for entry in level.rtable)
+
+
+def rows_to_look_at(session: Session, query: Query, context: Context) -> int:
+    """How many rows of user tables are left once files are skipped by the query's conditions."""
+    from pgrepl.lake.files import estimate
+    from pgrepl.lake.table import lake_table
+
+    total = 0
+    for level in levels(query):
+        tables = [(varno, entry) for varno, entry in enumerate(level.rtable, 1) if is_user_table(entry)]
+        bounds = bounds_of(level, context) if tables else {}
+        for varno, entry in tables:
+            for member in members(session, entry.relid, entry.inh):
+                below = member.bounds(bounds.get(varno, ()))
+                rows = estimate(session, lake_table(session, member.relation.oid), below)
+                total += _by_key(session, member, below, rows)
+    return total
+
+
+def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int) -> int:
+    """The rows that are left when the bounds say which values a unique key has."""
+    if not bounds or rows <= _KEY_SHARE:
+        return rows
+    from pgrepl.catalog.indexes import indexes
+
+    counts: dict[int, int] = {}
+    for bound in bounds:
+        if bound.values is not None:
+            counts[bound.attnum] = len(bound.values)
+        elif bound.low is not None and bound.low == bound.high:
+            counts[bound.attnum] = 1
+    for index in indexes(session, member.relation.oid):
+        keys = index.indkey[: index.indnkeyatts]
+        if index.indisunique and index.indisvalid and not index.indpred and all(key in counts for key in keys):
+            found = 1
+            for key in keys:
+                found *= counts[key]
+            rows = min(rows, found + rows // _KEY_SHARE)
+    return rows
+
+
+def counted_rows(query: Query, context: Context) -> int:
+    """How many rows generate_series gives, where it gives many."""
+    total = 0
+    for level in levels(query):
+        for entry in level.rtable:
+            if entry.kind is RteKind.FUNCTION and len(entry.functions) == 1:
+                total += series_length(entry.functions[0], context)
+    return total if total >= MANY else 0
+
+
+def series_length(function: tree.Expr, context: Context) -> int:
+    """Of generate_series over whole numbers that are known; 0 for anything else."""
+    proc = proc_by_oid(function.func) if isinstance(function, tree.FuncExpr) else None
+    if proc is None or not isinstance(function, tree.FuncExpr) or proc.src not in WHOLE_SERIES:
+        return 0
+    if any(isinstance(arg, tree.NamedArg) for arg in function.args):
+        return 0
+    values = [value_of(arg, context) for arg in function.args]
+    if None in values:
+        return 0
+    start, stop, step = (*values, 1)[:3]
+    return max((stop - start) // step + 1, 0) if step else 0
+
+
+def levels(query: Query) -> Iterator[Query]:
+    """The query and all queries inside it."""
+    yield query
+    for nested in subqueries(query):
+        yield from levels(nested)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                yield from levels(node.query)
+
+
+# --- what the query does with the rows ------------------------------------------------------------------------------
+
+
+def _only_gives_rows(query: Query) -> bool:
+    """Whether it gives rows of one table in their order, and all of them up to a LIMIT."""
+    if (
+        len(query.from_) != 1
+        or not isinstance(query.from_[0], RangeRef)
+        or query.set_operation is not None
+        or query.where is not None
+        or query.sort
+        or query.distinct is not None
+        or query.windows
+        or query.has_sublinks
+        or query.ctes
+        or uses_groups(query)
+    ):
+        return False
+    entry = query.rtable[query.from_[0].varno - 1]
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and _only_gives_rows(entry.subquery)
+    return is_user_table(entry) and entry.sample is None
+
+
+def _ends_early(query: Query, context: Context) -> bool:
+    """Whether it is a LIMIT of few over what comes one by one: numbers, or what is read as it stands."""
+    limit = value_of(query.limit, context) if query.limit is not None else None
+    offset = value_of(query.offset, context) if query.offset is not None else 0
+    return (
+        limit is not None
+        and offset is not None
+        and limit + offset <= _FEW
+        and not query.with_ties
+        and _streams(query, query)
+    )
+
+
+def _streams(query: Query, top: Query) -> bool:
+    if (
+        len(query.from_) != 1
+        or not isinstance(query.from_[0], RangeRef)
+        or query.set_operation is not None
+        or query.where is not None
+        or query.sort
+        or query.distinct is not None
+        or query.windows
+        or query.has_sublinks
+        or uses_groups(query)
+    ):
+        return False
+    entry = query.rtable[query.from_[0].varno - 1]
+    if entry.kind is RteKind.CTE:
+        found = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
+        return bool(found) and _streams(found[0].query, top)
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and _streams(entry.subquery, top)
+    return entry.kind is RteKind.FUNCTION
+
+
+def _multiplies(query: Query) -> bool:
+    """Whether it may give more rows than it looks at."""
+    return any(
+        len(level.from_) > 1
+        or any(not isinstance(item, RangeRef) for item in level.from_)
+        or level.has_target_srfs
+        or level.recursive
+        or level.grouping_sets is not None
+        for level in levels(query)
+    )
+
+
+def _is_small(query: Query, context: Context) -> bool:
+    if query.limit is not None:
+        limit = value_of(query.limit, context)
+        if limit is not None and limit <= _FEW and not query.with_ties:
+            return True
+    plain_groups = not query.group and query.grouping_sets is None
+    return query.set_operation is None and uses_groups(query) and plain_groups and not query.has_target_srfs

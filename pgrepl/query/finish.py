@@ -1,0 +1,94 @@
+"""What is done with the rows of a query's targets: DISTINCT, ORDER BY, LIMIT, and away with the junk columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import Query, SortGroup
+from pgrepl.query.env import Env, Evaluator
+from pgrepl.query.sorting import Key, same_keys, sort
+from pgrepl.types.values import hash_form
+
+Row = tuple[Any, ...]
+
+
+class Finish:
+    """Rows have a value for each target, at its place; behind them may stand what only the caller knows."""
+
+    def __init__(self, query: Query, evaluator: Evaluator) -> None:
+        place = {t.resno: i for i, t in enumerate(query.targets)}
+        self._keep = [place[t.resno] for t in query.targets if not t.junk]
+        self._everything = len(self._keep) == len(query.targets)
+        self._order = _keys(query.sort, place)
+        self._distinct = None if query.distinct is None else _keys(query.distinct, place)
+        # DISTINCT ON keeps the first row in the query's order; DISTINCT goes by a sorted Unique
+        self._distinct_order = self._order if query.distinct_on and self._order else self._distinct
+        self._limit, self._offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
+        self._ties = self._order if query.with_ties else None
+
+    def ordered(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """DISTINCT and ORDER BY."""
+        if self._distinct is not None:
+            rows = _unique(sort(rows, self._distinct_order or ()), self._distinct)
+        return sort(rows, self._order) if self._order else rows
+
+    def wanted(self, env: Env) -> int | None:
+        """How many rows LIMIT and OFFSET have use for; None: all, or so many as there are ties."""
+        limit, offset = self._limit(env), self._offset(env)
+        return None if limit is None or self._ties else max(limit, 0) + max(offset or 0, 0)
+
+    def limited(self, rows: Iterable[Row], env: Env) -> Iterable[Row]:
+        """LIMIT; and the columns that only served for order are dropped."""
+        rows = _limited(rows, self._offset(env), self._limit(env), self._ties)
+        return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
+
+
+def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[Key]:
+    return [
+        Key(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first)  # type: ignore[misc]
+        for g in groups
+    ]
+
+
+def _unique(rows: Iterable[Row], keys: list[Key]) -> list[Row]:
+    forms = [hash_form(key.type) for key in keys]
+    seen: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        seen.setdefault(tuple([form(key.value(row)) for key, form in zip(keys, forms, strict=True)]), row)
+    return list(seen.values())
+
+
+def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[Key] | None) -> Iterable[Row]:
+    """Rows behind the limit are not even computed, but for the one that shows that there are no more ties."""
+    if offset is not None and offset < 0:
+        raise PgError("2201X", "OFFSET must not be negative")
+    if limit is not None and limit < 0:
+        raise PgError("2201W", "LIMIT must not be negative")
+    if limit is None and not offset:
+        return found
+    first = offset or 0
+    if limit is None:
+        return _after(found, first)
+    if not ties or not limit:
+        return islice(found, min(first, MOST), min(first + limit, MOST))
+    return _with_ties(_after(found, first), limit, ties)
+
+
+MOST = 2**63 - 1  # rows that islice can count
+
+
+def _after(found: Iterable[Row], first: int) -> Iterator[Row]:
+    return islice(found, first, None)
+
+
+def _with_ties(rows: Iterable[Row], limit: int, ties: list[Key]) -> Iterator[Row]:
+    last: Row = ()
+    for number, row in enumerate(rows):
+        if number >= limit and not same_keys(ties, last, row):
+            return
+        if number < limit:
+            last = row
+        yield row

@@ -1,0 +1,326 @@
+"""FROM and WHERE: which rows of the range table belong together.
+
+A plan gives combinations: lists with one row (a tuple) for each entry of the range table, None where an outer join
+found nothing. Inner joins and the FROM list are one set of relations and one set of conditions: each condition is
+tested as soon as the rows it speaks of are there, and an equality between two sides is looked up in a hash table.
+Outer joins keep their shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
+from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.query.bounds import conjuncts
+from pgrepl.query.env import Combination, Env, Evaluator, Scan
+from pgrepl.query.growing import Growing
+from pgrepl.sql.nodes import JoinType
+from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.values import hash_form
+
+
+@dataclass
+class Plan:
+    """Gives the combinations of some relations; `needs` are relations to its left that it refers to (LATERAL)."""
+
+    relations: frozenset[int]
+    run: Callable[[Env], Iterable[Combination]]
+    needs: frozenset[int] = frozenset()
+    stable: bool = False  # every run gives the same
+
+
+def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
+    """The relations of this query that an expression, or a subquery in FROM (depth 1), speaks of."""
+    if part is None:
+        return frozenset()
+    nodes = walk_deep(part, depth)
+    return frozenset(n.varno for n, level in nodes if isinstance(n, tree.Var) and n.levelsup == level)
+
+
+def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan) -> Plan:
+    """The whole FROM clause with WHERE."""
+    parts: list[Plan] = []
+    conditions: list[Expr] = []
+    for item in query.from_:
+        _flatten(query, item, evaluator, scan, parts, conditions)
+    conditions += conjuncts(where)
+    return _combine(len(query.rtable), parts, conditions, evaluator)
+
+
+def _flatten(
+    query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, parts: list[Plan], conditions: list[Expr]
+) -> None:
+    if isinstance(item, Join) and item.kind in (JoinType.INNER, JoinType.CROSS):
+        _flatten(query, item.left, evaluator, scan, parts, conditions)
+        _flatten(query, item.right, evaluator, scan, parts, conditions)
+        conditions.extend(conjuncts(evaluator.flat(item.quals)))
+    else:
+        parts.append(_plan(query, item, evaluator, scan))
+
+
+def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan) -> Plan:
+    if isinstance(item, RangeRef):
+        return _plan_scan(query, item.varno, evaluator, scan)
+    if item.kind in (JoinType.INNER, JoinType.CROSS):
+        parts: list[Plan] = []
+        conditions: list[Expr] = []
+        _flatten(query, item, evaluator, scan, parts, conditions)
+        return _combine(len(query.rtable), parts, conditions, evaluator)
+    left = _plan(query, item.left, evaluator, scan)
+    right = _plan(query, item.right, evaluator, scan)
+    if item.kind is JoinType.RIGHT:
+        left, right = right, left
+    tests = conjuncts(evaluator.flat(item.quals))
+    if item.kind is JoinType.FULL and any(map(relations_of, tests)):
+        if not any(equality(test, left.relations, right.relations) for test in tests):
+            raise PgError("0A000", "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions")
+    return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
+
+
+def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Plan:
+    entry = query.rtable[varno - 1]
+    rows_of = scan(varno)
+    size = len(query.rtable)
+    needs: frozenset[int] = frozenset()
+    if entry.kind is RteKind.FUNCTION:
+        needs = frozenset().union(*[relations_of(f) for f in entry.functions]) if entry.functions else needs
+    elif entry.kind is RteKind.VALUES:
+        needs = frozenset().union(*[relations_of(v) for row in entry.values for v in row])
+    elif entry.subquery is not None and entry.lateral:
+        needs = relations_of(entry.subquery, 1)
+
+    watch = evaluator.context.meter.watch
+
+    def run(env: Env) -> Iterator[Combination]:
+        for row in watch(rows_of(env)):
+            combination: Combination = [None] * (size + 1)
+            combination[varno] = row
+            yield combination
+
+    return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION and entry.sample is None)
+
+
+def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
+    """(expression of the left, expression of the right) if the condition says they are equal."""
+    if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+        return None
+    operator = operator_by_oid(condition.op)
+    if operator is None or operator.name != "=" or not operator.canhash:
+        return None
+    one, two = condition.args
+    first, second = relations_of(one), relations_of(two)
+    if not first or not second:
+        return None
+    if first <= left and second <= right:
+        return one, two
+    if first <= right and second <= left:
+        return two, one
+    return None
+
+
+def _combine(size: int, parts: list[Plan], conditions: list[Expr], evaluator: Evaluator) -> Plan:
+    if not parts:
+        empty = evaluator.test(conditions)
+
+        def run_empty(env: Env) -> Iterator[Combination]:
+            combination: Combination = [None] * (size + 1)
+            if empty(Env(combination, env.outer)):
+                yield combination
+
+        return Plan(frozenset(), run_empty)
+    waiting = list(conditions)
+    everything = frozenset().union(*[p.relations for p in parts])
+    outside = frozenset().union(*[p.needs for p in parts]) - everything
+
+    def take(known: frozenset[int]) -> list[Expr]:
+        ready = [c for c in waiting if relations_of(c) <= known]
+        waiting[:] = [c for c in waiting if c not in ready]
+        return ready
+
+    remaining = list(parts)
+    current = remaining.pop(0)
+    current = _filtered(current, take(current.relations | outside), evaluator)
+    while remaining:
+        chosen = _next(current.relations | outside, remaining, waiting)
+        remaining.remove(chosen)
+        if not chosen.needs & current.relations:
+            chosen = _filtered(chosen, take(chosen.relations), evaluator)
+        known = current.relations | chosen.relations
+        tests = [c for c in waiting if relations_of(c) <= known | outside]
+        waiting[:] = [c for c in waiting if c not in tests]
+        current = _inner_join(current, chosen, tests, evaluator)
+    return _filtered(Plan(current.relations, current.run, outside), waiting, evaluator)
+
+
+def _next(known: frozenset[int], remaining: list[Plan], waiting: list[Expr]) -> Plan:
+    """A part that an equality ties to what is there, else the first that needs nothing more."""
+    possible = [p for p in remaining if p.needs <= known] or remaining
+    for part in possible:
+        if any(equality(c, known, part.relations) for c in waiting):
+            return part
+    return possible[0]
+
+
+def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
+    if not tests:
+        return plan
+    for test in tests if plan.stable else ():
+        sides = _lookup(test, plan.relations)
+        if sides is not None and _varies(sides[1]):
+            found = _looked_up(plan, *sides, evaluator)
+            return _filtered(found, [t for t in tests if t is not test], evaluator)
+    passes = evaluator.test(tests)
+    run = plan.run
+
+    def filtered(env: Env) -> Iterator[Combination]:
+        left = env.rows
+        for combination in run(env):
+            if passes(Env(merged(left, combination, plan.relations) if plan.needs else combination, env.outer)):
+                yield combination
+
+    return Plan(plan.relations, filtered, plan.needs)
+
+
+def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
+    """(expression of these relations, expression of the surroundings or a constant) if the test says they are equal."""
+    if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or is_volatile(test):
+        return None
+    operator = operator_by_oid(test.op)
+    if operator is None or operator.name != "=" or not operator.canhash:
+        return None
+    for own, other in (test.args, test.args[::-1]):
+        if relations_of(own) == relations and not relations_of(other) and not _varies(own):
+            return own, other
+    return None
+
+
+def _varies(expr: Expr) -> bool:
+    """Whether it depends on a row of the queries around: others are asked for once, and no table is worth its while."""
+    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
+
+
+def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan:
+    """Rows by key, read once: a subquery that asks for one row at a time does not read the catalog each time."""
+    key_of, wanted = evaluator.compile(own), evaluator.compile(other)
+    own_form, form = hash_form(own.type), hash_form(other.type)
+    tables: list[dict[Any, list[Combination]]] = []
+
+    def run(env: Env) -> Iterable[Combination]:
+        if not tables:
+            table: dict[Any, list[Combination]] = {}
+            for combination in plan.run(env):
+                table.setdefault(own_form(key_of(Env(combination, env.outer))), []).append(combination)
+            tables.append(table)
+        key = wanted(env)
+        return () if key is None else tables[0].get(form(key), ())
+
+    return Plan(plan.relations, run, plan.needs)
+
+
+def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
+    both = list(left) if left else [None] * len(right)
+    for varno in relations:
+        both[varno] = right[varno]
+    return both
+
+
+class _Matcher:
+    """Finds what of the right side of a join goes with a combination of the left."""
+
+    def __init__(self, left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> None:
+        self.right = right
+        self.lateral = bool(right.needs & left.relations)
+        pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
+        keys = [pair for _, pair in pairs if pair is not None]
+        self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
+        self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
+        hashed = {id(c) for c, pair in pairs if pair is not None}
+        self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
+
+    def load(self, env: Env) -> _Loaded:
+        """Read the right side once, unless it depends on the left."""
+        if self.lateral:
+            return _Loaded([], {})
+        rows = Growing(self.right.run(env))
+        table: dict[Any, list[Combination]] = {}
+        if self.right_key:
+            for combination in rows:
+                key = _key(self.right_key, Env(combination, env.outer))
+                if key is not None:
+                    table.setdefault(key, []).append(combination)
+        return _Loaded(rows, table)
+
+    def matches(self, combination: Combination, loaded: _Loaded, env: Env) -> Iterator[tuple[Combination, Combination]]:
+        """(right combination, both together)"""
+        candidates: Iterable[Combination] = loaded.rows
+        if self.lateral:
+            candidates = self.right.run(Env(combination, env.outer))
+        elif self.left_key:
+            key = _key(self.left_key, Env(combination, env.outer))
+            candidates = () if key is None else loaded.table.get(key, ())
+        for candidate in candidates:
+            both = merged(combination, candidate, self.right.relations)
+            if self.passes(Env(both, env.outer)):
+                yield candidate, both
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    rows: Iterable[Combination]  # without a key to look them up by, they are read as far as somebody comes
+    table: dict[Any, list[Combination]]
+
+
+def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: Env) -> tuple[Any, ...] | None:
+    values = []
+    for part, form in parts:
+        value = part(env)
+        if value is None:
+            return None
+        values.append(form(value))
+    return tuple(values)
+
+
+def _inner_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
+    matcher = _Matcher(left, right, tests, evaluator)
+    needs = (left.needs | right.needs) - left.relations
+
+    def run(env: Env) -> Iterator[Combination]:
+        loaded = matcher.load(env)
+        for combination in _beside(env, left, needs):
+            for _, both in matcher.matches(combination, loaded, env):
+                yield both
+
+    return Plan(left.relations | right.relations, run, needs)
+
+
+def _beside(env: Env, left: Plan, needs: frozenset[int]) -> Iterable[Combination]:
+    """The left side of a join; with the rows further to the left, if either side refers to them."""
+    if not needs:
+        return left.run(env)
+    return (merged(env.rows, combination, left.relations) for combination in left.run(env))
+
+
+def _outer_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> Plan:
+    matcher = _Matcher(left, right, tests, evaluator)
+    needs = (left.needs | right.needs) - left.relations
+
+    def run(env: Env) -> Iterator[Combination]:
+        loaded = matcher.load(env)
+        matched: set[int] = set()
+        for combination in _beside(env, left, needs):
+            found = False
+            for candidate, both in matcher.matches(combination, loaded, env):
+                found = True
+                matched.add(id(candidate))
+                yield both
+            if not found:
+                yield combination
+        if full:
+            yield from (c for c in loaded.rows if id(c) not in matched)
+
+    return Plan(left.relations | right.relations, run, needs)

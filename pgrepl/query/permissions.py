@@ -1,0 +1,98 @@
+"""Who may read what a query names: the SELECT privilege on each relation and column, as ExecCheckPermissions asks."""
+
+from __future__ import annotations
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.roles import is_superuser
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.rewrite import view_query, view_role
+from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.walk import query_exprs, subqueries, walk, walk_deep
+from pgrepl.query.columns import used_columns
+from pgrepl.types.builtin import proc_by_oid
+
+# pg_subscription can be read by everybody but for the connection string, which may hold a password
+_HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
+
+# functions whose EXECUTE initdb has revoked from PUBLIC (system_functions.sql), of those that are here
+_PRIVATE_FUNCTIONS = (
+    "pg_log_standby_snapshot",
+    "pg_reload_conf",
+    "pg_replication_origin_",
+    "pg_stat_have_stats",
+    "pg_stat_reset",
+    "pg_switch_wal",
+)
+
+
+def check_functions(session: Session, query: Query) -> None:
+    """May the role execute all functions that the query calls?"""
+    if is_superuser(session):
+        return
+    for node, _ in walk_deep(query):
+        if not isinstance(node, tree.FuncExpr):
+            continue
+        called = proc_by_oid(node.func)
+        if called is not None and called.name.startswith(_PRIVATE_FUNCTIONS):
+            raise PgError("42501", f"permission denied for function {called.name}")
+
+
+def check(session: Session, query: Query, role: int | None = None) -> None:
+    """Of the query and all queries inside it. A view's own tables are read with its owner's privileges."""
+    who = session.role if role is None else role
+    _check_level(session, query, who)
+    for nested in subqueries(query):
+        check(session, nested, who)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                check(session, node.query, who)
+
+
+def _check_level(session: Session, query: Query, role: int) -> None:
+    """First what the query itself names, then what its views name."""
+    named = [relation(session, rte.relid) for rte in query.rtable if rte.kind is RteKind.RELATION]
+    views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
+    check_named(session, query, role)
+    for view, behind in views:
+        check(session, behind, view_role(session, view))
+
+
+def check_named(session: Session, query: Query, role: int) -> None:
+    """Of the relations in the query's own FROM."""
+    used: dict[int, frozenset[int]] | None = None
+    for varno, entry in enumerate(query.rtable, 1):
+        if entry.kind is not RteKind.RELATION:
+            continue
+        found = relation(session, entry.relid)
+        hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
+        if hidden is not None:
+            secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
+            if not used_columns(query).get(varno, frozenset()) & {secret, 0}:
+                continue
+        if not acl.has_table_privilege(session, found, "SELECT", role):
+            used = used_columns(query) if used is None else used
+            if not _may_read(session, found, used.get(varno, frozenset()), role):
+                raise acl.permission_denied(found)
+        if any(mark.varno == varno for mark in query.row_marks):
+            _check_may_lock(session, found, role)
+
+
+def _check_may_lock(session: Session, found: Relation, role: int) -> None:
+    """FOR UPDATE and its like ask for the right to UPDATE, at least of some column (ACL_SELECT_FOR_UPDATE)."""
+    if acl.has_table_privilege(session, found, "UPDATE", role):
+        return
+    if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
+        raise acl.permission_denied(found)
+
+
+def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
+    """By privileges on columns: on each that is read; on any at all when none is (SELECT count(*))."""
+    columns = [a.num for a in found.columns]
+    if not used:
+        return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)
+    wanted = {*used, *columns} - {0} if 0 in used else used
+    return all(acl.has_column_privilege(session, found, number, "SELECT", role) for number in wanted)

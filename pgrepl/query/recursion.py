@@ -1,0 +1,184 @@
+"""WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new.
+
+Rows come as they are asked for: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add columns
+(as rewriteSearchAndCycle does): the second term gives, beside its own row, those columns of the row it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
+from pgrepl.query.dependence import nearest
+from pgrepl.query.env import Env, Evaluator
+from pgrepl.types import oids
+from pgrepl.types.arrays import array_of
+from pgrepl.types.record import Record
+from pgrepl.types.values import hashable
+
+if TYPE_CHECKING:
+    from pgrepl.query.execute import Ctes, Row
+
+
+def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
+    """What the second term sees of the last round is kept with an environment of the round's own: so what depends on
+    it is computed anew in each round."""
+    from pgrepl.query.execute import Ctes, compile_ctes, compile_query, compile_set_operation, evaluator_of
+
+    operation = cte.query.set_operation
+    if not isinstance(operation, SetOperation):
+        ctes.needs[cte.name] = nearest(cte.query, ctes)
+        return compile_query(cte.query, parent.context, ctes, parent)
+    query, extra = cte.query, _Extra(cte)
+    if extra.width:
+        query = _with_origin(cte, operation, extra.width)
+    working = object()
+    ctes.runs[cte.name] = lambda env: env.memory(0)[working]
+    ctes.needs[cte.name] = None
+    level = nearest(query, ctes)  # of the recursion as a whole
+    ctes.needs[cte.name] = 0
+    inner = Ctes(ctes)  # the recursive query is itself a query: its terms see the WITH list one level up
+    evaluator = evaluator_of(query, parent.context, inner, parent)
+    compile_ctes(query, inner, evaluator)
+    first = compile_set_operation(query, operation.left, evaluator, inner)
+    again = compile_set_operation(query, operation.right, evaluator, inner)
+    begin, go_on, open_end = extra.columns(evaluator)
+
+    watch = parent.context.meter.watch
+
+    def rows(env: Env) -> Iterator[Row]:
+        seen: set[Any] = set()
+
+        def fresh(rows: Iterable[Row]) -> Iterator[Row]:
+            for row in rows:
+                key = None if operation.all else tuple([hashable(v) for v in row])
+                if key is None:
+                    yield row
+                elif key not in seen:
+                    seen.add(key)
+                    yield row
+
+        here = env
+        round_ = fresh(map(begin, first(env), repeat(env)))
+        while True:
+            found: list[Row] = []
+            for row in watch(round_):
+                if open_end(row, here):
+                    found.append(row)
+                yield row
+            if not found:
+                return
+            here = Env(env.rows, env.outer, env.computed)
+            here.memory(0)[working] = found
+            round_ = fresh(map(go_on, again(here), repeat(here)))
+
+    ctes.needs[cte.name] = level
+    return rows
+
+
+def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:
+    """The recursive query, its second term with the added columns of the row it came from behind its own."""
+    assert isinstance(operation.right, RangeRef)
+    entries = list(cte.query.rtable)
+    entry = entries[operation.right.varno - 1]
+    term = entry.subquery
+    assert term is not None
+    found = [
+        (varno, own)
+        for varno, own in enumerate(term.rtable, 1)
+        if own.kind is RteKind.CTE and own.self_reference and own.cte == cte.name and own.cte_levelsup == 2
+    ]
+    if not found:
+        raise PgError(
+            "0A000",
+            f'with a SEARCH or CYCLE clause, the recursive reference to WITH query "{cte.name}" must be at the top '
+            "level of its right-hand SELECT",
+        )
+    varno, own = found[0]
+    names = len(own.columns) - width
+    added = [
+        Target(
+            tree.Var(c.type, typmod=c.typmod, collation=c.collation, varno=varno, attnum=names + n + 1),
+            c.name,
+            len(term.targets) + n + 1,
+        )
+        for n, c in enumerate(own.columns[names:])
+    ]
+    entries[operation.right.varno - 1] = replace(entry, subquery=replace(term, targets=(*term.targets, *added)))
+    return replace(cte.query, rtable=tuple(entries))
+
+
+@dataclass
+class _Extra:
+    """The columns of SEARCH and CYCLE, in PostgreSQL's order: sequence, mark, path."""
+
+    cte: Cte
+
+    @property
+    def width(self) -> int:
+        return (self.cte.search is not None) + 2 * (self.cte.cycle is not None)
+
+    def _record(self, names: tuple[str, ...], *before: int) -> Callable[[Row], Record]:
+        operation = self.cte.query.set_operation
+        assert isinstance(operation, SetOperation)
+        named = [*self.cte.columns, *(column.name for column in self.cte.query.columns[len(self.cte.columns) :])]
+        places = [named.index(name) for name in names]
+        types = [*([oids.INT8] * len(before)), *(operation.columns[place].type for place in places)]
+        return lambda row: Record([*before, *(row[place] for place in places)], types)
+
+    def columns(self, evaluator: Evaluator) -> tuple[_Step, _Step, Callable[[Row, Env], bool]]:
+        """What the first term's rows become, what the second term's, and whether the search goes on from a row."""
+        search, cycle = self.cte.search, self.cte.cycle
+        width = self.width
+        if not width:
+            return _unchanged, _unchanged, lambda row, env: True
+        searched = self._record(search.columns) if search is not None else None
+        cycled = self._record(cycle.columns) if cycle is not None else None
+        value = evaluator.compile_optional(cycle.mark_value if cycle is not None else None)
+        default = evaluator.compile_optional(cycle.mark_default if cycle is not None else None)
+
+        def sequence(row: Row, last: Any) -> list[Any]:
+            if search is None or searched is None:
+                return []
+            if search.breadth_first:
+                return [self._record(search.columns, 0 if last is None else last[0] + 1)(row)]
+            return [_appended(last, searched(row))]
+
+        def begin(row: Row, env: Env) -> Row:
+            marks = [] if cycled is None else [default(env), _appended(None, cycled(row))]
+            return (*row, *sequence(row, None), *marks)
+
+        def go_on(row: Row, env: Env) -> Row:
+            row, last = row[:-width], row[-width:]
+            marks = []
+            if cycled is not None:
+                here, path = cycled(row), last[-1]
+                known = any(_same(here, item) for item in path.items)
+                marks = [value(env) if known else default(env), _appended(path, here)]
+            return (*row, *sequence(row, last[0]), *marks)
+
+        def open_end(row: Row, env: Env) -> bool:
+            return cycled is None or hashable(row[-2]) != hashable(value(env))
+
+        return begin, go_on, open_end
+
+
+_Step = Callable[["Row", Env], "Row"]
+
+
+def _unchanged(row: Row, env: Env) -> Row:
+    return row
+
+
+def _appended(array: Any, item: Record) -> Any:
+    return array_of(oids.RECORD, [*(array.items if array is not None else ()), item])
+
+
+def _same(one: Record, other: Record) -> bool:
+    """`=` of records: equal fields, NULL like any value."""
+    return bool(hashable(one) == hashable(other))

@@ -1,0 +1,245 @@
+"""SELECT … FOR UPDATE and its kin: rows are locked when they have been found and sorted, before LIMIT counts them
+(LockRows).
+
+    SELECT a FROM t, v ORDER BY b LIMIT 1 FOR UPDATE
+      → the places of the rows of t, and of the tables that v shows, come along as columns
+      → each row of the result is locked; what others have changed since is looked at again, in its newest version
+
+A subquery or view in FROM that only picks rows is locked where its rows have passed all conditions, as if it were
+pulled up; any other locks what itself gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.lock_modes import ROW_MODES, Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.locks import Busy, Wait
+from pgrepl.catalog.relation import relation
+from pgrepl.errors import PgError
+from pgrepl.expr.range_table import TABLEOID
+from pgrepl.expr.tree import PLACE, Column, Join, PinnedRow, Query, RangeRef, RowMark, Rte, Target, Var
+from pgrepl.frozen import frozen
+from pgrepl.query.tables import is_user_table
+from pgrepl.sql.nodes import JoinType
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.locking import Newer, Standing
+
+Row = tuple[Any, ...]
+_AT_ONCE = 1000  # rows locked together where no LIMIT could make that too many
+
+
+@frozen
+class Mark:
+    """A table whose rows are locked: the way to it through the range tables, and the columns that say where a row
+    stands. `mode` None: it is only joined, and stays as it was found."""
+
+    path: tuple[int, ...]
+    mode: RowMode | None
+    wait: Wait
+    place: int  # numbers of target columns
+    table: int
+
+
+def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[Mark]]:
+    """The query with the places of its tables' rows as further columns."""
+    _check_outer_joins(query)
+    marks: list[Mark] = []
+    known = {mark.varno: mark for mark in query.row_marks}
+    targets, rtable = list(query.targets), list(query.rtable)
+
+    def add(expr: Var) -> int:
+        number = max((t.resno for t in targets), default=0) + 1
+        targets.append(Target(expr, f"lock{number}", number, junk=junk))
+        return number
+
+    for varno, entry in enumerate(query.rtable, 1):
+        if not entry.in_from:
+            continue
+        asked = known.get(varno)
+        if is_user_table(entry):
+            place, table = (add(Var(t, varno=varno, attnum=n)) for t, n in ((oids.TID, PLACE), (oids.OID, TABLEOID)))
+            marks.append(Mark((varno,), _mode(asked), _wait(asked), place, table))
+        elif asked is not None and entry.subquery is not None and is_simple(entry.subquery):
+            inner, below = with_places(entry.subquery, junk=False)
+            rtable[varno - 1] = replace(entry, subquery=inner, columns=_columns(entry, inner))
+            for mark in below:
+                place, table = (
+                    add(Var(t, varno=varno, attnum=_attnum(inner, n)))
+                    for t, n in ((oids.TID, mark.place), (oids.OID, mark.table))
+                )
+                marks.append(Mark((varno, *mark.path), mark.mode, mark.wait, place, table))
+    order = list(known)  # as the FOR clauses name them
+    marks.sort(key=lambda mark: order.index(mark.path[0]) if mark.path[0] in known else len(order))
+    return replace(query, targets=tuple(targets), rtable=tuple(rtable), row_marks=()), marks
+
+
+def _columns(entry: Rte, inner: Query) -> tuple[Column, ...]:
+    return (*entry.columns, *inner.columns[len(entry.columns) :])
+
+
+def _attnum(inner: Query, resno: int) -> int:
+    return next(n for n, target in enumerate((t for t in inner.targets if not t.junk), 1) if target.resno == resno)
+
+
+def _mode(mark: RowMark | None) -> RowMode | None:
+    return None if mark is None else ROW_MODES[mark.strength]
+
+
+def _wait(mark: RowMark | None) -> Wait:
+    return Wait.BLOCK if mark is None or mark.wait is None else Wait(mark.wait)
+
+
+def is_simple(query: Query) -> bool:
+    """Could the query be pulled up into the one around it (is_simple_subquery)?"""
+    return not (
+        query.set_operation is not None
+        or query.has_aggregates
+        or query.windows
+        or query.has_target_srfs
+        or query.group
+        or query.grouping_sets is not None
+        or query.having is not None
+        or query.sort
+        or query.distinct is not None
+        or query.limit is not None
+        or query.offset is not None
+        or query.ctes
+        or any(not mark.pushed_down for mark in query.row_marks)
+    )
+
+
+def _check_outer_joins(query: Query) -> None:
+    """Where an outer join may find no row, there is none to lock (make_outerjoininfo)."""
+    marked = {mark.varno: mark for mark in query.row_marks}
+
+    def refuse(varnos: Iterable[int]) -> None:
+        for varno in varnos:
+            if varno in marked:
+                strength = marked[varno].strength
+                raise PgError("0A000", f"FOR {strength} cannot be applied to the nullable side of an outer join")
+
+    def visit(item: RangeRef | Join) -> set[int]:
+        if isinstance(item, RangeRef):
+            return {item.varno}
+        left, right = visit(item.left), visit(item.right)
+        if item.kind in (JoinType.LEFT, JoinType.FULL):
+            refuse(sorted(right))
+        if item.kind in (JoinType.RIGHT, JoinType.FULL):
+            refuse(sorted(left))
+        return left | right
+
+    for item in query.from_:
+        visit(item)
+
+
+# --- locking --------------------------------------------------------------------------------------------------------
+
+
+class RowLocker:
+    """Locks the rows of one query. `again` plays a query in the same surroundings."""
+
+    def __init__(
+        self, session: Session, query: Query, marks: Sequence[Mark], again: Callable[[Query, Any], Iterable[Row]]
+    ) -> None:
+        self._session = session
+        self._query = replace(query, limit=None, offset=None, with_ties=False)
+        self._marks = marks
+        self._locking = [mark for mark in marks if mark.mode is not None]
+        self._again = again
+        at = {target.resno: n for n, target in enumerate(query.targets)}
+        self._at = [(at[mark.place], at[mark.table]) for mark in marks]
+
+    def rows(self, found: Iterable[Row], env: Any, wanted: int | None) -> Iterator[Row]:
+        """The rows, locked; no more than are wanted."""
+        if not self._session.transaction.locks_rows:
+            yield from found
+            return
+        source = iter(found)
+        given = 0
+        while wanted is None or given < wanted:
+            some = list(islice(source, _AT_ONCE if wanted is None else min(wanted - given, _AT_ONCE)))
+            if not some:
+                return
+            for row in self._locked(some, env):
+                given += 1
+                yield row
+
+    def _locked(self, rows: list[Row], env: Any) -> Iterator[Row]:
+        from pgrepl.rows.locking import Standing, refuse_changed
+
+        alive: list[Row] = rows
+        changes: dict[Standing, Newer | None] = {}
+        for mark, (place, table) in zip(self._marks, self._at, strict=True):
+            if mark.mode is None:
+                continue
+            asked = list(dict.fromkeys(Standing(row[table], row[place]) for row in alive if row[place] is not None))
+            missed, changed = self._lock(mark, asked)
+            refuse_changed(self._session, changed, locking=True)
+            alive = [row for row in alive if row[place] is None or Standing(row[table], row[place]) not in missed]
+            changes.update(changed)
+        for row in alive:
+            standing = [None if row[place] is None else Standing(row[table], row[place]) for place, table in self._at]
+            if not any(each in changes for each in standing if each is not None):
+                yield row
+                continue
+            yield from islice(self._looked_at_again(standing, changes, env), 1)
+
+    def _lock(self, mark: Mark, rows: Sequence[Standing]) -> tuple[set[Standing], dict[Standing, Newer | None]]:
+        from pgrepl.rows.locking import lock_rows
+
+        session = self._session
+        locks = session.transaction.locks
+        assert mark.mode is not None
+        tables = dict.fromkeys(row.table for row in rows)
+        fresh = [oid for oid in tables if not locks.has_relation(oid, RelationMode.ROW_SHARE)]
+        if fresh:
+            locks.take([Wanted(Kind.RELATION, oid, 0, RelationMode.ROW_SHARE) for oid in fresh])
+        try:
+            return lock_rows(session, rows, [mark.mode] * len(rows), verb="locking", blocked=mark.wait)
+        except Busy as busy:
+            name = relation(session, busy.wanted.object).name
+            raise PgError("55P03", f'could not obtain lock on row in relation "{name}"') from None
+
+    def _looked_at_again(
+        self, standing: Sequence[Standing | None], changes: dict[Standing, Newer | None], env: Any
+    ) -> Iterable[Row]:
+        """The row as its newest versions make it, if they still are what the query asks for (EvalPlanQual)."""
+        from pgrepl.rows.locking import as_found
+
+        query = self._query
+        for mark, each in zip(self._marks, standing, strict=True):
+            if each is None:
+                query = pinned_at(self._session, query, mark.path, None)
+                continue
+            newer = changes[each] if each in changes else as_found(self._session, each)
+            if newer is None:
+                return ()
+            query = pinned_at(self._session, query, mark.path, PinnedRow(newer.place, each.table, newer.row))
+        return self._again(query, env)
+
+
+def pinned_at(session: Session, query: Query, path: Sequence[int], row: PinnedRow | None) -> Query:
+    """The query that sees this row of a table alone; None: none."""
+    from pgrepl.rows.routing import converter
+
+    varno = path[0]
+    entry = query.rtable[varno - 1]
+    if len(path) > 1:
+        assert entry.subquery is not None
+        entry = replace(entry, subquery=pinned_at(session, entry.subquery, path[1:], row))
+    elif row is None:
+        entry = replace(entry, pinned=())
+    else:
+        if row.table != entry.relid:
+            convert = converter(relation(session, row.table), relation(session, entry.relid))
+            row = replace(row, row=convert(row.row))
+        entry = replace(entry, pinned=(row,))
+    return replace(query, rtable=(*query.rtable[: varno - 1], entry, *query.rtable[varno:]))

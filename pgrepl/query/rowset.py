@@ -1,0 +1,125 @@
+"""The rows of an analysed query, from whichever engine suits it: Python values here, or a DataFrame of Spark's.
+
+    rows = rows_of(session, query)
+    if isinstance(rows, SparkRows): rows.frame        # columns c1 … cn
+    for row in rows: …                                # tuples of Python values, in either case
+
+Who asks has checked the privileges (`permissions`); views are looked into here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pgrepl.expr.context import Context
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.expr.tree import Column, Query
+from pgrepl.query.engine import choose, levels
+from pgrepl.query.env import Env
+from pgrepl.query.execute import compile_query
+from pgrepl.query.initplans import with_values
+from pgrepl.query.serializable import note_reads
+from pgrepl.query.tables import is_user_table
+from pgrepl.rows.members import members
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+Row: TypeAlias = tuple[Any, ...]
+
+_PORTION = 4096
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Rows as tuples of Python values."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
+        if self.rows:
+            yield self.rows
+
+
+@dataclass(frozen=True)
+class PassingRows:
+    """Rows that are computed here while they are taken, once."""
+
+    columns: tuple[Column, ...]
+    rows: Iterator[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.rows
+
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
+        while batch := list(islice(self.rows, _PORTION)):
+            yield batch
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """Rows that Spark computes when they are asked for: columns c1 … cn in the Spark forms of their types."""
+
+    columns: tuple[Column, ...]
+    frame: DataFrame
+    data_path: str  # where all machines that Spark may run on can leave files
+    few: bool = False  # so few that they can come in one piece
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
+        """Some rows at a time: no more than a few batches are ever in memory. `whole`: who asks keeps them all anyway,
+        so they may come in one piece."""
+        from pgrepl.query.fetch import batches
+
+        return batches(self.frame, self.columns, self.data_path, whole=whole or self.few)
+
+
+def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
+    """The rows of a query; `expanded`: its views have been looked into."""
+    found = passing_rows(session, query, expanded=expanded)
+    return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
+
+
+def locks_rows(query: Query) -> bool:
+    """Whether it has FOR UPDATE or its like at any depth."""
+    return any(level.row_marks for level in levels(query))
+
+
+def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:
+    """The same for who takes them once and keeps none."""
+    query = query if expanded else expand_views(session, query)
+    context = Context(session)
+    if locks_rows(query):
+        return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+    choice = choose(session, query, context)
+    if choice.spark:
+        query = with_values(session, query)
+        choice = choose(session, query, context)
+    if choice.spark:
+        for level in levels(query):
+            for entry in level.rtable:
+                if is_user_table(entry):
+                    note_reads(session, members(session, entry.relid, entry.inh), ())
+        from pgrepl.query.spark import compile_frame
+
+        frame = compile_frame(session, query, context)
+        if frame is not None:
+            return SparkRows(query.columns, frame, session.catalog.data_path, choice.few)
+    return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+
+
+def stream(session: Session, query: Query) -> Iterator[Row]:
+    """One row after the other, whichever engine they come from."""
+    return iter(passing_rows(session, query))

@@ -1,0 +1,89 @@
+"""SELECT and VALUES as statements: analyse, play, and give the rows in their text form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pgrepl.catalog.lock_modes import RelationMode
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.transaction import require_writable
+from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.query import permissions
+from pgrepl.query.engine import levels
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, locks_rows, passing_rows
+from pgrepl.query.tables import is_user_table
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.types.text import TextStyle, writer
+
+Found = tuple[Query, list[tuple[Any, ...]]]
+
+
+def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
+    """`modifying` carries out a query that changes rows in its WITH list."""
+    query = analyze_query(session, stmt)
+    marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
+    if any(relid and relation(session, relid).persistence != "t" for relid in marked):
+        require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")
+    locking = locks_rows(query)
+    if locking:
+        query = _with_table_locks(session, stmt, query)
+    if any(cte.modify is not None for cte in query.ctes):
+        query, changed = modifying(stmt, session)
+        rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
+    else:
+        permissions.check(session, query)
+        permissions.check_functions(session, query)
+        rows = passing_rows(session, query)
+    columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
+    types = [c.type for c in query.columns]
+    style = session.text_style
+    texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))
+    if session.streams and not locking:
+        from pgrepl.query.streamed import StreamedRows
+
+        return Result("SELECT", columns, StreamedRows(session, texts))
+    found = [row for batch in texts for row in batch]
+    return Result(f"SELECT {len(found)}", columns, found)
+
+
+def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
+    """FOR UPDATE and its like lock their tables first, and then see what others have committed until then."""
+    from pgrepl.rows.locking import lock_tables
+
+    session.catalog.check_writable()
+    transaction = session.transaction
+    if not transaction.can_keep_aside:
+        return query
+    transaction.prefers_aside = True
+    while True:
+        tables = [
+            level.rtable[mark.varno - 1].relid
+            for level in levels(query)
+            for mark in level.row_marks
+            if is_user_table(level.rtable[mark.varno - 1])
+        ]
+        if not lock_tables(session, dict.fromkeys(tables), RelationMode.ROW_SHARE):
+            return query
+        query = analyze_query(session, stmt)
+
+
+def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
+    """The rows of an analysed query."""
+    return [row for batch in passing_rows(session, query).batches(whole=True) for row in batch]
+
+
+def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:
+    """A view of our own is read with the rights of the system."""
+    return play(session, analyze_query(session, text))
+
+
+def as_text(rows: Iterable[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:
+    writers = [writer(t) for t in types]
+    return [
+        tuple([None if v is None else write(v, style) for write, v in zip(writers, row, strict=True)]) for row in rows
+    ]

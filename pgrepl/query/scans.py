@@ -1,0 +1,179 @@
+"""The rows of one range table entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, system, system_rows
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_sequence
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.casts import is_binary_coercible
+from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.query.env import Env, Evaluator
+from pgrepl.query.growing import Growing
+from pgrepl.query.serializable import note_reads
+from pgrepl.query.system import views
+from pgrepl.query.tables import is_user_table, pinned_row, table_rows
+from pgrepl.rows.members import members
+from pgrepl.types.names import format_type
+from pgrepl.types.record import Record
+
+if TYPE_CHECKING:
+    from pgrepl.query.execute import Ctes
+
+Rows = Callable[[Env], Iterable[tuple[Any, ...]]]
+FunctionRows = Callable[[Env], Iterable[tuple[Any, ...] | None]]  # None: a row that is NULL as a whole
+
+
+def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
+    entry = evaluator.query.rtable[varno - 1]
+    if is_user_table(entry):
+        return _table(varno, evaluator)
+    if entry.kind is RteKind.RELATION:
+        return _relation(entry, evaluator)
+    if entry.kind is RteKind.SUBQUERY:
+        from pgrepl.query.execute import compile_query
+
+        assert entry.subquery is not None
+        return compile_query(entry.subquery, evaluator.context, ctes, evaluator)
+    if entry.kind is RteKind.CTE:
+        assert entry.cte is not None
+        return _at_level(ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
+    if entry.rows is not None:
+        known = entry.rows
+        return lambda env: known
+    if entry.kind is RteKind.VALUES:
+        lists = [[evaluator.compile(value) for value in row] for row in entry.values]
+        return lambda env: [tuple([value(env) for value in row]) for row in lists]
+    return _functions(entry, evaluator)
+
+
+def _at_level(run: Rows, up: int) -> Rows:
+    """A WITH query is played in the surroundings of the query that has the WITH list."""
+
+    def rows(env: Env) -> Iterable[tuple[Any, ...]]:
+        for _ in range(up):
+            assert env.outer is not None
+            env = env.outer
+        return run(env)
+
+    return rows
+
+
+def _table(varno: int, evaluator: Evaluator) -> Rows:
+    """A user table: the columns that the query uses, of the rows that its conditions leave possible."""
+    session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
+    scanned = members(session, entry.relid, entry.inh)
+    attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
+    if entry.pinned is not None:
+        pinned = [pinned_row(each, attnums) for each in entry.pinned]
+        return lambda env: pinned
+
+    note_reads(session, scanned, bounds)
+    if entry.sample is not None:
+        from pgrepl.query.sampling import Sampling
+
+        sampling = Sampling(entry.sample, evaluator)
+        return lambda env: sampling.of(table_rows(session, scanned, attnums), env)
+
+    def read() -> Iterator[tuple[Any, ...]]:
+        return table_rows(session, scanned, attnums, bounds)
+
+    if evaluator.around is None:
+        return lambda env: read()
+    known: list[Growing[tuple[Any, ...]]] = []
+
+    def remembered(env: Env) -> Iterable[tuple[Any, ...]]:
+        """A query inside another may be played for each of that one's rows."""
+        if not known:
+            known.append(Growing(read()))
+        return known[0]
+
+    return remembered
+
+
+def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
+    """A system catalog or view, or the state of a sequence."""
+    session = evaluator.context.session
+    found = relation(session, entry.relid)
+    known = system.by_oid(entry.relid)
+    if found.kind == "S":
+        return lambda env: _state(session, found.oid)
+    if known is None:
+        raise unsupported(f'reading table "{found.name}"')
+    text = views.definition(known.schema, known.name)
+    if text is None:
+        return _read_once(lambda: list(system_rows.rows(session, known)))
+    from pgrepl.query.run import run_system_view
+
+    return _read_once(lambda: list(run_system_view(session, text)))
+
+
+def _read_once(read: Callable[[], list[tuple[Any, ...]]]) -> Rows:
+    """The catalog stands still while a statement looks at it."""
+    known: list[list[tuple[Any, ...]]] = []
+
+    def rows(env: Env) -> list[tuple[Any, ...]]:
+        if not known:
+            known.append(read())
+        return known[0]
+
+    return rows
+
+
+def _state(session: Session, sequence: int) -> list[tuple[Any, ...]]:
+    return [(row.last_value, 0, row.is_called) for row in store.rows(session, pg_sequence, seqrelid=sequence)]
+
+
+def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
+    """Functions in FROM run side by side (ROWS FROM); one that gives a row gives its columns."""
+    sets = [evaluator.compile_rows(function) for function in entry.functions]
+    counts = entry.function_columns
+    first = 0
+    for number, (count, defined) in enumerate(zip(counts, entry.function_coldefs, strict=False)):
+        if defined:
+            sets[number] = _checked(sets[number], entry.columns[first : first + count])
+        first += count
+
+    def rows(env: Env) -> Iterator[tuple[Any, ...]]:
+        for number, parts in enumerate(zip_longest(*[one(env) for one in sets]), 1):
+            row: list[Any] = []
+            for part, count in zip(parts, counts, strict=True):
+                row += [None] * count if part is None else part
+            if entry.ordinality:
+                row.append(number)
+            yield tuple(row)
+
+    return rows
+
+
+def _checked(rows: FunctionRows, columns: Sequence[Column]) -> FunctionRows:
+    """What a function gives must be what the column definition list says (tupledesc_match)."""
+
+    def checked(env: Env) -> Iterator[tuple[Any, ...] | None]:
+        for row in rows(env):
+            if isinstance(row, Record):
+                _match(row, columns)
+            yield row
+
+    return checked
+
+
+def _match(row: Record, columns: Sequence[Column]) -> None:
+    message = "function return row and query-specified return row do not match"
+    if len(row) != len(columns):
+        attributes = "attribute" if len(row) == 1 else "attributes"
+        detail = f"Returned row contains {len(row)} {attributes}, but query expects {len(columns)}."
+        raise PgError("42804", message, detail=detail)
+    for number, (given, column) in enumerate(zip(row.types, columns, strict=True), 1):
+        if not is_binary_coercible(given, column.type):
+            raise PgError(
+                "42804",
+                message,
+                detail=f"Returned type {format_type(given)} at ordinal position {number}, "
+                f"but query expects {format_type(column.type)}.",
+            )

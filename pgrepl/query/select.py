@@ -1,0 +1,189 @@
+"""A plain SELECT: FROM and WHERE, groups, windows, targets, DISTINCT, ORDER BY, LIMIT.
+
+Rows are taken one by one where that is possible, so that LIMIT ends what comes before it. What ORDER BY does not need
+is computed behind it if it may have effects or gives several rows: `SELECT nextval('s') … ORDER BY a LIMIT 3` takes
+three numbers, in that order (as make_sort_input_target decides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr.tree import Expr, Query, SortGroup, Target
+from pgrepl.expr.walk import is_volatile, returns_set, rewrite
+from pgrepl.query.env import Env, Evaluator, Slot
+from pgrepl.query.finish import Finish
+from pgrepl.query.grouping import Grouping, uses_groups
+from pgrepl.query.joins import plan_from
+from pgrepl.query.scans import scan
+from pgrepl.query.target_sets import TargetSets
+
+if TYPE_CHECKING:
+    from pgrepl.query.execute import Ctes, Row, Run
+    from pgrepl.query.row_locks import RowLocker
+
+Envs = Iterable[Env]
+
+
+def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes, lock: RowLocker | None = None) -> Run:
+    """`lock`: FOR UPDATE or its like."""
+    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator, ctes))
+    select, watch = _Select(query, evaluator, lock), evaluator.context.meter.watch
+
+    def run(env: Env) -> Iterable[Row]:
+        surroundings = Env([None] * (len(query.rtable) + 1), env)
+        return select.rows((Env(rows, env) for rows in watch(plan.run(surroundings))), surroundings)
+
+    return run
+
+
+class _Select:
+    """What is done with the joined rows. `_after` says what an expression looks like at the step reached so far."""
+
+    def __init__(self, query: Query, evaluator: Evaluator, lock: RowLocker | None) -> None:
+        self.query = query
+        self.evaluator = evaluator
+        self._lock = lock
+        self._steps: list[Callable[[Envs, Env], Envs]] = []
+        self._rewrites: list[Callable[[Expr], Expr]] = [evaluator.flat]
+        self._slots = 0  # values computed for a row so far
+        self._grouping: Grouping | None = None
+        if uses_groups(query):
+            self._group()
+        if query.windows:
+            self._windows()
+        self._finish = Finish(query, evaluator)
+        late = {t.resno for t in _postponed(query)}
+        first = [t for t in query.targets if t.resno not in late]
+        self._first = _Targets(self, first)
+        self._second = _Targets(self, [t for t in query.targets if t.resno in late], first) if late else None
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    def target(self, target: Target) -> Expr:
+        """What a target looks like once groups and windows are computed."""
+        return (self._grouping and self._grouping.key(target.resno)) or self._after(target.expr)
+
+    def _after(self, expr: Expr) -> Expr:
+        for step in self._rewrites:
+            expr = step(expr)
+        return expr
+
+    def _set_keys(self, groups: Iterable[SortGroup]) -> Callable[[Expr], Expr]:
+        """A step that expands the sets in keys of groups or windows, and what a key becomes by it."""
+        numbers = {group.resno for group in groups}
+        keys = [self.target(t) for t in self.query.targets if t.resno in numbers and returns_set(t.expr)]
+        if not keys:
+            return lambda expr: expr
+        sets = TargetSets(keys, self.evaluator, self._slots)
+        first = self._slots + len(sets)
+        values = [self.evaluator.compile(sets.after(key)) for key in keys]
+        slots = {
+            key: Slot(key.type, typmod=key.typmod, collation=key.collation, number=first + n)
+            for n, key in enumerate(keys)
+        }
+
+        def expand(envs: Envs, surroundings: Env) -> Iterator[Env]:
+            for env in envs:
+                for new in sets.expanded(env):
+                    new.computed = (*new.computed, *[value(new) for value in values])
+                    yield new
+
+        self._steps.append(expand)
+        self._slots = first + len(keys)
+        return lambda expr: rewrite(expr, slots.get)
+
+    def _group(self) -> None:
+        query, evaluator = self.query, self.evaluator
+        grouping = Grouping(query, evaluator, self._set_keys(query.group))
+        self._grouping = evaluator.grouping = grouping
+        self._rewrites.append(grouping.after)
+        self._steps.append(grouping.groups)
+        self._slots = grouping.slots
+        if query.having is not None:
+            having = evaluator.test([self._after(query.having)])
+            self._steps.append(lambda envs, surroundings: (env for env in envs if having(env)))
+
+    def _windows(self) -> None:
+        from pgrepl.query.windows import Windows
+
+        query = self.query
+        keys = [key for window in query.windows for key in (*window.partition, *window.order)]
+        self._rewrites.append(self._set_keys(keys))
+        windows = Windows(query, self.evaluator, self._after, self.target, self._slots)
+        if windows.functions:
+            self._rewrites.insert(0, windows.after)  # it knows its functions as they were written
+            self._slots += len(windows.functions)
+            self._steps.append(lambda envs, surroundings: windows.add(list(envs)))
+
+    def rows(self, envs: Envs, surroundings: Env) -> Iterable[Row]:
+        for step in self._steps:
+            envs = step(envs, surroundings)
+        rows: Iterable[Row]
+        if self._second is None:
+            rows = self._finish.ordered(self._first.rows(envs))
+        else:
+            made = ((*row, env) for row, env in self._first.with_envs(envs))
+            rows = self._second.filled(self._finish.ordered(made))
+        if self._lock is not None:
+            rows = self._lock.rows(rows, surroundings.outer, self._finish.wanted(surroundings))
+        return self._finish.limited(rows, surroundings)
+
+
+def _postponed(query: Query) -> Iterator[Target]:
+    """The targets that are computed behind ORDER BY."""
+    if not query.sort:
+        return
+    keys = {group.resno for group in (*query.group, *query.sort, *(query.distinct or ()))}
+    others = [t for t in query.targets if t.resno not in keys]
+    sets_wait = not any(returns_set(t.expr) for t in query.targets if t.resno in keys)
+    yield from (t for t in others if (sets_wait if returns_set(t.expr) else is_volatile(t.expr)))
+
+
+class _Targets:
+    """Some targets of a query; others are None in the rows. `before`: those that are in the rows already. What is
+    volatile in these is not computed again where it stands in a target: `SELECT random() + 1 … ORDER BY random()`."""
+
+    def __init__(self, select: _Select, chosen: list[Target], before: Sequence[Target] = ()) -> None:
+        known = {select.target(t): t for t in before if is_volatile(t.expr)}
+        self._known = [select.query.targets.index(t) for t in known.values()]
+        slots = {
+            expr: Slot(expr.type, typmod=expr.typmod, collation=expr.collation, number=select.slots + n)
+            for n, expr in enumerate(known)
+        }
+        exprs = [rewrite(select.target(t), slots.get) for t in chosen]
+        sets = TargetSets(exprs, select.evaluator, select.slots + len(slots))
+        self._sets = sets if len(sets) else None
+        self._watch = select.evaluator.context.meter.watch
+        compiled = {t.resno: select.evaluator.compile(sets.after(expr)) for t, expr in zip(chosen, exprs, strict=True)}
+        self._all = [compiled.get(t.resno, _nothing) for t in select.query.targets]
+        self._own = [(n, compiled[t.resno]) for n, t in enumerate(select.query.targets) if t.resno in compiled]
+
+    def rows(self, envs: Envs) -> Iterator[Row]:
+        values = self._all
+        return (tuple([value(env) for value in values]) for env in self._expanded(envs))
+
+    def with_envs(self, envs: Envs) -> Iterator[tuple[Row, Env]]:
+        values = self._all
+        return ((tuple([value(env) for value in values]), env) for env in self._expanded(envs))
+
+    def filled(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Rows of the other targets, behind each its environment, with these."""
+        for *row, env in rows:
+            if self._known:
+                env.computed = (*env.computed, *[row[place] for place in self._known])
+            for here in self._expanded((env,)):
+                for place, value in self._own:
+                    row[place] = value(here)
+                yield tuple(row)
+
+    def _expanded(self, envs: Envs) -> Envs:
+        sets = self._sets
+        return envs if sets is None else self._watch(new for env in envs for new in sets.expanded(env))
+
+
+def _nothing(env: Env) -> Any:
+    return None

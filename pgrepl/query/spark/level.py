@@ -1,0 +1,168 @@
+"""One level of a query on its way to SQL: what its columns are called where an expression stands.
+
+A level goes through phases. At first its columns are those of FROM; once it is grouped, they are the keys and
+aggregates of a subquery, and any other column is one that all rows of a group share. Levels inside ask this one for
+its columns in the phase it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr import spark as expressions
+from pgrepl.expr import tree
+from pgrepl.expr.spark import Sql
+from pgrepl.expr.tree import PLACE, Expr, Query, RteKind
+from pgrepl.expr.walk import rewrite
+from pgrepl.query.grouping import at_home
+from pgrepl.query.spark.job import Job, Unplayable
+from pgrepl.sql.nodes import JoinType
+
+if TYPE_CHECKING:
+    from pgrepl.query.spark.sources import WithQuery
+
+
+class Level:
+    def __init__(self, job: Job, query: Query, parent: Level | None) -> None:
+        self.job = job
+        self.query = query
+        self.parent = parent
+        self.ctes: dict[str, WithQuery] = {}
+        self.columns: dict[int, dict[int, Sql]] = {}  # by number in the range table, by attnum
+        self.known: dict[Expr, Sql] | None = None  # of a grouped level: what its groups give
+        self.series: dict[Expr, Sql] = {}  # set-returning functions of the target list
+        self.group_items: list[str] = []
+        self.group_alias = ""
+        self.nullable: set[int] = set()  # relations that outer joins may give no row of
+
+    def up(self, levels: int) -> Level:
+        level = self
+        for _ in range(levels):
+            if level.parent is None:
+                raise Unplayable("a column of no query around")
+            level = level.parent
+        return level
+
+    # --- expressions ------------------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> Sql:
+        return expressions.to_value(self.flat(expr), self.names, self.job.statement)
+
+    def form(self, expr: Expr) -> str:
+        """In the lake form of the expression's type."""
+        return expressions.to_sql(self.flat(expr), self.names, self.job.statement)
+
+    def key(self, expr: Expr) -> str:
+        """What to group and compare by."""
+        return expressions.equal_key(self.flat(expr), self.names, self.job.statement)
+
+    def condition(self, expr: Expr) -> str:
+        """For WHERE and HAVING, where NULL is as good as false."""
+        from pgrepl.query.spark.sublinks import condition
+
+        return condition(self, self.flat(expr))
+
+    def names(self, node: Expr) -> str | Sql | None:
+        """What holds a node of an expression of this level."""
+        if self.series and node in self.series:
+            return self.series[node]
+        if self.known is not None and node in self.known:
+            return self.known[node]
+        if isinstance(node, tree.Var):
+            if node.levelsup:
+                return self.up(node.levelsup).value(replace(node, levelsup=0))
+            return self._column(node)
+        if isinstance(node, tree.SubLink):
+            from pgrepl.query.spark.sublinks import sublink
+
+            return sublink(self, node)
+        if isinstance(node, tree.Aggref):
+            return self.up(node.levelsup).value(at_home(node, node.levelsup)) if node.levelsup else None
+        if isinstance(node, tree.WindowFunc):
+            return self._window(node)
+        return None
+
+    def _column(self, var: tree.Var) -> Sql:
+        if self.known is not None:
+            return self._of_group(var)
+        columns = self.columns.get(var.varno)
+        if columns is None or var.attnum not in columns:
+            raise Unplayable(f"column {var.attnum} of {self.query.rtable[var.varno - 1].name}")
+        return columns[var.attnum]
+
+    def _of_group(self, var: tree.Var) -> Sql:
+        """A column that the group's key determines."""
+        assert self.known is not None
+        known, self.known = self.known, None
+        try:
+            value = self.value(var)
+        finally:
+            self.known = known
+        name = f"d{len(self.group_items)}"
+        self.group_items.append(f"any_value({value.text}) AS {name}")
+        column = self.known[var] = Sql(f"{self.group_alias}.{name}", value.type)
+        return column
+
+    def _window(self, node: tree.WindowFunc) -> Sql:
+        targets = [replace(target, expr=self.flat(target.expr)) for target in self.query.targets]
+        over = expressions.over(
+            self.query.windows[node.window], targets, self.names, self.job.statement, expressions.is_ranked(node)
+        )
+        return expressions.window_function(node, over, self.names, self.job.statement)
+
+    def flat(self, expr: Any) -> Any:
+        """The same expression without columns of joins, and with whole rows as rows of columns."""
+
+        def stands_for(node: Expr) -> Expr | None:
+            if not isinstance(node, tree.Var) or node.levelsup:
+                return None
+            entry = self.query.rtable[node.varno - 1]
+            if entry.kind is RteKind.JOIN and node.attnum > 0:
+                meant = entry.join_vars[node.attnum - 1]
+                if meant is None:
+                    raise Unplayable("a dropped column of a join")
+                return rewrite(meant, stands_for)
+            return self._whole_row(node) if node.attnum == 0 else None
+
+        return rewrite(expr, stands_for)
+
+    def _whole_row(self, node: tree.Var) -> Expr:
+        entry = self.query.rtable[node.varno - 1]
+        if node.varno in self.nullable or entry.kind is RteKind.JOIN:
+            raise Unplayable("a whole row that may be missing")
+        live = [(number, c) for number, c in enumerate(entry.columns, 1) if not c.dropped]
+        args: Sequence[Expr] = [
+            tree.Var(c.type, typmod=c.typmod, collation=c.collation, varno=node.varno, attnum=number)
+            for number, c in live
+        ]
+        return tree.RowExpr(node.type, args=tuple(args), names=tuple(c.name for _, c in live))
+
+    def note_outer_joins(self) -> None:
+        """Which relations of FROM may have no row where others do."""
+
+        def visit(item: tree.RangeRef | tree.Join, missing: bool) -> None:
+            if isinstance(item, tree.RangeRef):
+                if missing:
+                    self.nullable.add(item.varno)
+                return
+            visit(item.left, missing or item.kind in (JoinType.RIGHT, JoinType.FULL))
+            visit(item.right, missing or item.kind in (JoinType.LEFT, JoinType.FULL))
+
+        for item in self.query.from_:
+            visit(item, False)
+
+
+def is_place(expr: Expr, query: tree.Query) -> bool:
+    """Whether it is where a row stands: of a table in FROM, or of one in a subquery there that hands it up."""
+    if not isinstance(expr, tree.Var) or expr.levelsup or not expr.varno:
+        return False
+    if expr.attnum == PLACE:
+        return True
+    below = query.rtable[expr.varno - 1].subquery
+    return (
+        below is not None
+        and 0 < expr.attnum <= len(below.targets)
+        and is_place(below.targets[expr.attnum - 1].expr, below)
+    )

@@ -1,0 +1,93 @@
+"""WITH RECURSIVE, round by round: Spark finds what follows from the last round's rows until a round finds nothing new.
+
+The rows come here between the rounds. So a recursion over small tables is played here altogether, and one that only a
+LIMIT would end, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr.spark.sql import form_type
+from pgrepl.expr.tree import Column, Cte, SetOperation
+from pgrepl.query.engine import rows_to_look_at
+from pgrepl.query.env import sees_outside
+from pgrepl.query.spark.job import Unplayable
+from pgrepl.query.spark.level import Level
+from pgrepl.query.spark.setops import side
+from pgrepl.query.spark.shipped import ship
+from pgrepl.query.spark.sources import WithQuery
+from pgrepl.types.values import hash_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Row = tuple[Any, ...]
+
+_SMALL = 500_000  # rows to look at
+
+
+def recursive_query(level: Level, cte: Cte) -> WithQuery:
+    job, operation = level.job, cte.query.set_operation
+    _check(level, cte)
+    assert isinstance(operation, SetOperation)
+    columns = operation.columns
+    types = tuple(form_type(c.type, c.typmod) for c in columns)
+    working = job.frame(ship(columns, _numbers(columns), ()))
+    inner = Level(job, cte.query, level)
+    first = side(inner, operation.left, columns)
+    level.ctes[cte.name] = WithQuery(working, types)
+    again = side(inner, operation.right, columns)
+    every: list[Row] = []
+    if not job.dry:
+        seen: set[Any] | None = None if operation.all else set()
+        found = _fresh(_rows(level, first, columns), columns, seen)
+        while found:
+            every += found
+            job.replace_frame(working, ship(columns, _numbers(columns), found))
+            found = _fresh(_rows(level, again, columns), columns, seen)
+    return WithQuery(job.frame(ship(columns, _numbers(columns), every)), types)
+
+
+def _check(level: Level, cte: Cte) -> None:
+    operation = cte.query.set_operation
+    if cte.search is not None or cte.cycle is not None or cte.query.ctes:
+        raise Unplayable("SEARCH, CYCLE or WITH in a recursive query")
+    if not isinstance(operation, SetOperation) or sees_outside(cte.query):
+        raise Unplayable("a recursive query that depends on the row")
+    around: Level | None = level
+    while around is not None:
+        if around.query.limit is not None:
+            raise Unplayable("a recursive query under a LIMIT")
+        around = around.parent
+    session = level.job.session
+    if session.settings.get("pgrepl.engine") != "spark":
+        if rows_to_look_at(session, cte.query, level.job.context) <= _SMALL:
+            raise Unplayable("a recursive query over few rows")
+
+
+def _numbers(columns: Sequence[Column]) -> list[int]:
+    return list(range(1, len(columns) + 1))
+
+
+def _rows(level: Level, text: str, columns: Sequence[Column]) -> Iterator[Row]:
+    from pgrepl.query.fetch import batches
+
+    frame = level.job.run(level.job.with_list() + text)
+    for batch in batches(frame, columns, level.job.session.catalog.data_path, whole=True):
+        yield from batch
+
+
+def _fresh(rows: Iterable[Row], columns: Sequence[Column], seen: set[Any] | None) -> list[Row]:
+    """The rows that are new; all of them in UNION ALL."""
+    if seen is None:
+        return list(rows)
+    forms = [hash_form(column.type) for column in columns]
+    found = []
+    for row in rows:
+        key = tuple([form(value) for form, value in zip(forms, row, strict=True)])
+        if key not in seen:
+            seen.add(key)
+            found.append(row)
+    return found

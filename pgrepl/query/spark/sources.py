@@ -1,0 +1,297 @@
+"""The entries of FROM: what stands there in SQL, and what its columns are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pgrepl.expr import tree
+from pgrepl.expr.range_table import SYSTEM_COLUMNS
+from pgrepl.expr.spark import Sql
+from pgrepl.expr.spark.sql import form_type
+from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
+from pgrepl.expr.walk import walk_deep
+from pgrepl.frozen import frozen
+from pgrepl.query.columns import fetched, used_columns
+from pgrepl.query.engine import is_for_spark
+from pgrepl.query.env import Env, sees_outside
+from pgrepl.query.initplans import names_outer_with
+from pgrepl.query.outside import OutsideRows
+from pgrepl.query.spark.job import Text, Unplayable
+from pgrepl.query.spark.level import Level
+from pgrepl.query.spark.shipped import ship
+from pgrepl.query.tables import is_user_table, system_value
+from pgrepl.rows.members import Member, members
+from pgrepl.sql.nodes import JoinType
+from pgrepl.types.tid import PAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.query.bounds import Bounds
+
+_CTID = -1
+
+
+@frozen
+class WithQuery:
+    """A WITH query: its name in the statement and its columns' types; `text` None: its rows are in a frame."""
+
+    name: str
+    types: tuple[str, ...]
+
+
+class Sources:
+    """FROM of one level."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.job = level.job
+        self.query = level.query
+        self._used: dict[int, frozenset[int]] | None = None
+        self._bounds: Bounds | None = None
+
+    def text(self) -> str:
+        """All of FROM; columns that conditions and the rest of the query use are known to the level from then on."""
+        self.level.note_outer_joins()
+        parts = [self._beside(self._item(item), item) for item in self.query.from_]
+        return " CROSS JOIN ".join(parts)
+
+    @property
+    def used(self) -> dict[int, frozenset[int]]:
+        if self._used is None:
+            self._used = used_columns(self.query)
+        return self._used
+
+    @property
+    def bounds(self) -> Bounds:
+        if self._bounds is None:
+            from pgrepl.query.bounds import bounds_of
+
+            self._bounds = bounds_of(self.query, self.job.context)
+        return self._bounds
+
+    def _beside(self, text: str, item: RangeRef | Join) -> str:
+        """An item of a list. A join that keeps rows of its right side needs parentheses there; others do not get any,
+        since LATERAL does not look out of them."""
+        if not _keeps_right(item):
+            return text
+        if any(self.query.rtable[varno - 1].lateral for varno in _varnos(item)) and len(self.query.from_) > 1:
+            raise Unplayable("LATERAL in an outer join behind a comma")
+        return f"({text})"
+
+    def _item(self, item: RangeRef | Join) -> str:
+        if isinstance(item, RangeRef):
+            return self._entry(item.varno)
+        left, right = self._item(item.left), self._item(item.right)
+        if isinstance(item.right, Join):
+            right = f"({right})"
+        if item.quals is None:
+            kind = "CROSS" if item.kind in (JoinType.INNER, JoinType.CROSS) else _JOINS[item.kind]
+            return f"{left} {kind} JOIN {right}" + ("" if kind == "CROSS" else " ON true")
+        return f"{left} {_JOINS[item.kind]} JOIN {right} ON {self.level.form(item.quals)}"
+
+    def _entry(self, varno: int) -> str:
+        entry = self.query.rtable[varno - 1]
+        alias = self.job.name("t")
+        if entry.sample is not None and not is_user_table(entry):
+            raise Unplayable("TABLESAMPLE of anything but a table")
+        if is_user_table(entry):
+            source = self._table(varno, entry, alias)
+        elif entry.kind is RteKind.SUBQUERY:
+            assert entry.subquery is not None
+            source = self._query(varno, entry, entry.subquery, alias)
+        elif entry.kind is RteKind.CTE:
+            source = self._with(varno, entry, alias)
+        elif entry.kind is RteKind.FUNCTION:
+            source = self._function(varno, entry, alias)
+        else:
+            source = self._played(varno, entry, alias)
+        return f"{source} AS {alias}"
+
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    def _table(self, varno: int, entry: Rte, alias: str) -> str:
+        session = self.job.session
+        attnums = list(fetched(entry, self.used.get(varno, ())))
+        scanned = members(session, entry.relid, entry.inh)
+        bounds = self.bounds.get(varno, ())
+        columns = {
+            number: Sql(f"{alias}.c{number}", form_type(column.type, column.typmod))
+            for number, column in enumerate(entry.columns, 1)
+            if number in attnums
+        }
+        for number in attnums:
+            if number < 0:
+                columns[number] = Sql(f"{alias}.s{-number}", _SYSTEM_TYPES[number])
+        self.level.columns[varno] = columns
+        sample = self._sample(entry)
+
+        def make() -> DataFrame:
+            if not scanned:
+                return ship(entry.columns, [n for n in attnums if n > 0], ())()
+            frames = [self._member(member, attnums, bounds) for member in scanned]
+            frame = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+            return sample(frame)
+
+        return self.job.frame(make)
+
+    def _member(self, member: Member, attnums: list[int], bounds: Sequence[Bound]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        from pgrepl.lake.scan import frame
+        from pgrepl.lake.table import lake_table
+
+        table = lake_table(self.job.session, member.relation.oid)
+        own = [member.numbers[n] for n in attnums if n > 0]
+        places = _CTID in attnums or PLACE in attnums
+        found = frame(self.job.session, table, own, bounds=member.bounds(bounds), places=places)
+        if attnums == own:
+            return found
+        chosen = []
+        for number in attnums:
+            if number > 0:
+                chosen.append(f.col(f"c{member.numbers[number]}").alias(f"c{number}"))
+            elif number == PLACE:
+                chosen.append(f.col("place").alias(f"s{-number}"))
+            elif number == _CTID:
+                row = f"concat('(', place.row div {PAGE}, ',', place.row % {PAGE} + 1, ')')"
+                chosen.append(f.expr(row).alias(f"s{-number}"))
+            else:
+                value = system_value(member.relation.oid, number)
+                chosen.append(f.lit(value).cast(_SYSTEM_TYPES[number]).alias(f"s{-number}"))
+        return found.select(chosen)
+
+    def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
+        if entry.sample is None:
+            return lambda frame: frame
+        from pgrepl.query.execute import Ctes, evaluator_of
+        from pgrepl.query.sampling import Sampling
+
+        parts = (*entry.sample.args, entry.sample.repeatable)
+        if any(_refers(part) or _asks(part) for part in parts if part is not None):
+            raise Unplayable("TABLESAMPLE of columns or subqueries")
+        evaluator = evaluator_of(self.query, self.job.context, Ctes(), None)
+        fraction, seed = Sampling(entry.sample, evaluator).parameters(Env([], None))
+        return lambda frame: frame.sample(fraction=fraction, seed=seed)
+
+    # --- queries ----------------------------------------------------------------------------------------------------
+
+    def _query(self, varno: int, entry: Rte, query: Query, alias: str) -> str:
+        from pgrepl.query.spark.select import compile_query, play
+
+        if not is_for_spark(query, self.job.context) and not _depends(query):
+            rows = play(query, self.job)
+            numbers = list(range(1, len(query.columns) + 1))
+            self._shipped_columns(varno, query.columns, numbers, alias)
+            return self.job.frame(ship(query.columns, numbers, rows))
+        text = compile_query(query, self.job, self.level)
+        self.level.columns[varno] = text.columns(alias)
+        return f"{'LATERAL ' if entry.lateral and _depends(query) else ''}({text.text})"
+
+    def _with(self, varno: int, entry: Rte, alias: str) -> str:
+        assert entry.cte is not None
+        level = self.level.up(entry.cte_levelsup)
+        found = level.ctes.get(entry.cte)
+        if entry.cte_levelsup and any(cte.name == entry.cte and sees_outside(cte.query) for cte in level.query.ctes):
+            raise Unplayable("a WITH query that depends on a row, in a subquery")
+        if found is None:
+            raise Unplayable(f'recursive query "{entry.cte}"')
+        self.level.columns[varno] = Text("", found.types).columns(alias)
+        return found.name
+
+    def _shipped_columns(self, varno: int, columns: Sequence[tree.Column], numbers: Sequence[int], alias: str) -> None:
+        self.level.columns[varno] = {
+            number: Sql(f"{alias}.c{number}", form_type(columns[number - 1].type, columns[number - 1].typmod))
+            for number in numbers
+        }
+
+    # --- functions, VALUES, system catalogs -------------------------------------------------------------------------
+
+    def _function(self, varno: int, entry: Rte, alias: str) -> str:
+        from pgrepl.query.spark.series import lateral_series, plain_series
+
+        if any(_refers(function) for function in entry.functions):
+            text = lateral_series(self.level, entry)
+            self.level.columns[varno] = text.columns(alias)
+            return f"LATERAL ({text.text})"
+        series = plain_series(self.level, entry)
+        if series is not None:
+            self.level.columns[varno] = series.columns(alias)
+            return f"({series.text})"
+        return self._played(varno, entry, alias)
+
+    def _played(self, varno: int, entry: Rte, alias: str) -> str:
+        """Rows that this process finds."""
+        from pgrepl.query.execute import Ctes, evaluator_of
+        from pgrepl.query.scans import scan
+
+        if entry.kind is RteKind.VALUES and any(_refers(value) for row in entry.values for value in row):
+            return self._values(varno, entry, alias)
+        numbers = [n for n in fetched(entry, self.used.get(varno, ())) if n > 0]
+        if len(numbers) != len(self.used.get(varno, ())) and min(self.used.get(varno, (0,))) < 0:
+            raise Unplayable("a system column of a system catalog")
+        if any(map(_asks, entry.functions)):
+            raise Unplayable("a function of a subquery in FROM")
+        outside = entry.rows
+        if isinstance(outside, OutsideRows):
+            self._shipped_columns(varno, entry.columns, numbers, alias)
+            return self.job.frame(lambda: outside.frame(numbers))
+        rows = scan(varno, evaluator_of(self.query, self.job.context, Ctes(), None), Ctes())(Env([], None))
+        self._shipped_columns(varno, entry.columns, numbers, alias)
+        return self.job.frame(ship(entry.columns, numbers, rows))
+
+    def _values(self, varno: int, entry: Rte, alias: str) -> str:
+        """VALUES over columns of what stands before."""
+        types = tuple(form_type(c.type, c.typmod) for c in entry.columns)
+        rows = [
+            "SELECT " + ", ".join(f"{self.level.form(value)} AS c{n}" for n, value in enumerate(row, 1))
+            for row in entry.values
+        ]
+        text = Text(" UNION ALL ".join(rows), types)
+        self.level.columns[varno] = text.columns(alias)
+        return f"LATERAL ({text.text})"
+
+
+_JOINS = {
+    JoinType.INNER: "INNER",
+    JoinType.CROSS: "INNER",
+    JoinType.LEFT: "LEFT",
+    JoinType.RIGHT: "RIGHT",
+    JoinType.FULL: "FULL",
+}
+_SYSTEM_TYPES = {attnum: form_type(typoid) for attnum, typoid in SYSTEM_COLUMNS.values()}
+_SYSTEM_TYPES[PLACE] = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
+
+
+def _keeps_right(item: RangeRef | Join) -> bool:
+    if isinstance(item, RangeRef):
+        return False
+    return item.kind in (JoinType.RIGHT, JoinType.FULL) or _keeps_right(item.left)
+
+
+def _varnos(item: RangeRef | Join) -> Iterator[int]:
+    if isinstance(item, RangeRef):
+        yield item.varno
+    else:
+        yield from _varnos(item.left)
+        yield from _varnos(item.right)
+
+
+def _refers(expr: tree.Expr) -> bool:
+    """Whether an expression in FROM speaks of columns beside it or around it."""
+    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup >= up for node, up in walk_deep(expr))
+
+
+def _asks(expr: tree.Expr) -> bool:
+    return any(isinstance(node, tree.SubLink) for node, _ in walk_deep(expr))
+
+
+def _depends(query: Query) -> bool:
+    """Whether a query speaks of columns, or of WITH queries, around it."""
+    return sees_outside(query) or names_outer_with(query)
+
+
+__all__ = ["Sources", "WithQuery"]

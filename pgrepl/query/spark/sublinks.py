@@ -1,0 +1,151 @@
+"""Subqueries inside expressions.
+
+Spark takes IN for true or false wherever it stands, never for NULL; so only conditions are written with it, where NULL
+is as good as false. Elsewhere the three answers are asked for one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.expr import spark as expressions
+from pgrepl.expr import tree
+from pgrepl.expr.spark import Sql
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import walk_deep
+from pgrepl.query.bounds import conjuncts
+from pgrepl.query.env import sees_outside
+from pgrepl.query.initplans import names_outer_with
+from pgrepl.query.spark.job import Text, Unplayable
+from pgrepl.query.spark.level import Level
+from pgrepl.sql.nodes import BoolOp, SubLinkType
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator_by_oid
+
+_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
+
+
+def condition(level: Level, expr: Expr) -> str:
+    """A condition for WHERE: true, or anything else."""
+    if isinstance(expr, tree.BoolExpr):
+        if expr.op is not BoolOp.NOT:
+            word = " AND " if expr.op is BoolOp.AND else " OR "
+            return "(" + word.join(condition(level, arg) for arg in expr.args) + ")"
+        (arg,) = expr.args
+        if isinstance(arg, tree.SubLink):
+            found = _in(level, arg)
+            return f"(NOT {found})" if found is not None else level.form(expr)
+    if isinstance(expr, tree.SubLink):
+        found = _in(level, expr)
+        if found is not None:
+            return found
+    return level.form(expr)
+
+
+def sublink(level: Level, link: tree.SubLink) -> Sql:
+    """A subquery as a value."""
+    if link.query is None:
+        raise Unplayable("an empty subquery")
+    if link.kind is SubLinkType.EXISTS:
+        return Sql(f"EXISTS ({_text(level, link).text})", "BOOLEAN")
+    if link.kind is SubLinkType.EXPR:
+        text = _text(level, link)
+        return Sql(f"({text.text})", text.types[0])
+    if link.kind is SubLinkType.ARRAY:
+        return _array(level, link)
+    if link.kind in (SubLinkType.ANY, SubLinkType.ALL):
+        return _quantified(level, link)
+    raise Unplayable("a comparison of rows with a subquery")
+
+
+def _text(level: Level, link: tree.SubLink) -> Text:
+    from pgrepl.query.spark.select import compile_query
+
+    assert link.query is not None
+    return compile_query(link.query, level.job, level)
+
+
+def _array(level: Level, link: tree.SubLink) -> Sql:
+    """ARRAY(SELECT …): its rows in their order are known only once it has been carried out."""
+    from pgrepl.query.rowset import rows_of
+    from pgrepl.query.sublinks import array_of_rows
+
+    assert link.query is not None
+    if sees_outside(link.query) or names_outer_with(link.query):
+        raise Unplayable("an array of a subquery that depends on the row")
+    if level.job.dry:
+        return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
+    rows = rows_of(level.job.session, link.query, expanded=True)
+    value = array_of_rows(link, rows)
+    return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
+
+
+def _in(level: Level, link: tree.SubLink) -> str | None:
+    """`x IN (…)` for a condition, if the test is a plain equality."""
+    if link.kind is not SubLinkType.ANY or link.test is None:
+        return None
+    pairs = _equalities(link.test)
+    if pairs is None:
+        return None
+    text = _text(level, link)
+    alias = level.job.name("q")
+    names = _with_columns(level, text, alias)
+    own = [level.key(expr) for expr, _ in pairs]
+    other = [expressions.equal_key(level.flat(expr), names, level.job.statement) for _, expr in pairs]
+    columns = ", ".join(f"{key} AS k{n}" for n, key in enumerate(other, 1))
+    left = own[0] if len(own) == 1 else f"({', '.join(own)})"
+    return f"({left} IN (SELECT {columns} FROM ({text.text}) AS {alias}))"
+
+
+def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
+    """(expression of this query, expression of the subquery's columns) if the test says that they are equal."""
+    pairs = []
+    for part in conjuncts(test):
+        if not isinstance(part, tree.OpExpr) or len(part.args) != 2:
+            return None
+        operator = operator_by_oid(part.op)
+        own, other = part.args
+        if operator is None or operator.name != "=" or not operator.canhash or _has_params(own):
+            return None
+        if own.type != other.type and not {own.type, other.type} <= _WHOLE:
+            return None
+        pairs.append((own, other))
+    return pairs
+
+
+def _has_params(expr: Expr) -> bool:
+    return any(isinstance(node, tree.Param) for node, _ in walk_deep(expr))
+
+
+def _quantified(level: Level, link: tree.SubLink) -> Sql:
+    """op ANY is true if the test is true for some row, else NULL if it is NULL for some, else false; op ALL is its
+    mirror image."""
+    assert link.test is not None
+    text = _text(level, link)
+    alias = level.job.name("q")
+    names = _with_columns(level, text, alias)
+    test = expressions.to_sql(level.flat(link.test), names, level.job.statement)
+    some = f"EXISTS (SELECT 1 FROM ({text.text}) AS {alias} WHERE "
+    pairs = _equalities(link.test)
+    if link.kind is SubLinkType.ANY and pairs is not None and len(pairs) == 1:
+        ((own, other),) = pairs
+        mine = level.form(own)
+        column = expressions.to_sql(level.flat(other), names, level.job.statement)
+        unknown = f"({mine} IS NULL AND {some}true)) OR {some}{column} IS NULL)"
+    else:
+        unknown = f"{some}({test}) IS NULL)"
+    if link.kind is SubLinkType.ANY:
+        return Sql(f"CASE WHEN {some}{test}) THEN true WHEN {unknown} THEN NULL ELSE false END", "BOOLEAN")
+    return Sql(f"CASE WHEN {some}NOT {test}) THEN false WHEN {unknown} THEN NULL ELSE true END", "BOOLEAN")
+
+
+def _with_columns(level: Level, text: Text, alias: str) -> Any:
+    """Names of an expression over this level and a subquery's columns."""
+
+    def names(node: Expr) -> str | Sql | None:
+        if isinstance(node, tree.Param):
+            kind = text.types[node.number - 1]
+            return Sql(f"{alias}.c{node.number}", kind)
+        return level.names(node)
+
+    return names

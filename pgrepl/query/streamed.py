@@ -1,0 +1,71 @@
+"""Rows of a result that are fetched while they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from pgrepl import interrupts
+from pgrepl.errors import PgError
+from pgrepl.query import timeouts
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+TextRow = tuple["str | None", ...]
+
+
+class StreamedRows(Sequence[TextRow]):
+    """Fetched in portions of any size, each once; who asks for the length or for a row by number gets them all kept.
+
+    A failure on the way fails the statement's transaction, as if it had happened while the statement ran.
+    """
+
+    def __init__(self, session: Session, batches: Iterable[Sequence[TextRow]]) -> None:
+        self._session = session
+        self._deadline = interrupts.deadline()  # of the statement
+        self._rows = (row for batch in batches for row in batch)
+        self._kept: list[TextRow] = []
+        self.given = 0  # rows that portions have given away
+
+    def __bool__(self) -> bool:
+        """Whether there is any row; the first is fetched for it."""
+        if not self._kept and not self.given:
+            self._kept = list(self._take(1))
+        return bool(self._kept) or self.given > 0
+
+    def portion(self, size: int) -> list[TextRow]:
+        """The next rows; fewer than `size` at the end."""
+        found = [*self._kept, *self._take(size - len(self._kept))]
+        self._kept = []
+        self.given += len(found)
+        return found
+
+    def _take(self, size: int) -> Iterator[TextRow]:
+        try:
+            with timeouts.going_on(self._deadline):
+                yield from [row for _, row in zip(range(size), self._rows, strict=False)]
+        except PgError:
+            self._session.transaction.fail_statement()
+            raise
+
+    def _all(self) -> list[TextRow]:
+        try:
+            with timeouts.going_on(self._deadline):
+                self._kept.extend(self._rows)
+        except PgError:
+            self._session.transaction.fail_statement()
+            raise
+        return self._kept
+
+    def __len__(self) -> int:
+        return self.given + len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> TextRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TextRow]: ...
+
+    def __getitem__(self, index: int | slice) -> TextRow | Sequence[TextRow]:
+        return self._all()[index]

@@ -1,0 +1,188 @@
+"""Subqueries inside expressions: EXISTS, IN and op ANY / ALL, a scalar, an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Expr, Query
+from pgrepl.expr.walk import returns_set, rewrite, walk
+from pgrepl.query.bounds import conjuncts
+from pgrepl.query.dependence import kept
+from pgrepl.query.env import Compiled, Env, Evaluator, Slot
+from pgrepl.sql.nodes import SubLinkType
+from pgrepl.types.arrays import array_of
+from pgrepl.types.builtin import element_type, operator_by_oid
+from pgrepl.types.values import hash_form
+
+_TABLE_ROWS = 100_000
+_PORTION = 1000
+
+
+def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
+    assert link.query is not None
+    query = _bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
+    level = evaluator.depends(query)
+    rows = evaluator.subquery(query)
+    if level != 0:
+        rows = kept(rows, level)
+    if link.kind is SubLinkType.EXISTS:
+        return lambda env: any(True for _ in rows(env))
+    if link.kind is SubLinkType.EXPR:
+        return lambda env: _single(rows(env))
+    if link.kind is SubLinkType.ARRAY:
+        return lambda env: array_of_rows(link, rows(env))
+    assert link.test is not None
+    is_comparison = link.kind is SubLinkType.ROWCOMPARE
+    test = evaluator.compile(_with_slots(link.test))
+    any_row = link.kind is SubLinkType.ANY
+    if any_row and level != 0:
+        pairs = _equalities(link.test)
+        if pairs is not None:
+            return _hashed(rows, level, pairs, test, evaluator)
+
+    def compare(env: Env) -> Any:
+        if is_comparison:
+            found = _single(rows(env), whole=True)
+            return None if found is None else test(Env(env.rows, env.outer, (*env.computed, *reversed(found))))
+        unknown = False
+        for row in rows(env):
+            answer: bool | None = test(Env(env.rows, env.outer, (*env.computed, *reversed(row))))
+            if answer is None:
+                unknown = True
+            elif answer is any_row:
+                return any_row
+        return None if unknown else not any_row
+
+    return compare
+
+
+def _bare(query: Query) -> Query:
+    """EXISTS only asks for rows: what they show is not even computed (simplify_EXISTS_query)."""
+    limit = query.limit
+    if (
+        query.set_operation is not None
+        or query.grouping_sets is not None
+        or query.having is not None
+        or query.offset is not None
+        or query.windows
+        or query.row_marks
+        or any(cte.modify is not None for cte in query.ctes)
+        or any(returns_set(target.expr) for target in query.targets)
+        or (limit is not None and not (isinstance(limit, tree.Const) and (limit.value is None or limit.value > 0)))
+        or query.has_aggregates
+    ):
+        return query
+    return replace(query, targets=(), group=(), windows=(), distinct=None, distinct_on=False, sort=(), limit=None)
+
+
+def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
+    """ARRAY(SELECT …)"""
+    assert link.query is not None
+    values, element = [row[0] for row in rows], element_type(link.type)
+    if link.query.columns[0].type == link.type:
+        from pgrepl.expr.functions.arrays import accumulated
+
+        return accumulated(element, values)
+    return array_of(element, values)
+
+
+def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
+    """The (expression, column of the subquery) pairs if the test is that they are equal, and can be looked up."""
+    pairs = []
+    for condition in conjuncts(test):
+        if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+            return None
+        operator = operator_by_oid(condition.op)
+        own, column = condition.args
+        if operator is None or operator.name != "=" or not operator.canhash or not isinstance(column, tree.Param):
+            return None
+        if any(isinstance(node, tree.Param) for node in walk(own)):
+            return None
+        pairs.append((own, column))
+    return pairs
+
+
+class _Table:
+    """The keys of rows. The first ones are all looked at, with the errors that they may have; so many that PostgreSQL
+    would make no table of them are looked at until the key is there."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]], columns: list[tuple[int, Callable[[Any], Any]]]) -> None:
+        self.with_null: list[tuple[Any, ...]] = []
+        self._keys: set[Any] = set()
+        self._rows = rows
+        self._columns = columns
+        self._add(_TABLE_ROWS)
+
+    def has(self, key: tuple[Any, ...]) -> bool:
+        while key not in self._keys:
+            if not self._add(_PORTION):
+                return False
+        return True
+
+    def _add(self, count: int) -> bool:
+        taken = 0
+        for row in islice(self._rows, count):
+            taken += 1
+            key = tuple([form(row[place]) for place, form in self._columns])
+            if None in key:
+                self.with_null.append(row)
+            else:
+                self._keys.add(key)
+        return taken > 0
+
+
+def _hashed(
+    rows: Callable[[Env], Iterable[tuple[Any, ...]]],
+    level: int | None,
+    pairs: list[tuple[Expr, tree.Param]],
+    test: Compiled,
+    evaluator: Evaluator,
+) -> Compiled:
+    """IN of a query that gives the same rows for many of this one's: they are put in a hash table. Where NULL plays a
+    part they are compared one by one."""
+    own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
+    columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
+    place_of_table = object()
+
+    def table(env: Env) -> _Table:
+        memory = env.memory(level)
+        if place_of_table not in memory:
+            memory[place_of_table] = _Table(iter(rows(env)), columns)
+        known: _Table = memory[place_of_table]
+        return known
+
+    def contained(env: Env) -> bool | None:
+        known = table(env)
+        wanted = tuple([form(value(env)) for value, form in own])
+        if None not in wanted and known.has(wanted):
+            return True
+        compared = rows(env) if None in wanted else known.with_null
+        answers = {test(Env(env.rows, env.outer, (*env.computed, *reversed(row)))) for row in compared}
+        return True if True in answers else None if None in answers else False
+
+    return contained
+
+
+def _with_slots(test: Expr) -> Expr:
+    """The n-th column of the subquery is put at computed[-n]."""
+
+    def slot(node: Expr) -> Expr | None:
+        if isinstance(node, tree.Param):
+            return Slot(node.type, typmod=node.typmod, collation=node.collation, number=-node.number)
+        return None
+
+    return rewrite(test, slot)
+
+
+def _single(found: Iterable[tuple[Any, ...]], *, whole: bool = False) -> Any:
+    rows = list(islice(found, 2))
+    if len(rows) > 1:
+        raise PgError("21000", "more than one row returned by a subquery used as an expression")
+    if not rows:
+        return None
+    return rows[0] if whole else rows[0][0]

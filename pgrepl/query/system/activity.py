@@ -1,0 +1,92 @@
+"""Views of what goes on: settings, copies, locks, prepared transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pgrepl.catalog import configuration, copies, parameters
+from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
+from pgrepl.catalog.databases import database_name
+from pgrepl.catalog.parameters import Parameter, Value
+from pgrepl.catalog.roles import has_privs_of_role, role_display
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.system_rows import Provider, Values
+from pgrepl.query.system.locks import locks
+
+
+def _settings(session: Session) -> Iterator[Values]:
+    lines: dict[str, Values] = {}
+    if has_privs_of_role(session, session.role, ROLE_READ_ALL_SETTINGS):
+        lines = {
+            each.name: {"sourcefile": session.catalog.name, "sourceline": each.line}
+            for each in configuration.file_settings(session)
+            if session.settings.source(each.name) == "configuration file"
+        }
+    for parameter in parameters.all_parameters():
+        if not session.settings.may_examine(parameter.name):
+            continue
+        value = session.settings.value(parameter.name)
+        reset = session.settings.reset_value(parameter.name)
+        yield {
+            "name": parameter.name, "setting": parameters.raw(parameter, value), "unit": parameter.unit,
+            "category": parameter.category, "short_desc": parameter.short_desc, "extra_desc": parameter.extra_desc,
+            "context": parameter.context, "vartype": parameter.vartype,
+            "source": session.settings.source(parameter.name), "min_val": _limit(parameter, parameter.minimum),
+            "max_val": _limit(parameter, parameter.maximum),
+            "enumvals": None if parameter.options is None else list(parameter.options),
+            "boot_val": parameter.boot, "reset_val": parameters.raw(parameter, reset),
+            "pending_restart": parameter.key in session.settings.pending_restart, **lines.get(parameter.name, {}),
+        }  # fmt: skip
+
+
+def _file_settings(session: Session) -> Iterator[Values]:
+    for each in configuration.file_settings(session):
+        yield {
+            "sourcefile": session.catalog.name, "sourceline": each.line, "seqno": each.number, "name": each.name,
+            "setting": each.text, "applied": each.error is None, "error": each.error,
+        }  # fmt: skip
+
+
+def _limit(parameter: Parameter, value: Value | None) -> str | None:
+    return None if value is None else parameters.raw(parameter, value)
+
+
+def _copies(session: Session) -> Iterator[Values]:
+    """Those of subscriptions' tables and of users."""
+    for row in copies.under_way(session):
+        yield {**row._asdict(), "datname": database_name(session, row.datid)}
+
+
+def _prepared(session: Session) -> Iterator[Values]:
+    from pgrepl.lake import prepared
+
+    for each in prepared.every(session):
+        yield {
+            "transaction": each.xid, "gid": each.gid, "prepared": each.prepared_at,
+            "owner": role_display(session, each.owner), "database": database_name(session, each.database),
+        }  # fmt: skip
+
+
+def _nothing(session: Session) -> Iterable[Values]:
+    """Nothing of the kind ever happens here."""
+    return ()
+
+
+PROVIDERS: dict[str, Provider] = {
+    "pg_settings": _settings,
+    "pg_file_settings": _file_settings,
+    "pg_stat_progress_copy": _copies,
+    "pg_locks": locks,
+    "pg_prepared_xacts": _prepared,
+    **dict.fromkeys(
+        (
+            "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
+            "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs",
+            "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
+            "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",
+            "pg_stat_ssl", "pg_stat_gssapi", "pg_available_extensions", "pg_available_extension_versions",
+            "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions",
+        ),
+        _nothing,
+    ),
+}  # fmt: skip

@@ -1,0 +1,105 @@
+"""Definitions as text (pg_get_expr, pg_get_constraintdef …) and comments (obj_description …)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.objects import describe_object_or_none
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_description, pg_shdescription
+from pgrepl.expr import definitions
+from pgrepl.expr.context import Call
+from pgrepl.expr.deparse import stored_expression_text
+from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.partition import bound_from_json, bound_text
+from pgrepl.expr.partition_constraint import partition_constraint_text
+from pgrepl.query.system.names import system_table
+
+
+@implements("pg_get_expr", "pg_get_expr_ext", context=True)
+def pg_get_expr(call: Call, node: str, relid: int, pretty: bool = False) -> str | None:
+    session = call.session
+    if relid and relation_or_none(session, relid) is None:
+        return None
+    value: Any = json.loads(node)
+    if isinstance(value, dict) and "strategy" in value:
+        return bound_text(session, bound_from_json(value))
+    return stored_expression_text(session, value, relid, pretty)
+
+
+@implements("pg_get_constraintdef", "pg_get_constraintdef_ext", context=True)
+def pg_get_constraintdef(call: Call, oid: int, pretty: bool = False) -> str | None:
+    return definitions.constraint_definition(call.session, oid, pretty)
+
+
+@implements("pg_get_indexdef", "pg_get_indexdef_ext", context=True)
+def pg_get_indexdef(call: Call, oid: int, column: int = 0, pretty: bool = False) -> str | None:
+    return definitions.index_definition(call.session, oid, column, pretty)
+
+
+@implements("pg_get_viewdef", "pg_get_viewdef_ext", context=True)
+def pg_get_viewdef(call: Call, oid: int, pretty: bool = False) -> str | None:
+    return definitions.view_definition(call.session, oid, pretty)
+
+
+@implements("pg_get_viewdef_wrap", context=True)
+def pg_get_viewdef_wrap(call: Call, oid: int, columns: int) -> str | None:
+    return definitions.view_definition(call.session, oid, True)
+
+
+@implements("pg_get_viewdef_name", "pg_get_viewdef_name_ext", context=True)
+def pg_get_viewdef_name(call: Call, name: str, pretty: bool = False) -> str | None:
+    from pgrepl.query.system.names import relation_named
+
+    return definitions.view_definition(call.session, relation_named(call.session, name).oid, pretty)
+
+
+@implements("pg_get_partkeydef", context=True)
+def pg_get_partkeydef(call: Call, oid: int) -> str | None:
+    return definitions.partition_key_definition(call.session, oid)
+
+
+@implements("pg_get_partition_constraintdef", context=True)
+def pg_get_partition_constraintdef(call: Call, oid: int) -> str | None:
+    return partition_constraint_text(call.session, oid) or None
+
+
+@implements("pg_describe_object", context=True)
+def pg_describe_object(call: Call, classid: int, objid: int, subid: int) -> str | None:
+    return describe_object_or_none(call.session, ObjectAddress(classid, objid, subid))
+
+
+# --- comments ---------------------------------------------------------------------------------------------------------
+
+
+def _comment(session: Session, classid: int, oid: int, subid: int = 0) -> str | None:
+    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=classid, objsubid=subid)
+    return None if row is None else str(row.description)
+
+
+@implements("obj_description(oid,name)", context=True)
+def obj_description(call: Call, oid: int, catalog: str) -> str | None:
+    classid = system_table(catalog)
+    return None if classid is None else _comment(call.session, classid, oid)
+
+
+@implements("obj_description(oid)", context=True)
+def obj_description_of_any(call: Call, oid: int) -> str | None:
+    row = one(call.session, pg_description, datid=call.session.database.oid, objoid=oid, objsubid=0)
+    return None if row is None else str(row.description)
+
+
+@implements("col_description(oid,integer)", context=True)
+def col_description(call: Call, oid: int, column: int) -> str | None:
+    return _comment(call.session, PG_CLASS, oid, column)
+
+
+@implements("shobj_description(oid,name)", context=True)
+def shobj_description(call: Call, oid: int, catalog: str) -> str | None:
+    classid = system_table(catalog)
+    row = None if classid is None else one(call.session, pg_shdescription, objoid=oid, classoid=classid)
+    return None if row is None else str(row.description)

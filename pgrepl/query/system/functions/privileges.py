@@ -1,0 +1,246 @@
+"""has_table_privilege and its relatives: of a role, or of the current one; roles and objects by name or by OID.
+
+The text of privileges is a list: true if the role has any of them, `WITH GRANT OPTION` included where it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.acl import BIT, Kind
+from pgrepl.catalog.namespace import schema_by_name, schema_row
+from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.roles import (
+    has_privs_of_role,
+    is_admin_of_role,
+    is_member_of_role,
+    member_can_set_role,
+    role_by_name,
+)
+from pgrepl.catalog.row_security import is_active
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_database
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions.registry import implements
+from pgrepl.query.system.names import relation_named
+from pgrepl.types import oids
+
+PUBLIC = 0
+
+
+def _role(session: Session, given: Any) -> int:
+    if isinstance(given, int):
+        return given
+    return PUBLIC if given == "public" else int(role_by_name(session, given).oid)
+
+
+def _masks(text: str, allowed: Iterable[str]) -> list[int]:
+    """As convert_any_priv_string."""
+    names = set(allowed)
+    found = []
+    for word in text.split(","):
+        name = word.strip().upper()
+        plain = name.removesuffix(" WITH GRANT OPTION")
+        if plain not in names:
+            raise PgError("22023", f'unrecognized privilege type: "{word.strip()}"')
+        bit = BIT[plain]
+        found.append(bit << 16 if plain != name else bit)
+    return found
+
+
+_TABLE = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN")
+_SEQUENCE = ("USAGE", "SELECT", "UPDATE")
+_COLUMN = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
+_SCHEMA = ("CREATE", "USAGE")
+_DATABASE = ("CREATE", "TEMPORARY", "TEMP", "CONNECT")
+
+Check = Callable[[Session, int, Any, str], bool | None]
+
+
+def _family(name: str, check: Check) -> None:
+    """The six forms of one function; `check` gets the role and what follows it."""
+
+    def with_role(call: Call, role: Any, *rest: Any) -> bool | None:
+        return check(call.session, _role(call.session, role), *rest)
+
+    def current(call: Call, *rest: Any) -> bool | None:
+        return check(call.session, call.session.role, *rest)
+
+    forms = [f"{name}_{a}_{b}" for a in ("name", "id") for b in ("name", "id")]
+    implements(*forms, context=True)(with_role)
+    implements(f"{name}_name", f"{name}_id", context=True)(current)
+
+
+def _relation(session: Session, given: Any) -> Relation | None:
+    return relation_or_none(session, given) if isinstance(given, int) else relation_named(session, given)
+
+
+def _on_table(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, _TABLE)
+    found = _relation(session, given)
+    return None if found is None else any(acl.relation_mask(session, found, role, m) == m for m in masks)
+
+
+def _on_sequence(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, _SEQUENCE)
+    found = _relation(session, given)
+    if found is not None and found.kind != "S":
+        raise PgError("42809", f'"{found.name}" is not a sequence')
+    return None if found is None else any(acl.relation_mask(session, found, role, m) == m for m in masks)
+
+
+def _on_any_column(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, _COLUMN)
+    found = _relation(session, given)
+    if found is None:
+        return None
+    columns = [a.num for a in found.columns]
+    return any(_column(session, found, number, role, m) for m in masks for number in columns)
+
+
+def _column(session: Session, found: Relation, number: int, role: int, mask: int) -> bool:
+    if acl.relation_mask(session, found, role, mask) == mask:
+        return True
+    attribute = found.attribute_by_number(number)
+    listed = acl.parse_acl(attribute.acl) if attribute is not None else None
+    return listed is not None and acl.aclmask(session, listed, role, found.owner, mask) == mask
+
+
+def _on_schema(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, _SCHEMA)
+    row = schema_row(session, given) if isinstance(given, int) else schema_by_name(session, given)
+    return None if row is None else any(acl.object_mask(session, Kind.SCHEMA, row, role, m) == m for m in masks)
+
+
+def _on_database(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, _DATABASE)
+    if isinstance(given, int):
+        row = one(session, pg_database, oid=given)
+    else:
+        row = one(session, pg_database, datname=given)
+        if row is None:
+            raise PgError("3D000", f'database "{given}" does not exist')
+    return None if row is None else any(acl.object_mask(session, Kind.DATABASE, row, role, m) == m for m in masks)
+
+
+_family("has_table_privilege", _on_table)
+_family("has_sequence_privilege", _on_sequence)
+_family("has_any_column_privilege", _on_any_column)
+_family("has_schema_privilege", _on_schema)
+_family("has_database_privilege", _on_database)
+
+
+def _column_forms() -> None:
+    def check(session: Session, role: int, given: Any, column: Any, text: str) -> bool | None:
+        masks = _masks(text, _COLUMN)
+        found = _relation(session, given)
+        if found is None:
+            return None
+        if isinstance(column, int):
+            attribute = found.attribute_by_number(column)
+        else:
+            attribute = found.attribute(column)
+            if attribute is None:
+                raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+        if attribute is None or attribute.dropped:
+            return None
+        return any(_column(session, found, attribute.num, role, m) for m in masks)
+
+    def with_role(call: Call, role: Any, *rest: Any) -> bool | None:
+        return check(call.session, _role(call.session, role), *rest)
+
+    def current(call: Call, *rest: Any) -> bool | None:
+        return check(call.session, call.session.role, *rest)
+
+    name = "has_column_privilege"
+    kinds = ("name", "attnum")
+    forms = [f"{name}_{a}_{b}_{c}" for a in ("name", "id") for b in ("name", "id") for c in kinds]
+    implements(*forms, context=True)(with_role)
+    implements(*[f"{name}_{b}_{c}" for b in ("name", "id") for c in kinds], context=True)(current)
+
+
+_column_forms()
+
+
+# --- roles ----------------------------------------------------------------------------------------------------------
+
+
+def _on_role(session: Session, role: int, given: Any, text: str) -> bool | None:
+    target = given if isinstance(given, int) else int(role_by_name(session, given).oid)
+    answers = []
+    for word in text.split(","):
+        name = word.strip().upper()
+        plain = name.removesuffix(" WITH ADMIN OPTION").removesuffix(" WITH GRANT OPTION")
+        if plain not in ("MEMBER", "USAGE", "SET"):
+            raise PgError("22023", f'unrecognized privilege type: "{word.strip()}"')
+        if plain != name:
+            answers.append(is_admin_of_role(session, role, target))
+        elif plain == "USAGE":
+            answers.append(has_privs_of_role(session, role, target))
+        elif plain == "SET":
+            answers.append(member_can_set_role(session, role, target))
+        else:
+            answers.append(is_member_of_role(session, role, target))
+    return any(answers)
+
+
+_family("pg_has_role", _on_role)
+
+
+@implements("row_security_active", context=True)
+def row_security_active(call: Call, oid: int) -> bool | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else is_active(call.session, found)
+
+
+@implements("row_security_active_name", context=True)
+def row_security_active_name(call: Call, name: str) -> bool:
+    return is_active(call.session, relation_named(call.session, name))
+
+
+# --- access lists ---------------------------------------------------------------------------------------------------
+
+
+@implements("aclexplode", context=True)
+def aclexplode(call: Call, items: Any) -> list[tuple[int, int, str, bool]]:
+    exploded = []
+    for item in acl.parse_acl([_with_oids(call.session, text) for text in items.items]) or ():
+        for name in acl.NAMES:
+            if item.privileges & BIT[name]:
+                exploded.append((item.grantor, item.grantee, name, bool(item.options & BIT[name])))
+    return exploded
+
+
+_ACL_ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([^/]*)/(.*)', re.DOTALL)
+
+
+def _with_oids(session: Session, text: str) -> str:
+    """An access list's item has role names in it; what is stored has OIDs."""
+    parts = _ACL_ITEM.fullmatch(text)
+    if parts is None:
+        raise PgError("22P02", f'invalid input syntax for type aclitem: "{text}"')
+
+    def oid(name: str) -> str:
+        plain = name[1:-1].replace('""', '"') if name.startswith('"') else name
+        return plain if not plain or plain.isdecimal() else str(role_by_name(session, plain).oid)
+
+    return f"{oid(parts[1])}={parts[2]}/{oid(parts[3])}"
+
+
+_DEFAULTS = {"r": Kind.TABLE, "s": Kind.SEQUENCE, "n": Kind.SCHEMA, "d": Kind.DATABASE, "c": Kind.COLUMN}
+
+
+@implements("acldefault_sql", context=True)
+def acldefault(call: Call, kind: str, owner: int) -> Any:
+    from pgrepl.types.arrays import array_of
+
+    if kind not in _DEFAULTS:
+        raise PgError("XX000", f"unrecognized object type abbreviation: {kind}")
+    return array_of(
+        oids.ACLITEM, [acl.item_text(call.session, item) for item in acl.default_acl(_DEFAULTS[kind], owner)]
+    )

@@ -1,0 +1,211 @@
+"""The state of session and instance: version, settings, LSNs, sizes, sequences."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+
+from pgrepl.catalog import configuration
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.recovery import control_functions_refused, in_recovery
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Call
+from pgrepl.expr.functions.registry import implements
+from pgrepl.lake.history import snapshots
+from pgrepl.query.system import sizes
+from pgrepl.types.datetime_decoding import current_usecs
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+@implements("pgsql_version", context=True)
+def version(call: Call) -> str:
+    from pgrepl import __version__
+
+    return f"PostgreSQL {call.session.settings.get('server_version')} (pgrepl {__version__})"
+
+
+@implements("pg_backend_pid", context=True)
+def pg_backend_pid(call: Call) -> int:
+    return call.session.pid
+
+
+@implements("current_query", context=True)
+def current_query(call: Call) -> str:
+    return call.session.query
+
+
+@implements("show_config_by_name", context=True)
+def current_setting(call: Call, name: str) -> str:
+    call.session.settings.check_may_examine(name)
+    return call.session.settings.get(name)
+
+
+@implements("show_config_by_name_missing_ok", context=True)
+def current_setting_missing_ok(call: Call, name: str, missing_ok: bool) -> str | None:
+    try:
+        return current_setting(call, name)
+    except PgError as error:
+        if missing_ok and error.sqlstate == "42704":
+            return None
+        raise
+
+
+@implements("set_config_by_name", context=True)
+def set_config(call: Call, name: str | None, value: str | None, is_local: bool | None) -> str:
+    if name is None:
+        raise PgError("22004", "SET requires parameter name")
+    call.session.settings.set(name, value, local=bool(is_local))
+    return call.session.settings.get(name)
+
+
+@implements("pg_is_in_recovery", context=True)
+def pg_is_in_recovery(call: Call) -> bool:
+    return in_recovery(call.session)
+
+
+@implements("pg_postmaster_start_time", context=True)
+def pg_postmaster_start_time(call: Call) -> int:
+    return current_usecs(call.style)
+
+
+@implements("pg_conf_load_time", context=True)
+def pg_conf_load_time(call: Call) -> int:
+    loaded = call.session.settings.loaded_at
+    return current_usecs(call.style) if loaded is None else (loaded - _EPOCH) // timedelta(microseconds=1)
+
+
+@implements("pg_reload_conf", context=True)
+def pg_reload_conf(call: Call) -> bool:
+    configuration.reload(call.session)
+    return True
+
+
+@implements(
+    "pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_switch_wal", context=True
+)
+def pg_current_wal_lsn(call: Call) -> int:
+    if in_recovery(call.session):
+        raise control_functions_refused()
+    return current_lsn(call.session)
+
+
+@implements("pg_log_standby_snapshot", context=True)
+def pg_log_standby_snapshot(call: Call) -> int:
+    """A standby of a lake knows without it which transactions are running: none."""
+    if in_recovery(call.session):
+        raise PgError(
+            "55000",
+            "recovery is in progress",
+            hint="pg_log_standby_snapshot() cannot be executed during recovery.",
+        )
+    return current_lsn(call.session)
+
+
+@implements("pg_wal_lsn_diff")
+def pg_wal_lsn_diff(one_lsn: int, other: int) -> Decimal:
+    return Decimal(one_lsn - other)
+
+
+@implements("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", context=True)
+def last_wal_replay_lsn(call: Call) -> int | None:
+    """Only a standby has one."""
+    return current_lsn(call.session) if in_recovery(call.session) else None
+
+
+@implements("pg_last_xact_replay_timestamp", context=True)
+def last_xact_replay_timestamp(call: Call) -> int | None:
+    """When the last transaction that a standby has was committed on the primary."""
+    if not in_recovery(call.session):
+        return None
+    last = call.session.transaction.numbering.last_snapshot()
+    return snapshots(call.session, last - 1, last)[0].time
+
+
+@implements("pg_is_wal_replay_paused", context=True)
+def is_wal_replay_paused(call: Call) -> bool:
+    _require_recovery(call)
+    return False
+
+
+@implements("pg_get_wal_replay_pause_state", context=True)
+def wal_replay_pause_state(call: Call) -> str:
+    _require_recovery(call)
+    return "not paused"
+
+
+def _require_recovery(call: Call) -> None:
+    if not in_recovery(call.session):
+        raise PgError(
+            "55000",
+            "recovery is not in progress",
+            hint="Recovery control functions can only be executed during recovery.",
+        )
+
+
+@implements("pg_control_system", context=True)
+def pg_control_system(call: Call) -> tuple[object, ...]:
+    row = one(call.session, pgrepl_instance)
+    assert row is not None
+    return 1300, 202307071, row.system_identifier, current_usecs(call.style)
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------
+
+
+@implements("pg_table_size", context=True)
+def pg_table_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.table_size(call.session, found)
+
+
+@implements("pg_indexes_size", context=True)
+def pg_indexes_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.indexes_size(call.session, found)
+
+
+@implements("pg_total_relation_size", context=True)
+def pg_total_relation_size(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else sizes.total_size(call.session, found)
+
+
+@implements("pg_relation_size", "pg_relation_size(regclass)", context=True)
+def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
+    """The main fork is what a table's rows take. Indexes and sequences begin with a page."""
+    found = relation_or_none(call.session, oid)
+    if found is None:
+        return None
+    return sizes.relation_size(call.session, found) if fork == "main" else 0
+
+
+@implements("pg_database_size_oid", context=True)
+def pg_database_size_oid(call: Call, oid: int) -> int:
+    return sizes.database_size(call.session, oid)
+
+
+@implements("pg_database_size_name", context=True)
+def pg_database_size_name(call: Call, name: str) -> int:
+    row = one(call.session, pg_database, datname=name)
+    if row is None:
+        raise PgError("3D000", f'database "{name}" does not exist')
+    return sizes.database_size(call.session, row.oid)
+
+
+@implements("pg_tablespace_size_oid", "pg_tablespace_size_name")
+def pg_tablespace_size(tablespace: object) -> int:
+    """There is no place of its own for anything."""
+    return 0
+
+
+# --- sequences ------------------------------------------------------------------------------------------------------
+
+
+@implements("pg_sequence_last_value", context=True)
+def pg_sequence_last_value(call: Call, oid: int) -> int | None:
+    row = one(call.session, pg_sequence, seqrelid=oid)
+    return row.last_value if row is not None and row.is_called else None

@@ -1,0 +1,350 @@
+"""Statements that Spark carries out: their rows are checked while they are written, their keys before they count.
+
+    if fits(session, relation, Kind.UPDATE, modified): …
+    bulk = Bulk(session, relation, Kind.UPDATE, modified, snapshot)
+    bulk.insert(frame)            # INSERT: columns c{attnum} of the relation the statement names
+    bulk.update(table, frame)     # UPDATE, table by table: c{attnum} of the whole new row, and `place`
+    bulk.delete(table, frame)     # DELETE, table by table: `place`
+    bulk.check()                  # unique keys and foreign keys
+    …                             # take the write lock
+    bulk.apply()                  # commit.Stale if a table that was read or written has changed since `snapshot`
+
+Files are staged by insert, update and delete; nothing refers to them before `apply`. If anything fails, or the
+statement is to begin anew, `bulk.discard()` removes them. `bulk.count` is the number of rows for the command tag,
+`bulk.written(table, attnums)` gives the new rows as they have been staged, for RETURNING. What ON DELETE CASCADE and
+its like change comes with `apply`, as further snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.changes import Kind
+from pgrepl.rows.checks_spark import VIOLATION, SparkChecks, numbered
+from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
+from pgrepl.rows.foreign_spark import After, Failure, first_missing, first_referenced, side
+from pgrepl.rows.members import members
+from pgrepl.rows.routing import Router
+from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique_staged import check_unique
+from pgrepl.rows.write import next_snapshot
+from pgrepl.types.lake_forms import is_row_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import NewFile
+
+_LEAF = "__leaf"
+
+
+def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> bool:
+    """Whether Spark can do it: a change of keys that ON UPDATE passes on, and constraints that wait for the commit, are
+    looked at row by row. Spark does not know rows as values."""
+    if any(is_row_type(a.type) for a in named.columns):
+        return False
+    names = {a.name for a in named.columns if a.num in modified}
+    for member in members(session, named.oid, True):
+        rel = member.relation
+        for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
+            if key.deferrable:
+                return False
+        if any(not info.immediate for info in unique_indexes(session, rel)):
+            return False
+        if kind is not Kind.UPDATE:
+            continue
+        for key in keys_to(session, rel.oid):
+            touched = any(rel.attributes[number - 1].name in names for number in key.referenced_columns)
+            if touched and key.on_update not in (NO_ACTION, RESTRICT):
+                return False
+    return True
+
+
+class FoundTwice(Exception):
+    """A row to update was there more than once: the same row joined to several others."""
+
+
+class Bulk:
+    """One statement on one relation."""
+
+    def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int], snapshot: int) -> None:
+        self.relation = named
+        self.kind = kind
+        self.snapshot = snapshot
+        self.count = 0
+        self.staged: dict[int, Staged] = {}
+        self._session = session
+        self._modified = modified
+        self._moved = False  # rows have gone to other partitions
+        self._read: set[int] = set()
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def insert(self, frame: DataFrame) -> None:
+        rel = self.relation
+        if rel.kind == "p":
+            self.count += self._route(frame)
+        else:
+            self.count += self._arrive(rel, frame, bound=rel.is_partition)
+
+    def update(self, table: Relation, frame: DataFrame) -> None:
+        """Each row of the table at most once, else FoundTwice."""
+        from pyspark.sql import functions as F
+
+        checks = SparkChecks(self._session, table, self.relation, self._modified, self._changed(table))
+        rows = checks.complete(frame)
+        stays = table.oid == self.relation.oid or not (table.is_partition and checks.watches_bound)
+        if not stays:
+            rows = rows.persist()
+        try:
+            if not stays:
+                self._move(table, checks.inside(rows, wanted=False))
+                rows = checks.inside(rows, wanted=True)
+            files = self._write(checks, rows.withColumn(ROW, F.col("place.row")), bound=stays, row_ids=ROW)
+            staged = self._of(table)
+            staged.arrive(files, versions=True)
+            if files:
+                from pgrepl.lake.stage import locate, row_ids_of
+
+                row_ids = row_ids_of(staged.table, files)
+                left = staged.leave(locate(self._session, staged.table, row_ids, self.snapshot))
+                if left != len(row_ids):
+                    raise FoundTwice
+                self.count += left
+        finally:
+            if not stays:
+                rows.unpersist()
+
+    def delete(self, table: Relation, frame: DataFrame) -> None:
+        from pgrepl.lake.stage import positions
+
+        self.count += self._of(table).leave(positions(frame))
+
+    def written(self, table: Relation, attnums: Sequence[int]) -> DataFrame:
+        """The staged rows: c{attnum}, their order in `__n`."""
+        return self._of(table).new_rows(attnums)
+
+    # --- one table ----------------------------------------------------------------------------------------------------
+
+    def _of(self, rel: Relation) -> Staged:
+        found = self.staged.get(rel.oid)
+        if found is None:
+            found = self.staged[rel.oid] = Staged(self._session, rel, self.snapshot)
+        return found
+
+    def _changed(self, rel: Relation) -> frozenset[int] | None:
+        if self.kind is not Kind.UPDATE or not self._modified:
+            return None
+        names = {a.name for a in self.relation.columns if a.num in self._modified}
+        return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
+
+    def _arrive(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
+        """New rows come into a table; how many."""
+        checks = SparkChecks(self._session, rel, self.relation, self._modified)
+        files = self._write(checks, checks.complete(frame), bound=bound)
+        self._of(rel).arrive(files)
+        return sum(file.record_count for file in files)
+
+    def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
+        from pgrepl.lake.stage import write_frame
+
+        table = self._of(checks.relation).table
+        try:
+            return write_frame(self._session, table, checks.checked(rows, bound=bound), row_ids)
+        except PgError as error:
+            found = checks.first_violation(rows, bound=bound) if error.sqlstate == VIOLATION else None
+            raise (error if found is None else found[1]) from None
+
+    # --- partitions ---------------------------------------------------------------------------------------------------
+
+    def _route(self, frame: DataFrame) -> int:
+        """New rows of a partitioned table go to its leaves; how many."""
+        router = SparkRouter(self._session, self.relation)
+        rows = router.routed(frame, _LEAF)
+        rows = numbered(rows).persist()
+        try:
+            return self._to_leaves(router, rows)
+        finally:
+            rows.unpersist()
+
+    def _to_leaves(self, router: SparkRouter, rows: DataFrame) -> int:
+        from pyspark.sql import functions as F
+
+        from pgrepl.lake import spark
+
+        with spark.pg_errors():
+            present = {row[_LEAF] for row in rows.select(_LEAF).distinct().collect()}
+        parts = {}
+        for number in sorted(present - {NOWHERE}):
+            leaf = router.leaves[number]
+            parts[number] = _in_layout(rows.filter(F.col(_LEAF) == number), self.relation, leaf)
+        self._refuse_unroutable(router, rows, parts, NOWHERE in present)
+        try:
+            return sum(self._arrive(router.leaves[number], part, bound=False) for number, part in parts.items())
+        except PgError:
+            self._first_of_all(router, parts, [])
+            raise
+
+    def _refuse_unroutable(
+        self, router: SparkRouter, rows: DataFrame, parts: dict[int, DataFrame], nowhere: bool
+    ) -> None:
+        """Rows that are not the relation's own, and rows for which there is no partition."""
+        found: list[tuple[int, PgError]] = []
+        if self.relation.is_partition:
+            checks = SparkChecks(self._session, self.relation, self.relation, self._modified)
+            found += _known(checks.first_outside(rows))
+        if nowhere:
+            found += _known(self._first_nowhere(rows))
+        if found:
+            self._first_of_all(router, parts, found)
+            raise min(found, key=lambda each: each[0])[1]
+
+    def _first_nowhere(self, rows: DataFrame) -> tuple[int, PgError] | None:
+        from pgrepl.expr.context import Context
+        from pgrepl.expr.spark import Statement
+        from pgrepl.rows.checks_spark import first_row
+
+        statement = Statement(Context(self._session))
+        found = first_row(statement, rows, self.relation, f"{_LEAF} = {NOWHERE}")
+        if found is None:
+            return None
+        try:
+            Router(self._session, self.relation).route(found[1])
+        except PgError as error:
+            return found[0], error
+        return None
+
+    def _first_of_all(self, router: SparkRouter, parts: dict[int, DataFrame], found: list[tuple[int, PgError]]) -> None:
+        """Leaves are written one after the other: which of them has the first row that breaks a rule?"""
+        for number, part in parts.items():
+            checks = SparkChecks(self._session, router.leaves[number], self.relation, self._modified)
+            found = found + _known(checks.first_violation(checks.complete(part), bound=False))
+        if found:
+            raise min(found, key=lambda each: each[0])[1]
+
+    def _move(self, table: Relation, rows: DataFrame) -> None:
+        """Rows of an UPDATE that leave their partition."""
+        from pgrepl.lake.stage import positions
+
+        left = self._of(table).leave(positions(rows))
+        if left:
+            self._moved = True
+            self.count += left
+            self._route(_in_layout(rows, table, self.relation))
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _after(self) -> After:
+        return After(self._session, self.staged, self.snapshot)
+
+    def check(self) -> None:
+        """Unique keys first, then foreign keys, as triggers come after the last row."""
+        for staged in self.staged.values():
+            check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
+        _raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
+        acting = bool(self._acting())
+        _raise_first(
+            self._still_referenced(left, key)
+            for left, key in self._referenced()
+            if self._action(key) == RESTRICT or (self._action(key) == NO_ACTION and not acting)
+        )
+
+    def _still_referenced(self, left: Sequence[Staged], key: ForeignKey) -> Failure | None:
+        self._note_read(key.referencing)
+        restrict = self._action(key) == RESTRICT and not self._moved
+        return first_referenced(self._after, left, key, restrict=restrict)
+
+    def _action(self, key: ForeignKey) -> str:
+        return key.on_delete if self.kind is Kind.DELETE else key.on_update
+
+    def _missing(self, staged: Staged) -> Iterator[Failure | None]:
+        changed = None if staged.inserted else self._changed(staged.relation)
+        for key in keys_of(self._session, staged.relation.oid):
+            if changed is None or changed & set(key.columns):
+                self._note_read(key.referenced)
+                yield first_missing(self._after, staged, key)
+
+    def _referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
+        """The foreign keys to tables whose rows go or have other keys now."""
+        if self._moved:
+            left = [staged for staged in self.staged.values() if staged.anything_gone]
+            return [(left, key) for key in keys_to(self._session, self.relation.oid)]
+        found = []
+        for staged in self.staged.values():
+            if staged.anything_gone:
+                changed = self._changed(staged.relation)
+                for key in keys_to(self._session, staged.relation.oid):
+                    if changed is None or changed & set(key.referenced_columns):
+                        found.append(([staged], key))
+        return found
+
+    def _acting(self) -> list[tuple[list[Staged], ForeignKey]]:
+        return [(left, key) for left, key in self._referenced() if self._action(key) not in (NO_ACTION, RESTRICT)]
+
+    def _note_read(self, table: int) -> None:
+        for member in side(self._session, table):
+            if member.relation.oid not in self.staged:
+                self._read.add(lake_table(self._session, member.relation.oid).table_id)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Holding the write lock: what was staged is there, and foreign keys do what they do."""
+        from pgrepl.lake import commit
+
+        session = self._session
+        commit.check_unchanged(session, sorted(self._read), self.snapshot)
+        writes = [staged.write for staged in self.staged.values()]
+        if self.count:
+            commit.apply(session, writes)
+        acting = self._acting()
+        if acting:
+            from pgrepl.rows.foreign_bulk import act
+
+            next_snapshot(session)
+            for left, key in acting:
+                act(self._after, left, key)
+            now = After(session, {}, session.transaction.numbering.last_snapshot())
+            _raise_first(
+                first_referenced(now, left, key, restrict=False)
+                for left, key in self._referenced()
+                if self._action(key) == NO_ACTION
+            )
+
+    def discard(self) -> None:
+        for staged in self.staged.values():
+            staged.write.discard()
+        self.staged = {}
+        self.count = 0
+        self._moved = False
+        self._read = set()
+
+
+def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
+    """Columns c{attnum} of one relation as those of another that has the same, by name."""
+    from pyspark.sql import functions as F
+
+    numbers = {a.name: a.num for a in source.columns}
+    columns = [F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers]
+    kept = [F.col(name) for name in rows.columns if name.startswith("__") and name != _LEAF]
+    return rows.select(*columns, *kept)
+
+
+def _raise_first(failures: Iterable[Failure | None]) -> None:
+    """The error of the row that comes first; for one row, of the key that does."""
+    found = [failure for failure in failures if failure is not None]
+    if found:
+        raise min(found, key=lambda failure: failure[0])[1]
+
+
+def _known(found: tuple[int, PgError] | None) -> list[tuple[int, PgError]]:
+    return [] if found is None else [found]

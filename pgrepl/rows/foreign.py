@@ -1,0 +1,360 @@
+"""Foreign keys at work: the triggers that PostgreSQL makes of them, fired once a statement has written its rows.
+
+Each row that came or changed must find its key, each key that went must not be missed; CASCADE, SET NULL and SET
+DEFAULT change the rows that reference it, and those changes fire in their turn, behind what is waiting already. Events
+of one constraint are looked at together; the error is that of the first of them in the order of the rows.
+
+INITIALLY DEFERRED constraints wait for the commit, except for their actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store
+from pgrepl.catalog.constraint import constraint_of_index
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.tables import pg_constraint, pg_index
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.rows import foreign_lookup as lookup
+from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.foreign_key import (
+    NO_ACTION,
+    RESTRICT,
+    SET_DEFAULT,
+    ForeignKey,
+    key_values,
+    keys_of,
+    keys_to,
+    mixed_nulls,
+    not_present,
+    still_referenced,
+)
+from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
+from pgrepl.rows.routing import converter
+from pgrepl.rows.unique import UniqueIndex
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_FEW = 64  # events that are fired one by one where their order could matter
+
+
+class Does(Enum):
+    CHECK = "check"  # a row of the referencing table came or changed
+    UPDATE = "update"  # a key of the referenced table became another
+    DELETE = "delete"  # a key of the referenced table went
+
+
+@frozen
+class Event:
+    """One row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own table, else the
+    old row as the referenced table of the key has it, and `new` what became of it."""
+
+    key: ForeignKey
+    does: Does
+    table: int
+    row: Row
+    new: Row | None = None
+
+    @property
+    def action(self) -> str:
+        """What is done; of a CHECK nothing but looking."""
+        if self.does is Does.CHECK:
+            return ""
+        return self.key.on_update if self.does is Does.UPDATE else self.key.on_delete
+
+    @property
+    def acts(self) -> bool:
+        return self.action not in ("", NO_ACTION, RESTRICT)
+
+    @property
+    def can_wait(self) -> bool:
+        return self.does is Does.CHECK or self.action == NO_ACTION
+
+
+@frozen
+class Recheck:
+    """A key of a deferrable constraint that somebody else had when the row came."""
+
+    index: UniqueIndex
+    values: tuple[Any, ...]
+
+    @property
+    def table(self) -> int:
+        return self.index.relation.oid
+
+
+Fired = Event | Recheck
+
+
+def fire(
+    session: Session, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
+) -> None:
+    """Fire what the written changes of a statement on `named` call for; `late` by their positions."""
+    queue = Queue(session)
+    queue.add(named, changes, late or {})
+    queue.run()
+
+
+class Deferred:
+    """Events that wait for the commit."""
+
+    def __init__(self, session: Session, events: Sequence[Fired]) -> None:
+        self.session = session
+        self.events = events
+
+    def __call__(self) -> None:
+        queue = Queue(self.session, at_commit=True)
+        queue.events += [event for event in self.waiting if _exists(self.session, event)]
+        queue.run()
+
+    @property
+    def waiting(self) -> list[Fired]:
+        """Those that SET CONSTRAINTS has not fired since."""
+        fired = modes(self.session).fired
+        return [event for event in self.events if id(event) not in fired]
+
+
+def pending(session: Session, table: int) -> bool:
+    """Whether rows of the table wait for the commit to be checked."""
+    return any(event.table == table for event in _waiting(session))
+
+
+def _waiting(session: Session) -> list[Fired]:
+    deferred = [each for each in session.transaction.before_commit if isinstance(each, Deferred)]
+    return [event for each in deferred for event in each.waiting]
+
+
+def _exists(session: Session, event: Fired) -> bool:
+    """Whether the constraint is still there."""
+    if isinstance(event, Recheck):
+        return store.one(session, pg_index, indexrelid=event.index.info.oid) is not None
+    return store.one(session, pg_constraint, oid=event.key.oid) is not None
+
+
+def fire_deferred(session: Session) -> None:
+    """What has waited and need not any more (SET CONSTRAINTS … IMMEDIATE)."""
+    events = [event for event in _waiting(session) if _exists(session, event) and not waits(session, event)]
+    queue = Queue(session)
+    queue.events += events
+    queue.run()
+    if events:
+        note_fired(session, frozenset(map(id, events)))
+
+
+def waits(session: Session, event: Fired) -> bool:
+    """Whether an event is left to the commit."""
+    if isinstance(event, Recheck):
+        return is_deferred(session, constraint_of_index(session, event.index.info.oid))
+    return event.can_wait and event.key.deferrable and is_deferred(session, event.key.oid)
+
+
+class Queue:
+    """The events of one statement, or of a commit."""
+
+    def __init__(self, session: Session, *, at_commit: bool = False) -> None:
+        self.session = session
+        self.events: list[Fired] = []
+        self._at_commit = at_commit
+        self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
+
+    # --- what is to be fired ------------------------------------------------------------------------------------------
+
+    def add(
+        self, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
+    ) -> None:
+        """The events of changes that a statement on `named` has written, row by row; for one row in the order of the
+        triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
+        for position, change in enumerate(changes):
+            again = late.get(position, ()) if late else ()
+            self.events += [each for each in again if each.index.info.primary]
+            if change.old is not None:
+                self._leaves(named, change, change.old)
+            if change.new is not None:
+                self._comes(change, change.new)
+            self.events += [each for each in again if not each.index.info.primary]
+
+    def _to(self, table: int) -> list[ForeignKey]:
+        found = self._keys.get(("to", table))
+        if found is None:
+            found = self._keys["to", table] = keys_to(self.session, table)
+        return found
+
+    def _of(self, table: int) -> list[ForeignKey]:
+        found = self._keys.get(("of", table))
+        if found is None:
+            found = self._keys["of", table] = keys_of(self.session, table)
+        return found
+
+    def _leaves(self, named: Relation, change: Change, old: Row) -> None:
+        table, new = change.table, change.new
+        does = Does.DELETE if new is None else Does.UPDATE
+        if new is not None and change.to != change.table:
+            for key in self._to(table):  # a key to nothing but this partition
+                if not key.derived and None not in key_values(old, key.referenced_columns):
+                    self.events.append(Event(key, Does.DELETE, table, old))
+            old, new = self._moved(named, change, old, new)
+            table = named.oid
+        for key in self._to(table):
+            before = key_values(old, key.referenced_columns)
+            if None in before:
+                continue
+            if new is not None and _same_image(before, key_values(new, key.referenced_columns)):
+                continue
+            self.events.append(Event(key, does, table, old, new))
+
+    def _moved(self, named: Relation, change: Change, old: Row, new: Row) -> tuple[Row, Row]:
+        """A row that goes to another partition has been updated as far as keys to the whole are concerned; a key to
+        something between cannot tell (ExecCrossPartitionUpdateForeignKey)."""
+        for ancestor in partition_ancestors(self.session, change.table):
+            if ancestor == named.oid:
+                break
+            self._refuse_key_to(ancestor, named)
+        source, target = relation(self.session, change.table), relation(self.session, change.to)
+        return converter(source, named)(old), converter(target, named)(new)
+
+    def _refuse_key_to(self, table: int, named: Relation) -> None:
+        if all(key.derived for key in self._to(table)):
+            return
+        name = relation(self.session, table).name
+        raise PgError(
+            "0A000",
+            "cannot move tuple across partitions when a non-root ancestor of the source partition is directly "
+            "referenced in a foreign key",
+            detail=f'A foreign key points to ancestor "{name}" but not the root ancestor "{named.name}".',
+            hint=f'Consider defining the foreign key on table "{named.name}".',
+        )
+
+    def _comes(self, change: Change, new: Row) -> None:
+        for key in self._of(change.to):
+            values = key_values(new, key.columns)
+            missing = values.count(None)
+            if missing == len(values) or (missing and not key.match_full):
+                continue
+            if change.old is not None and change.to == change.table:
+                if not missing and values == key_values(change.old, key.columns):
+                    continue
+            self.events.append(Event(key, Does.CHECK, change.to, new))
+
+    # --- firing -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._put_off()
+        while self.events:
+            batch, self.events = self.events, []
+            self._fire_all(batch)
+            self._put_off()
+
+    def _put_off(self) -> None:
+        """What can wait for the commit does."""
+        if self._at_commit:
+            return
+        waiting = {id(event) for event in self.events if waits(self.session, event)}
+        if waiting:
+            put_off = [event for event in self.events if id(event) in waiting]
+            self.events = [event for event in self.events if id(event) not in waiting]
+            self.session.transaction.before_commit.append(Deferred(self.session, put_off))
+
+    def _fire_all(self, batch: Sequence[Fired]) -> None:
+        """One by one while there are few, if what one does could be seen by another; else key by key."""
+        groups: dict[tuple[int, Does | None], list[Fired]] = {}
+        for event in batch:
+            groups.setdefault(_group(event), []).append(event)
+        acting = any(isinstance(event, Event) and event.acts for event in batch)
+        if acting and len(groups) > 1 and len(batch) <= _FEW:
+            for event in batch:
+                self._fire([event])
+        elif acting:
+            for events in groups.values():
+                self._fire(events)
+        else:
+            self._raise_first(batch, list(groups.values()))
+
+    def _fire(self, group: Sequence[Fired]) -> None:
+        """Events of one key and kind."""
+        events = [event for event in group if isinstance(event, Event) and event.acts]
+        if not events:
+            self._raise_first(group, [group])
+            return
+        from pgrepl.rows.foreign_actions import act
+
+        self.add(*act(self.session, events))
+        if events[0].action == SET_DEFAULT:  # the default may be the very key that went
+            found = self._still_referenced(events, restrict=False)
+            if found is not None:
+                raise found[1]
+
+    def _raise_first(self, batch: Sequence[Fired], groups: Sequence[Sequence[Fired]]) -> None:
+        """Look at all, and raise the error of the first event that has one."""
+        position = {id(event): number for number, event in enumerate(batch)}
+        found = [failure for group in groups if (failure := self._failure(group)) is not None]
+        if found:
+            raise min(found, key=lambda each: position[id(each[0])])[1]
+
+    def _failure(self, group: Sequence[Fired]) -> tuple[Fired, PgError] | None:
+        """The first event of a group that fails."""
+        for again in group:
+            if isinstance(again, Recheck) and again.index.is_twice(again.values):
+                return again, again.index.duplicate(again.values)
+        events = [event for event in group if isinstance(event, Event)]
+        if not events:
+            return None
+        if events[0].does is Does.CHECK:
+            return self._missing(events)
+        return self._still_referenced(events, restrict=events[0].action == RESTRICT)
+
+    def _missing(self, events: Sequence[Event]) -> tuple[Event, PgError] | None:
+        """The first row whose key is not there (RI_FKey_check)."""
+        session, key = self.session, events[0].key
+        values = [key_values(event.row, key.columns) for event in events]
+        whole = [each for each in dict.fromkeys(values) if None not in each]
+        if session.transaction.locks_rows:
+            lookup.lock_referenced(session, key, whole)
+        there = lookup.present(session, key, whole)
+        found = {each for number, each in enumerate(whole) if number in there}
+        gone: set[Any] | None = None
+        for event, each in zip(events, values, strict=True):
+            if each in found:
+                continue
+            if None in each:
+                return event, mixed_nulls(key, relation(session, event.table))
+            if gone is None:  # a row that has changed again is no longer asked
+                missing = [one for one in whole if one not in found]
+                alive = lookup.has_rows(session, key, missing)
+                gone = {one for number, one in enumerate(missing) if number not in alive}
+            if each not in gone:
+                return event, not_present(session, key, relation(session, event.table), event.row)
+        return None
+
+    def _still_referenced(self, events: Sequence[Event], *, restrict: bool) -> tuple[Event, PgError] | None:
+        """The first key that went and is missed (ri_restrict)."""
+        session, key = self.session, events[0].key
+        values = [key_values(event.row, key.referenced_columns) for event in events]
+        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+            session.beside.wait_for_writers()
+            session.transaction.refresh()
+        used = lookup.is_referenced(session, key, values)
+        if not used:
+            return None
+        if not restrict:  # another row may have the key now
+            wanted = sorted(used)
+            there = lookup.present(session, key, [values[number] for number in wanted], own=True)
+            used -= {wanted[number] for number in there}
+        if not used:
+            return None
+        event = events[min(used)]
+        return event, still_referenced(session, key, event.row)
+
+
+def _group(event: Fired) -> tuple[int, Does | None]:
+    return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.does)
+
+
+def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Not only equal: 1.0 and 1.00 are two keys (datum_image_eq)."""
+    return all(a == b and str(a) == str(b) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,213 @@
+"""CASCADE, SET NULL and SET DEFAULT: the rows that reference a key that went or became another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.acl import has_table_privilege, permission_denied
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.evaluate import compile
+from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.rows import foreign_lookup as lookup
+from pgrepl.rows.changes import Change, Kind, Row
+from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
+from pgrepl.rows.write import next_snapshot, write_changes
+from pgrepl.sql.quote import quote_always, quote_identifier
+from pgrepl.types.builtin import operator_by_oid, type_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.foreign import Event
+    from pgrepl.rows.foreign_lookup import Referencing
+
+
+def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Change]]:
+    """Change the rows that reference the events' keys, with the rights of their table's owner; the table and what was
+    changed."""
+    from pgrepl.rows.checks import prepare
+    from pgrepl.rows.foreign import Does
+
+    key, delete = events[0].key, events[0].does is Does.DELETE
+    rel = relation(session, key.referencing)
+    action = key.on_delete if delete else key.on_update
+    remove = delete and action == CASCADE
+    columns = set_columns(key, action, delete)
+    kind = Kind.DELETE if remove else Kind.UPDATE
+    with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
+        may_change(session, rel, kind)
+        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+            session.beside.wait_for_writers()
+            session.transaction.refresh()
+        keys = [key_values(event.row, key.referenced_columns) for event in events]
+        change: Callable[[Referencing], Row | None] = _removed
+        if not remove:
+            change = _updated(session, key, rel, events, action, columns)
+        found = lookup.referencing(session, key, keys)
+        changes = [Change(each.relation.oid, each.place, each.row, change(each)) for each in found]
+        if not changes:
+            return rel, []
+        if session.transaction.locks_rows:
+            changes = _locked(session, found, changes, change)
+        checks = prepare(session, rel, kind, frozenset(columns))
+        changes = checks.local(changes)
+        next_snapshot(session)
+        write_changes(session, changes)
+    return rel, changes
+
+
+def _locked(
+    session: Session,
+    found: Sequence[Referencing],
+    changes: Sequence[Change],
+    change: Callable[[Referencing], Row | None],
+) -> list[Change]:
+    """The changes of rows that are still there once they are locked, and reference the key as before."""
+    from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
+
+    rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
+    modes = [mode_of(session, each) for each in changes]
+    removes = any(each.new is None for each in changes)
+    _, changed = lock_rows(session, rows, modes, verb="deleting" if removes else "updating")
+    refuse_changed(session, changed)
+    left = []
+    for each, known, row in zip(found, changes, rows, strict=True):
+        newer = changed.get(row)
+        if row not in changed:
+            left.append(known)
+        elif newer is not None and each.still(newer.row):
+            again = replace(each, place=newer.place, row=newer.row)
+            left.append(Change(row.table, newer.place, newer.row, change(again)))
+    return left
+
+
+def may_change(session: Session, rel: Relation, kind: Kind) -> None:
+    """Whether the owner of the table may, and whether it could be published."""
+    if not has_table_privilege(session, rel, kind.value):
+        raise permission_denied(rel)
+    for member in lookup.tables_of(session, rel.oid):
+        check_replica_identity(session, member.relation, kind.value)
+
+
+def set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
+    if delete and action != CASCADE and key.delete_set:
+        return key.delete_set
+    return key.columns
+
+
+def _removed(each: Referencing) -> None:
+    return None
+
+
+def _updated(
+    session: Session, key: ForeignKey, rel: Relation, events: Sequence[Event], action: str, columns: Sequence[int]
+) -> Callable[[Referencing], Row]:
+    """What becomes of a row that references the key of one of the events."""
+    values = _values(session, key, rel, action, columns)
+
+    def updated(each: Referencing) -> Row:
+        new = list(each.row)
+        for name, value in values(events[each.number]).items():
+            attribute = each.relation.attribute(name)
+            assert attribute is not None
+            new[attribute.num - 1] = value
+        return tuple(new)
+
+    return updated
+
+
+def _values(
+    session: Session, key: ForeignKey, rel: Relation, action: str, columns: Sequence[int]
+) -> Callable[[Event], dict[str, Any]]:
+    """What the columns become, by name."""
+    names = [rel.attributes[number - 1].name for number in columns]
+    if action == SET_NULL:
+        return lambda event: dict.fromkeys(names)
+    if action == CASCADE:
+        own, other = lookup.column_types(session, key)
+        typmods = [rel.attributes[number - 1].typmod for number in key.columns]
+        convert = [
+            lookup.assigned(session, source, target, typmod)
+            for source, target, typmod in zip(other, own, typmods, strict=True)
+        ]
+
+        def cascaded(event: Event) -> dict[str, Any]:
+            assert event.new is not None
+            new: Row = key_values(event.new, key.referenced_columns)
+            return {name: one(value) for name, one, value in zip(names, convert, new, strict=True)}
+
+        return cascaded
+    context = Context(session)
+    defaults = {}
+    for number, name in zip(columns, names, strict=True):
+        expr = default_of(session, rel.oid, number) if rel.attributes[number - 1].has_default else None
+        defaults[name] = None if expr is None else compile(expr, context)
+    return lambda event: {name: None if value is None else value(()) for name, value in defaults.items()}
+
+
+@contextmanager
+def as_owner(session: Session, rel: Relation) -> Iterator[None]:
+    before = session.act_as(rel.owner)
+    try:
+        yield
+    finally:
+        session.act_as(before)
+
+
+# --- CONTEXT ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def in_statement(
+    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
+) -> Iterator[None]:
+    """What goes wrong happened in the statement that PostgreSQL's trigger runs."""
+    try:
+        yield
+    except PgError as error:
+        text = f'SQL statement "{_statement(session, key, rel, action, delete, columns)}"'
+        context = error.report.context
+        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
+        raise
+
+
+def _statement(
+    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
+) -> str:
+    only = "" if rel.kind == "p" else "ONLY "
+    table = f"{only}{quote_always(rel.schema)}.{quote_always(rel.name)}"
+    if delete and action == CASCADE:
+        return f"DELETE FROM {table} WHERE {_conditions(session, key, rel, 1)}"
+    names = [quote_always(rel.attributes[number - 1].name) for number in columns]
+    if action == CASCADE:
+        sets = [f"{name} = ${number}" for number, name in enumerate(names, 1)]
+        return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, len(names) + 1)}"
+    word = "NULL" if action == SET_NULL else "DEFAULT"
+    sets = [f"{name} = {word}" for name in names]
+    return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, 1)}"
+
+
+def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) -> str:
+    """As ri_GenerateQual writes them."""
+    own, other = lookup.column_types(session, key)
+    parts = []
+    for number, operator_oid in enumerate(lookup.equality_operators(session, key)):
+        operator = operator_by_oid(operator_oid)
+        assert operator is not None
+        left = f"${first + number}" + _cast(other[number], operator.left)
+        right = quote_always(rel.attributes[key.columns[number] - 1].name) + _cast(own[number], operator.right)
+        parts.append(f"{left} OPERATOR(pg_catalog.{operator.name}) {right}")
+    return " AND ".join(parts)
+
+
+def _cast(source: int, target: int) -> str:
+    kind = type_by_oid(target)
+    if source == target or kind is None or typefacts.base(source) == target or kind.typtype == "p":
+        return ""
+    return f"::pg_catalog.{quote_identifier(kind.name)}"

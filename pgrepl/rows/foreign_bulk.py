@@ -1,0 +1,132 @@
+"""ON DELETE CASCADE, SET NULL and SET DEFAULT behind a statement that Spark has carried out.
+
+Of the keys that went those are looked for that are in use. When they are few, their rows are changed one by one, with
+all that follows; when they are many that is a statement for Spark again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.tree import Const, Expr
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.changes import Kind
+from pgrepl.rows.foreign import Does, Event, Queue
+from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
+from pgrepl.rows.foreign_key import CASCADE, SET_DEFAULT, SET_NULL, ForeignKey
+from pgrepl.rows.foreign_spark import (
+    After,
+    Failure,
+    SparkKey,
+    first_keys,
+    first_referenced,
+    gone_keys,
+    referencing_keys,
+    side,
+)
+from pgrepl.rows.members import Member
+from pgrepl.rows.routing_spark import condition_text
+from pgrepl.rows.staged import Staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+
+def act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
+    """`before`: as the tables were when the statement began; it has been written since."""
+    session = before.session
+    now = After(session, {}, session.transaction.numbering.last_snapshot())
+    key = SparkKey(session, foreign)
+    gone = gone_keys(before, left, key)
+    frames = {"old": gone, "used": referencing_keys(now, key)}
+    few = int(session.settings.value("pgrepl.local_rows"))
+    text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
+    rows = first_keys(key, text, few + 1, frames)
+    if not rows:
+        return
+    if len(rows) <= few and not _many(now, key, gone, few):
+        queue = Queue(session)
+        queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for _, row in rows]
+        queue.run()
+        return
+    _act_in_bulk(now, key, gone, left)
+
+
+def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
+    """Whether more rows than that reference the keys."""
+    from pgrepl.lake import spark
+
+    text = f"SELECT 1 AS one FROM {{used}} b LEFT SEMI JOIN {{old}} a ON {key.on} LIMIT {few + 1}"
+    frames = {"old": gone, "used": referencing_keys(now, key)}
+    with spark.pg_errors():
+        return bool(key.statement.run(spark.session(), text, frames).toArrow().num_rows > few)
+
+
+def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Staged]) -> None:
+    from pgrepl.rows.checks_bulk import Bulk
+
+    session, foreign = now.session, key.key
+    rel = relation(session, foreign.referencing)
+    remove = foreign.on_delete == CASCADE
+    columns = set_columns(foreign, foreign.on_delete, True)
+    kind = Kind.DELETE if remove else Kind.UPDATE
+    failure: Failure | None = None
+    with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
+        may_change(session, rel, kind)
+        bulk = Bulk(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
+        for member in side(session, rel.oid):
+            rows = _referencing_rows(now, key, member, gone)
+            if remove:
+                bulk.delete(member.relation, rows.select("place"))
+            else:
+                bulk.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
+        if foreign.on_delete == SET_DEFAULT:  # the default may be the very key that went
+            after = After(session, bulk.staged, now.snapshot)
+            failure = first_referenced(after, left, foreign, restrict=False)
+    if failure is not None:
+        raise failure[1]
+    with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
+        bulk.check()
+        bulk.apply()
+
+
+def _referencing_rows(now: After, key: SparkKey, member: Member, gone: DataFrame) -> DataFrame:
+    """Whole rows with `place` that reference a key that went."""
+    from pgrepl.lake import scan
+
+    session = now.session
+    table = lake_table(session, member.relation.oid)
+    attnums = [column.attnum for column in table.columns]
+    rows = scan.frame(session, table, attnums, now.snapshot, places=True)
+    shown = ", ".join([*(f"c{attnum}" for attnum in attnums), "place"])
+    keyed = key.referencing(rows, member.numbers, shown)
+    from pgrepl.lake import spark
+
+    text = f"SELECT {', '.join(f'b.{name}' for name in shown.split(', '))} FROM {{rows}} b LEFT SEMI JOIN {{old}} a"
+    return key.statement.run(spark.session(), f"{text} ON {key.on}", {"rows": keyed, "old": gone})
+
+
+def _with_values(
+    session: Session, rel: Relation, foreign: ForeignKey, columns: Sequence[int], member: Member, rows: DataFrame
+) -> DataFrame:
+    """The rows with NULL or the defaults in the columns of the key."""
+    from pgrepl.expr.spark import Statement
+    from pgrepl.lake import spark
+
+    statement = Statement(Context(session))
+    values: dict[str, str] = {}
+    for number in columns:
+        attribute = rel.attributes[number - 1]
+        expr: Expr | None = None
+        if foreign.on_delete != SET_NULL and attribute.has_default:
+            expr = default_of(session, rel.oid, number)
+        expr = expr or Const(attribute.type, typmod=attribute.typmod)
+        values[f"c{member.numbers[number]}"] = condition_text(expr, statement)
+    shown: list[Any] = [f"{values[name]} AS {name}" if name in values else name for name in rows.columns]
+    return statement.run(spark.session(), f"SELECT {', '.join(shown)} FROM {{f}}", {"f": rows})

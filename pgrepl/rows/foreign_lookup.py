@@ -1,0 +1,300 @@
+"""Both sides of a foreign key: which keys are there, and which rows reference them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.constraint import constraint_row
+from pgrepl.catalog.lock_modes import RelationMode, RowMode
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.casts import Context as CastContext
+from pgrepl.expr.coerce import coerce_to_target
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile
+from pgrepl.expr.index_info import index_info
+from pgrepl.expr.opclasses import EQUAL, family_member
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import Var
+from pgrepl.frozen import frozen
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.foreign_key import ForeignKey
+from pgrepl.rows.members import Member, members
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.sql.quote import quote_always
+from pgrepl.types import oids
+from pgrepl.types.builtin import opclass_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+
+Key = tuple[Any, ...]
+Row = tuple[Any, ...]
+
+_INTEGERS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
+
+
+class _NoMatch(Exception):
+    """The value is none that the other type has."""
+
+
+def tables_of(session: Session, oid: int) -> list[Member]:
+    """Where rows of one side stand: the table itself, of a partitioned one all its leaves."""
+    return members(session, oid, relation(session, oid).kind == "p")
+
+
+@frozen
+class Referencing:
+    """A row that references one of the keys asked for."""
+
+    number: int  # of the key
+    relation: Relation
+    place: Place
+    row: Row
+    columns: tuple[int, ...]  # where the key stands in it
+
+    def still(self, row: Row) -> bool:
+        """Does a newer version of the row reference the key as well?"""
+        return all(row[number - 1] == self.row[number - 1] for number in self.columns)
+
+
+def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bool = False) -> set[int]:
+    """Which of the keys are in the referenced table, by their numbers. They are of the referencing columns' types, or
+    with `own` of the referenced ones'."""
+    rel = relation(session, key.referenced)
+    convert = _converters(session, key, to_referenced=True) if not own else None
+    wanted, numbers = _converted(values, convert)
+    look = there_now if own or rel.kind == "p" else _there
+    found: set[int] = set()
+    for member in tables_of(session, rel.oid):
+        if not wanted:
+            break
+        attnums = [member.numbers[number] for number in key.referenced_columns]
+        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
+    return found
+
+
+Found = list[tuple[int, Row]]
+
+
+def _there(
+    session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
+) -> Found:
+    from pgrepl.lake import local
+
+    return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
+
+
+def there_now(
+    session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
+) -> Found:
+    """The rows of a table that have these keys, and are there now: also for a transaction that keeps its snapshot
+    (ri_PerformCheck, detectNewRows)."""
+    from pgrepl.lake.overlay import PROVISIONAL, own_rows
+
+    found = _there(session, oid, attnums, wanted, want)
+    transaction = session.transaction
+    if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
+        return found
+    mine = own_rows(session, lake_table(session, oid).table_id)
+    own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
+    with session.beside.newest() as now:
+        others = [each for each in _there(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
+    return own + others
+
+
+def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
+    """Lock the rows that have the keys, so that nobody takes these away (FOR KEY SHARE)."""
+    from pgrepl.lake import local
+    from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
+
+    rel = relation(session, key.referenced)
+    wanted, _ = _converted(values, _converters(session, key, to_referenced=True))
+    rows = []
+    for member in tables_of(session, rel.oid):
+        attnums = [member.numbers[number] for number in key.referenced_columns]
+        table = lake_table(session, member.relation.oid)
+        rows += [Standing(member.relation.oid, read[-1]) for _, read in local.lookup(session, table, attnums, wanted)]
+    if not rows:
+        return
+    lock_tables(session, dict.fromkeys([rel.oid, *(row.table for row in rows)]), RelationMode.ROW_SHARE)
+    with _in_check(session, key):
+        _, changed = lock_rows(session, rows, [RowMode.KEY_SHARE] * len(rows), verb="locking")
+        refuse_changed(session, changed, locking=True)
+    session.transaction.refresh()
+
+
+@contextmanager
+def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
+    """What goes wrong happened in the query that PostgreSQL's trigger runs (RI_FKey_check)."""
+    try:
+        yield
+    except PgError as error:
+        rel = relation(session, key.referenced)
+        only = "" if rel.kind == "p" else "ONLY "
+        columns = [rel.attributes[number - 1].name for number in key.referenced_columns]
+        where = " AND ".join(f"{quote_always(name)} OPERATOR(pg_catalog.=) ${n}" for n, name in enumerate(columns, 1))
+        table = f"{quote_always(rel.schema)}.{quote_always(rel.name)}"
+        text = f'SQL statement "SELECT 1 FROM {only}{table} x WHERE {where} FOR KEY SHARE OF x"'
+        context = error.report.context
+        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
+        raise
+
+
+def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:
+    """The rows that reference any of these keys of the referenced table, in the order of the keys. What has come
+    since the snapshot of a transaction that keeps it cannot be changed by it."""
+    wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
+    found = []
+    for member in tables_of(session, key.referencing):
+        if not wanted:
+            break
+        attnums = [member.numbers[number] for number in key.columns]
+        table = lake_table(session, member.relation.oid)
+        width = len(member.relation.attributes)
+        want = [column.attnum for column in table.columns]
+        there = there_now(session, table.oid, attnums, wanted, want)
+        if session.transaction.keeps_snapshot:
+            known = {read[-1].row for _, read in _there(session, table.oid, attnums, wanted)}
+            if any(read[-1].row not in known for _, read in there):
+                raise PgError("40001", "could not serialize access due to concurrent update")
+        for n, read in there:
+            row = table.own_row(width, read[:-1])
+            found.append(Referencing(numbers[n], member.relation, read[-1], row, tuple(attnums)))
+    return sorted(found, key=lambda each: each.number)
+
+
+def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
+    """Which keys of the referenced table are referenced by some row, by their numbers."""
+    wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
+    return _numbers_in(session, key, wanted, numbers, there_now)
+
+
+def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
+    """Which values of the referencing columns are there, by their numbers."""
+    return _numbers_in(session, key, values, list(range(len(values))), _there)
+
+
+def _numbers_in(
+    session: Session, key: ForeignKey, wanted: Sequence[Key], numbers: Sequence[int], look: Callable[..., Found]
+) -> set[int]:
+    found: set[int] = set()
+    for member in tables_of(session, key.referencing):
+        if not wanted:
+            break
+        attnums = [member.numbers[number] for number in key.columns]
+        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
+    return found
+
+
+# --- values of the one side's type among those of the other's -------------------------------------------------------
+
+
+def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[Callable[[Any], Any]]:
+    own, other = column_types(session, key)
+    pairs = zip(own, other, strict=True) if to_referenced else zip(other, own, strict=True)
+    return [_equal_value(source, target) for source, target in pairs]
+
+
+def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int]]:
+    """Of the referencing columns and of the referenced ones."""
+    rel, other = relation(session, key.referencing), relation(session, key.referenced)
+    return (
+        [rel.attributes[number - 1].type for number in key.columns],
+        [other.attributes[number - 1].type for number in key.referenced_columns],
+    )
+
+
+def _converted(values: Sequence[Key], convert: Sequence[Callable[[Any], Any]] | None) -> tuple[list[Key], list[int]]:
+    """The keys as the other side would have them, and their numbers; a key that it cannot have is left out."""
+    if convert is None:
+        return list(values), list(range(len(values)))
+    wanted, numbers = [], []
+    for number, each in enumerate(values):
+        try:
+            wanted.append(tuple([one(value) for one, value in zip(convert, each, strict=True)]))
+        except _NoMatch:
+            continue
+        numbers.append(number)
+    return wanted, numbers
+
+
+def _equal_value(source: int, target: int) -> Callable[[Any], Any]:
+    """The value of the target type that an = between the types calls equal."""
+    source, target = typefacts.base(source), typefacts.base(target)
+    if source == target:
+        return lambda value: value
+    bits = _INTEGERS.get(target)
+    if bits is not None:
+        return lambda value: _integer(value, bits)
+    if target == oids.NUMERIC:
+        return lambda value: value if isinstance(value, Decimal) else Decimal(value)
+    if target in (oids.FLOAT4, oids.FLOAT8):
+        return float
+    if target in (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ) and source in (
+        oids.DATE,
+        oids.TIMESTAMP,
+        oids.TIMESTAMPTZ,
+    ):
+        from pgrepl.types.dates import USECS_PER_DAY
+
+        if source == oids.DATE:
+            return lambda value: value * USECS_PER_DAY
+        return (lambda value: _day(value, USECS_PER_DAY)) if target == oids.DATE else (lambda value: value)
+    return lambda value: value
+
+
+def _integer(value: Any, bits: int) -> int:
+    if isinstance(value, (Decimal, float)):
+        if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+            raise _NoMatch
+        value = int(value)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise _NoMatch
+    return int(value)
+
+
+def _day(value: int, length: int) -> int:
+    if value % length:
+        raise _NoMatch
+    return value // length
+
+
+def assigned(session: Session, source: int, target: int, typmod: int) -> Callable[[Any], Any]:
+    """A value as a column of another type takes it by assignment."""
+    if source == target:
+        return lambda value: value
+    expr = coerce_to_target(
+        Scope(session),
+        Var(source, attnum=1),
+        source,
+        target,
+        typmod,
+        CastContext.ASSIGNMENT,
+        CoercionForm.IMPLICIT_CAST,
+        -1,
+    )
+    assert expr is not None  # the foreign key could not have been made otherwise
+    value_of = compile(expr, Context(session))
+    return lambda value: value_of((value,))
+
+
+def equality_operators(session: Session, key: ForeignKey) -> list[int]:
+    """The = between the referenced and the referencing columns, as ATAddForeignKeyConstraint chooses them."""
+    row = constraint_row(session, key.oid)
+    info = index_info(session, row.conindid)
+    classes = dict(zip(info.columns, info.opclasses, strict=False))
+    own, _ = column_types(session, key)
+    found = []
+    for number, typoid in zip(key.referenced_columns, own, strict=True):
+        opclass = opclass_by_oid(classes[number])
+        assert opclass is not None
+        operator = family_member(opclass.family, opclass.intype, typefacts.base(typoid), EQUAL)
+        found.append(operator or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
+    return found

@@ -1,0 +1,259 @@
+"""Foreign keys of a statement that Spark carries out, set-wise: which staged rows reference nothing, which keys that go
+are still referenced.
+
+Both sides are looked at as the statement leaves them: without the rows that go, with the staged ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.casts import Context as CastContext
+from pgrepl.expr.coerce import coerce_to_target
+from pgrepl.expr.context import Context
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import map_attnums
+from pgrepl.frozen import frozen
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.checks_spark import ORDER, python_rows
+from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
+from pgrepl.rows.members import Member, members
+from pgrepl.rows.routing_spark import column_names
+from pgrepl.rows.staged import ROW, Staged
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.spark import Statement
+    from pgrepl.lake.bounds import Bound
+
+Row = tuple[Any, ...]
+Failure = tuple[tuple[int, ...], PgError]  # where in the order of the rows, and what PostgreSQL says
+
+
+@frozen
+class After:
+    """The tables as the statement leaves them: those it changes, the others at its snapshot."""
+
+    session: Session
+    staged: Mapping[int, Staged]
+    snapshot: int
+
+    def rows(self, table: int, attnums: Sequence[int], bounds: Sequence[Bound] = ()) -> DataFrame:
+        """All rows of one table."""
+        changed = self.staged.get(table)
+        if changed is None:
+            from pgrepl.lake import scan
+
+            return scan.frame(self.session, lake_table(self.session, table), attnums, self.snapshot, bounds)
+        rows = changed.old_rows(attnums, gone=False, bounds=bounds).drop("place")
+        return rows.unionByName(changed.new_rows(attnums).select(*rows.columns)) if changed.files else rows
+
+
+class SparkKey:
+    """A foreign key over frames: what both sides are compared by."""
+
+    def __init__(self, session: Session, key: ForeignKey) -> None:
+        from pgrepl.expr.spark import Statement
+
+        self.key = key
+        self.statement: Statement = Statement(Context(session))
+        self.session = session
+        self.own, self.other = relation(session, key.referencing), relation(session, key.referenced)
+        pairs = zip(key.columns, key.referenced_columns, strict=True)
+        made = [_comparable(session, _column(self.own, a), _column(self.other, b)) for a, b in pairs]
+        self._own = [a for a, _ in made]
+        self._other = [b for _, b in made]
+        self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(made)))
+
+    def referencing(self, rows: DataFrame, numbers: dict[int, int] | None, more: str = "") -> DataFrame:
+        """Rows of a referencing table whose key has no NULL; `numbers`: its columns for those of the whole."""
+        return self._keyed(rows, self._own, numbers, more)
+
+    def referenced(self, rows: DataFrame, numbers: dict[int, int] | None, more: str = "") -> DataFrame:
+        return self._keyed(rows, self._other, numbers, more)
+
+    def _keyed(self, rows: DataFrame, keys: Sequence[Expr], numbers: dict[int, int] | None, more: str) -> DataFrame:
+        from pgrepl.expr.spark import equal_key
+        from pgrepl.lake import spark
+
+        texts = []
+        for number, key in enumerate(keys):
+            expr = key if numbers is None else map_attnums(key, numbers)
+            texts.append(f"{equal_key(expr, column_names, self.statement)} AS k{number}")
+        names = [f"k{number} IS NOT NULL" for number in range(len(texts))]
+        text = f"SELECT * FROM (SELECT {', '.join([*texts, *([more] if more else [])])} FROM {{f}}) WHERE "
+        return self.statement.run(spark.session(), text + " AND ".join(names), {"f": rows})
+
+    def first(self, text: str, columns: Sequence[tuple[int, int]], **frames: DataFrame) -> Row | None:
+        from pgrepl.lake import spark
+
+        found = python_rows(self.statement.run(spark.session(), text, frames), columns)
+        return found[0] if found else None
+
+
+def _column(rel: Relation, attnum: int) -> Expr:
+    attribute = rel.attributes[attnum - 1]
+    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
+
+
+def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
+    """Both as values of one type."""
+    if own.type == other.type:
+        return own, other
+    scope, form = Scope(session), CoercionForm.IMPLICIT_CAST
+    found = coerce_to_target(scope, own, own.type, other.type, -1, CastContext.IMPLICIT, form, -1)
+    if found is not None:
+        return found, other
+    found = coerce_to_target(scope, other, other.type, own.type, -1, CastContext.IMPLICIT, form, -1)
+    assert found is not None  # the foreign key could not have been made otherwise
+    return own, found
+
+
+def side(session: Session, table: int) -> list[Member]:
+    return members(session, table, relation(session, table).kind == "p")
+
+
+# --- rows that came ---------------------------------------------------------------------------------------------------
+
+
+def first_missing(after: After, staged: Staged, key: ForeignKey) -> Failure | None:
+    """The first staged row of a referencing table that does not find its key."""
+    session, rel = after.session, staged.relation
+    spark_key = SparkKey(session, key)
+    numbers = dict(zip(key.columns, key.columns, strict=True))
+    new = staged.new_rows(key.columns)
+    shown = ", ".join(f"c{number}" for number in key.columns)
+    types = [(rel.attributes[number - 1].type, rel.attributes[number - 1].typmod) for number in key.columns]
+    failures: list[Failure] = []
+    if key.match_full and len(key.columns) > 1:
+        nulls = [f"c{number} IS NULL" for number in key.columns]
+        text = (
+            f"SELECT {ORDER} FROM {{f}} WHERE ({' OR '.join(nulls)}) AND NOT ({' AND '.join(nulls)})"
+            f" ORDER BY {ORDER} LIMIT 1"
+        )
+        found = spark_key.first(text, [(oids.INT8, -1)], f=new)
+        if found is not None:
+            failures.append(((found[0],), mixed_nulls(key, rel)))
+    firsts = spark_key.referencing(new, numbers, f"{ORDER}, {shown}")
+    names = ", ".join(f"k{n}" for n in range(len(key.columns)))
+    keys = spark_key.statement.run(
+        _spark(), f"SELECT {names}, min(struct({ORDER}, {shown})) AS first FROM {{f}} GROUP BY {names}", {"f": firsts}
+    )
+    text = (
+        f"SELECT a.first.* FROM {{keys}} a LEFT ANTI JOIN {{there}} b ON {spark_key.on}"
+        f" ORDER BY a.first.{ORDER} LIMIT 1"
+    )
+    found = spark_key.first(text, [(oids.INT8, -1), *types], keys=keys, there=_present(after, spark_key, staged))
+    if found is not None:
+        row: list[Any] = [None] * len(rel.attributes)
+        for number, value in zip(key.columns, found[1:], strict=True):
+            row[number - 1] = value
+        failures.append(((found[0],), not_present(session, key, rel, tuple(row))))
+    return min(failures, key=lambda each: each[0], default=None)
+
+
+def _present(after: After, key: SparkKey, staged: Staged | None) -> DataFrame:
+    """The keys of the referenced table; of `staged` rows only those near its keys."""
+    bounds = []
+    if staged is not None:
+        for own, other in zip(key.key.columns, key.key.referenced_columns, strict=True):
+            same = key.own.attributes[own - 1].type == key.other.attributes[other - 1].type
+            bound = staged.range_of(own) if same else None
+            if bound is not None:
+                bounds.append((other, bound))
+    parts = []
+    for member in side(after.session, key.key.referenced):
+        attnums = sorted({member.numbers[number] for number in key.key.referenced_columns})
+        near = [_at(bound, member.numbers[other]) for other, bound in bounds]
+        parts.append(key.referenced(after.rows(member.relation.oid, attnums, near), member.numbers))
+    return _union(parts)
+
+
+def _at(bound: Bound, attnum: int) -> Bound:
+    from dataclasses import replace
+
+    return replace(bound, attnum=attnum)
+
+
+def _union(parts: Sequence[DataFrame]) -> DataFrame:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionAll(part)
+    return whole
+
+
+def _spark() -> Any:
+    from pgrepl.lake import spark
+
+    return spark.session()
+
+
+# --- keys that went ---------------------------------------------------------------------------------------------------
+
+
+def gone_keys(after: After, left: Sequence[Staged], key: SparkKey) -> DataFrame:
+    """The keys of rows of a referenced table, or of its partitions, that go or become others: k…, the old key as o…,
+    `place`."""
+    parts = []
+    columns = key.key.referenced_columns
+    for staged in left:
+        numbers = attnum_map(staged.relation, key.other)
+        own = [numbers[number] for number in columns]
+        shown = ", ".join([*(f"c{own} AS o{number}" for own, number in zip(own, columns, strict=True)), "place"])
+        old = key.referenced(staged.old_rows(own, gone=True), numbers, shown)
+        if staged.versions:
+            new = key.referenced(staged.new_rows(own), numbers, ROW)
+            text = f"SELECT a.* FROM {{old}} a LEFT ANTI JOIN {{new}} b ON a.place.row = b.{ROW} AND {key.on}"
+            old = key.statement.run(_spark(), text, {"old": old, "new": new})
+        parts.append(old)
+    return _union(parts)
+
+
+def first_referenced(after: After, left: Sequence[Staged], foreign: ForeignKey, *, restrict: bool) -> Failure | None:
+    """The first key that went and is referenced (ri_restrict); without `restrict` another row may have it now."""
+    key = SparkKey(after.session, foreign)
+    text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
+    frames = {"old": gone_keys(after, left, key), "used": referencing_keys(after, key)}
+    if not restrict:
+        text = f"SELECT a.* FROM ({text}) a LEFT ANTI JOIN {{there}} b ON {key.on}"
+        frames["there"] = _present(after, key, None)
+    for place, row in first_keys(key, text, 1, frames):
+        return place, still_referenced(after.session, foreign, row)
+    return None
+
+
+def first_keys(
+    key: SparkKey, text: str, count: int, frames: Mapping[str, DataFrame]
+) -> list[tuple[tuple[int, int], Row]]:
+    """Old keys by their places, as rows of the referenced table with nothing else in them."""
+    columns = key.key.referenced_columns
+    attributes = [key.other.attributes[number - 1] for number in columns]
+    order = "coalesce(place.file, 9223372036854775807) AS f, coalesce(place.pos, place.row) AS p"
+    shown = ", ".join(f"o{number}" for number in columns)
+    text = f"SELECT {order}, {shown} FROM ({text}) ORDER BY f, p LIMIT {count}"
+    types = [(oids.INT8, -1), (oids.INT8, -1), *((a.type, a.typmod) for a in attributes)]
+    rows = []
+    for file, position, *values in python_rows(key.statement.run(_spark(), text, frames), types):
+        row: list[Any] = [None] * len(key.other.attributes)
+        for number, value in zip(columns, values, strict=True):
+            row[number - 1] = value
+        rows.append(((file, position), tuple(row)))
+    return rows
+
+
+def referencing_keys(after: After, key: SparkKey) -> DataFrame:
+    """The keys in use, of all rows of the referencing table."""
+    parts = []
+    for member in side(after.session, key.key.referencing):
+        attnums = sorted({member.numbers[number] for number in key.key.columns})
+        parts.append(key.referencing(after.rows(member.relation.oid, attnums), member.numbers))
+    return _union(parts)

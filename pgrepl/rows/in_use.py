@@ -1,0 +1,42 @@
+"""Tables that cannot change while somebody is at work on them: the transaction itself, which has still to look at rows
+of them (CheckTableNotInUse), or another, which has changed rows and not committed."""
+
+from __future__ import annotations
+
+from pgrepl.catalog.lock_modes import Kind, RelationMode, conflicts
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.transaction import LockNeeded
+from pgrepl.errors import PgError
+
+
+def check_not_in_use(
+    session: Session, rel: Relation, what: str, mode: RelationMode = RelationMode.ACCESS_EXCLUSIVE
+) -> None:
+    """`what`: ALTER TABLE, DROP TABLE …"""
+    lock_table(session, rel.oid, mode)
+    if not session.transaction.before_commit:
+        return
+    from pgrepl.rows.foreign import pending
+
+    if pending(session, rel.oid):
+        raise PgError("55006", f'cannot {what} "{rel.name}" because it has pending trigger events')
+
+
+def lock_table(session: Session, oid: int, mode: RelationMode) -> None:
+    """Lock a table whose definition, or all of whose rows, a statement is about to change. A statement by itself holds
+    the catalog's lock, so that it need only look whether somebody was there before."""
+    locks = session.transaction.locks
+    if not locks.possible:
+        return
+    if session.in_block:
+        if locks.has_relation(oid, mode):
+            return
+        if session.transaction.had_lock:
+            # what was defined before would be lost: it waits with the catalog's lock
+            locks.relation(oid, mode)
+        elif not locks.relation(oid, mode, wait=False):
+            raise LockNeeded(Wanted(Kind.RELATION, oid, 0, int(mode)))
+    elif locks.are_held_by_others(Kind.RELATION, [oid], conflicts(Kind.RELATION, int(mode))):
+        raise LockNeeded(Wanted(Kind.RELATION, oid, 0, int(mode)))

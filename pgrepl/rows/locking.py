@@ -1,0 +1,287 @@
+"""The locks that statements take which change rows, and what becomes of rows that others have changed meanwhile.
+
+A statement finds its rows as of its snapshot and locks them one after the other. Who has waited, or comes late, meets
+newer versions: READ COMMITTED looks at these with the statement's condition again (EvalPlanQual), and rows that were
+not found at first are not added; REPEATABLE READ and SERIALIZABLE fail (40001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.locks import Wait
+from pgrepl.catalog.relation import relation
+from pgrepl.errors import PgError
+from pgrepl.expr.index_info import index_infos
+from pgrepl.lake.overlay import PROVISIONAL, own_rows
+from pgrepl.lake.place import Place
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.key_locks import change_lock, key_lock
+from pgrepl.types.tid import ctid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.unique import UniqueIndex
+
+
+class Standing(NamedTuple):
+    """A row of a table, where the statement has found it."""
+
+    table: int
+    place: Place
+
+
+class Newer(NamedTuple):
+    """Its newest version: in the layout of its table."""
+
+    place: Place
+    row: Row
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def others_hold_locks(session: Session) -> bool:
+    """Asked of a statement by itself that has the catalog's lock. If so it takes locks as a block does, and begins
+    anew."""
+    transaction = session.transaction
+    if session.in_block or not transaction.can_keep_aside:
+        return False
+    if not transaction.locks.has_others():
+        transaction.is_alone = True
+        return False
+    transaction.release_write()
+    transaction.prefers_aside = True
+    return True
+
+
+def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
+    """Lock tables for a statement that is about to begin. True: others have changed something since it was analysed."""
+    locks = session.transaction.locks
+    fresh = [Wanted(Kind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
+    if not fresh:
+        return False
+    locks.take(fresh)
+    session.beside.wait_for_writers()
+    return session.transaction.refresh()
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def lock_rows(
+    session: Session, rows: Sequence[Standing], modes: Sequence[RowMode], *, verb: str, blocked: Wait = Wait.BLOCK
+) -> tuple[set[Standing], dict[Standing, Newer | None]]:
+    """Lock rows in their order; those that were skipped, and those that others have changed since the snapshot, with
+    their newest version (None: they are gone)."""
+    transaction = session.transaction
+    wanted = [Wanted(Kind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)]
+
+    def context(lock: Wanted) -> str:
+        page, item = ctid(lock.item)
+        return f'while {verb} tuple ({page},{item}) in relation "{relation(session, lock.object).name}"'
+
+    skipped, _ = transaction.locks.take(
+        [each for each in wanted if each.item < PROVISIONAL], context=context, blocked=blocked
+    )
+    left_out = set(skipped)
+    missed = {each for each, lock in zip(rows, wanted, strict=True) if lock in left_out}
+    changed = changed_since(session, [each for each in rows if each not in missed])
+    if changed:
+        weak = {each for each, mode in zip(rows, modes, strict=True) if mode is RowMode.KEY_SHARE}
+        changed = {
+            each: new for each, new in changed.items() if each not in weak or not _has_its_keys(session, each, new)
+        }
+    return missed, changed
+
+
+def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool:
+    """FOR KEY SHARE takes no notice of changes of other columns (heap_lock_tuple)."""
+    if newer is None:
+        return False
+    found = as_found(session, each)
+    return found is not None and all(found.row[n - 1] == newer.row[n - 1] for n in key_columns(session, each.table))
+
+
+def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
+    """The rows that others have changed since the statement's snapshot. All of them are locked."""
+    from pgrepl.lake.versions import begun_after, newest, standing
+
+    transaction = session.transaction
+    if transaction.is_writing:
+        return {}
+    session.beside.wait_for_writers()
+    snapshot = transaction.numbering.committed_snapshot()
+    by_table: dict[int, list[Standing]] = {}
+    found: dict[Standing, Newer | None] = {}
+    with session.beside.newest() as now:
+        if now.transaction.numbering.committed_snapshot() == snapshot:
+            return {}
+        for each in rows:
+            by_table.setdefault(each.table, []).append(each)
+        for oid, here in by_table.items():
+            table = lake_table(now, oid)
+            mine = own_rows(session, table.table_id)
+            asked = [each for each in here if each.place.row < PROVISIONAL and each.place.row not in mine]
+            places = [each.place for each in asked]
+            there = standing(now, table, places) - begun_after(now, table, places, snapshot)
+            moved = {each.place.row: each for each in asked if each.place not in there}
+            if not moved:
+                continue
+            width = len(relation(now, oid).attributes)
+            rows_now = newest(now, table, [column.attnum for column in table.columns], moved)
+            for row_id, each in moved.items():
+                row = rows_now.get(row_id)
+                found[each] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+    return found
+
+
+def as_found(session: Session, each: Standing) -> Newer | None:
+    """The row as the statement's snapshot has it."""
+    from pgrepl.lake.versions import newest
+
+    table = lake_table(session, each.table)
+    found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
+    row = found.get(each.place.row)
+    width = len(relation(session, each.table).attributes)
+    return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+
+
+def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *, locking: bool = False) -> None:
+    """Who keeps a snapshot cannot go on with rows that others have changed since. `locking`: who only locks them is
+    told of an update in any case (ExecLockRows)."""
+    if changed and session.transaction.keeps_snapshot:
+        row, newer = next(iter(changed.items()))
+        what = "delete" if newer is None and not locking and not _was_updated(session, row) else "update"
+        raise PgError("40001", f"could not serialize access due to concurrent {what}")
+
+
+def _was_updated(session: Session, row: Standing) -> bool:
+    """Whether others have updated a row before it went."""
+    from pgrepl.lake.versions import updated_after
+
+    snapshot = session.transaction.numbering.committed_snapshot()
+    with session.beside.newest() as now:
+        return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
+
+
+def mode_of(session: Session, change: Change) -> RowMode:
+    """How an UPDATE or DELETE locks the row it changes: an UPDATE of no key column leaves room for foreign keys
+    (HeapDetermineColumnsInfo, INDEX_ATTR_BITMAP_KEY)."""
+    if change.new is None or change.old is None or (change.to and change.to != change.table):
+        return RowMode.UPDATE
+    keys = key_columns(session, change.table)
+    if any(change.old[n - 1] != change.new[n - 1] for n in keys):
+        return RowMode.UPDATE
+    return RowMode.NO_KEY_UPDATE
+
+
+def key_columns(session: Session, oid: int) -> frozenset[int]:
+    """The columns of a table that foreign keys could refer to."""
+    key = ("key_columns", oid)
+    known: frozenset[int] | None = session.derived.get(key)
+    if known is None:
+        infos = index_infos(session, oid) if relation(session, oid).has_index else ()
+        known = frozenset(
+            number
+            for info in infos
+            if info.unique and not info.exprs and info.predicate is None
+            for number in info.columns[: info.key_count]
+        )
+        session.derived[key] = known
+    return known
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[int] | None = None) -> None:
+    """Hold the unique keys that rows bring, and the changes of rows that have such: who wants to write one of them
+    waits. Then the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a row that has met another
+    there is not to come, and keys that are taken already are none to be held."""
+    from pgrepl.rows.unique import UniqueIndex, unique_indexes
+
+    indexes: dict[int, list[UniqueIndex]] = {}
+    wanted: dict[Wanted, None] = {}
+    if arbiters is not None:
+        session.transaction.refresh()
+    for change in changes:
+        for oid in {change.table, change.to or change.table} - indexes.keys():
+            rel = relation(session, oid)
+            indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+        if change.place is not None and change.place.row < PROVISIONAL and indexes[change.table]:
+            wanted[change_lock(change.table, change.place.row)] = None
+        if change.new is None:
+            continue
+        to = change.to or change.table
+        keys = [(index, values) for index in indexes[to] if (values := index.values(change.new)) is not None]
+        if arbiters is not None:
+            taken = {index.info.oid for index, values in keys if next(iter(index.find([values])), None) is not None}
+            keys = (
+                []
+                if taken and (not arbiters or taken & set(arbiters))
+                else [each for each in keys if each[0].info.oid not in taken]
+            )
+        for index, values in keys:
+            if change.old is not None and to == change.table and _same(index, change):
+                continue
+            wanted[key_lock(to, index, values)] = None
+    if wanted:
+        session.transaction.locks.take(list(wanted))
+        session.beside.wait_for_writers()
+        session.transaction.refresh()
+
+
+def lock_new_keys(session: Session, change: Change) -> None:
+    """ON CONFLICT DO UPDATE gives a row other keys than it had."""
+    keys = key_columns(session, change.table)
+    assert change.old is not None and change.new is not None
+    if any(change.old[n - 1] != change.new[n - 1] for n in keys) or _has_other_keys(session, change.table):
+        lock_keys(session, [change])
+
+
+def _has_other_keys(session: Session, oid: int) -> bool:
+    """Has the table unique indexes that depend on more than plain columns?"""
+    rel = relation(session, oid)
+    infos = index_infos(session, oid) if rel.has_index else ()
+    return any(info.unique and (info.exprs or info.predicate is not None) for info in infos)
+
+
+def _meant(session: Session, arbiters: Collection[int], indexes: Iterable[int]) -> bool:
+    return any(oid in arbiters for each in indexes for oid in (each, *partition_ancestors(session, each)))
+
+
+def _same(index: UniqueIndex, change: Change) -> bool:
+    assert change.old is not None and change.new is not None
+    return index.of_row(change.old) == index.of_row(change.new)
+
+
+def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> bool:
+    """Rows that have the keys of new ones: wait for those who are changing or deleting them. Has anybody been?"""
+    locks = session.transaction.locks
+    if not locks.are_held_by_others(Kind.CHANGE, [table], (EXCLUSIVE,)):
+        return False
+    waited = False
+    for place in places:
+        if locks.wait_for(change_lock(table, place.row)):
+            waited = True
+    if waited:
+        session.beside.wait_for_writers()
+        session.transaction.refresh()
+    return waited
+
+
+def lock_conflicting(session: Session, table: int, places: Iterable[Place]) -> bool:
+    """Lock the rows that ON CONFLICT DO UPDATE has met; have others changed any of them?"""
+    rows = [Standing(table, place) for place in places if place.row < PROVISIONAL]
+    if not rows:
+        return False
+    _, changed = lock_rows(session, rows, [RowMode.NO_KEY_UPDATE] * len(rows), verb="locking")
+    refuse_changed(session, changed)
+    session.transaction.locks.take([Wanted(Kind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
+    return bool(changed) and session.transaction.refresh()

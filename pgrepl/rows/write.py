@@ -1,0 +1,55 @@
+"""Changes of rows, checked already, become writes of the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.changes import Change, Row
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.write import Write
+
+
+def write_changes(session: Session, changes: Sequence[Change], extra: Mapping[str, Any] | None = None) -> None:
+    """Write what `RowChecks.local` gave, at the running statement's snapshot; the session holds the write lock."""
+    from pgrepl.lake import commit
+
+    writes = writes_of(session, changes)
+    if writes:
+        commit.apply(session, writes, extra)
+
+
+def writes_of(session: Session, changes: Sequence[Change]) -> list[Write]:
+    """One write for each table, the tables in the order in which the changes come to them."""
+    from pgrepl.lake.write import Write
+
+    writes: dict[int, Write] = {}
+    arriving: dict[int, list[Row]] = {}
+
+    def of(table: int) -> Write:
+        found = writes.get(table)
+        if found is None:
+            found = writes[table] = Write(session, lake_table(session, table))
+        return found
+
+    for change in changes:
+        if change.new is not None and change.place is not None and change.to == change.table:
+            write = of(change.table)
+            write.update(change.place, write.table.lake_row(change.new))
+            continue
+        if change.place is not None:
+            of(change.table).delete([change.place])
+        if change.new is not None:
+            write = of(change.to)
+            arriving.setdefault(change.to, []).append(write.table.lake_row(change.new))
+    for table, rows in arriving.items():
+        of(table).insert(rows)
+    return list(writes.values())
+
+
+def next_snapshot(session: Session) -> None:
+    """What is written from here on is a further snapshot of the running statement."""
+    session.transaction.numbering.store_snapshot()

@@ -1,0 +1,327 @@
+"""What others have defined in the lake becomes schemas, tables and columns here, as of the snapshot they did it at.
+
+It belongs to whoever owns the database. A partition or an heir whose columns are not its parent's any more is a table
+of its own from then on. What depends on a thing that is gone goes with it, and nobody is told: the one who dropped it
+is elsewhere. A name that is taken here, or that no statement could say, gets a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import inheritance, store, tables
+from pgrepl.catalog.classes import (
+    BOOTSTRAP_SUPERUSER,
+    PG_CLASS,
+    PG_NAMESPACE,
+    PUBLIC_NAMESPACE,
+    ObjectAddress,
+)
+from pgrepl.catalog.relation import oid_in_schema, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import Const, Expr
+from pgrepl.lake import adopt
+from pgrepl.lake.adopt import ForeignColumn
+from pgrepl.lake.definition_types import foreign_type
+from pgrepl.sql.parser import parse_expression
+from pgrepl.statements.base import drop_objects
+from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
+from pgrepl.statements.table.create import HEAP, create_relation
+from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
+from pgrepl.statements.table.names import NAMEDATALEN, clip
+from pgrepl.statements.table.rename import move_relation, rename_relation
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.style import DEFAULT_STYLE
+from pgrepl.types.text import write_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+
+def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
+    """Make up for everything that the system tables lack. Partitioned tables are defined anew for the lake whose
+    partitions were changed."""
+    numbering = session.transaction.numbering
+    above: set[int] = set()
+    for difference in adopt.differences(session, constant):
+        oid = getattr(difference, "oid", 0)
+        above.update(inheritance.partition_ancestors(session, oid))
+        with numbering.adopting(difference.snapshot):
+            _make_up(difference, session)
+    numbering.touched.relations.update(dict.fromkeys(above))
+
+
+@singledispatch
+def _make_up(difference: adopt.Difference, session: Session) -> None:
+    raise TypeError(difference)
+
+
+def _in_database(session: Session, database: int) -> Session:
+    return session if session.database.oid == database else session.elsewhere(database, BOOTSTRAP_SUPERUSER)
+
+
+def _of_relation(session: Session, oid: int) -> Session:
+    row = store.one(session, tables.pg_class, oid=oid)
+    assert row is not None
+    return _in_database(session, row.datid)
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
+
+
+@_make_up.register(adopt.SchemaMade)
+def _schema_made(made: adopt.SchemaMade, session: Session) -> None:
+    database = store.one(session, tables.pg_database, datname=made.database)
+    assert database is not None
+    name = _sayable(made.name)
+    existing = store.one(session, tables.pg_namespace, datid=database.oid, nspname=name)
+    if existing is not None and existing.schema_id is None and existing.oid == PUBLIC_NAMESPACE:
+        where = {"datid": database.oid, "oid": existing.oid}
+        store.amend(session, tables.pg_namespace, where, schema_id=made.schema_id)
+        return
+    taken = {row.nspname for row in store.rows(session, tables.pg_namespace, datid=database.oid)}
+    store.insert(
+        session,
+        tables.pg_namespace,
+        datid=database.oid,
+        oid=store.new_oid(session),
+        nspname=_unused(name, taken),
+        nspowner=database.datdba,
+        nspacl=None,
+        schema_id=made.schema_id,
+    )
+
+
+@_make_up.register(adopt.SchemaGone)
+def _schema_gone(gone: adopt.SchemaGone, session: Session) -> None:
+    if gone.oid == PUBLIC_NAMESPACE:  # DuckLake gets it back with the next table in it
+        store.amend(session, tables.pg_namespace, {"datid": gone.database, "oid": gone.oid}, schema_id=None)
+        return
+    there = _in_database(session, gone.database)
+    drop_objects(there, [ObjectAddress(PG_NAMESPACE, gone.oid)], cascade=True, quietly=True)
+
+
+def _namespace(session: Session, schema_id: int) -> Row:
+    row = store.one(session, tables.pg_namespace, schema_id=schema_id)
+    assert row is not None
+    return row
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@_make_up.register(adopt.TableMade)
+def _table_made(made: adopt.TableMade, session: Session) -> None:
+    namespace = _namespace(session, made.schema_id)
+    there = _in_database(session, namespace.datid)
+    database = store.one(there, tables.pg_database, oid=namespace.datid)
+    assert database is not None
+    columns: list[NewColumn] = []
+    for column in made.columns:
+        columns.append(_column(column, {c.name for c in columns}))
+    finish(there, columns)
+    oid = create_relation(
+        there,
+        _free_relation_name(there, namespace.oid, made.name),
+        namespace.oid,
+        "r",
+        columns,
+        owner=database.datdba,
+        access_method=HEAP,
+    )
+    store.amend(there, tables.pg_class, {"oid": oid}, table_id=made.table_id)
+    for number, column in enumerate(made.columns, 1):
+        _connect(there, oid, number, column)
+
+
+@_make_up.register(adopt.TableGone)
+def _table_gone(gone: adopt.TableGone, session: Session) -> None:
+    if store.one(session, tables.pg_class, oid=gone.oid) is not None:  # it may have gone with another
+        there = _of_relation(session, gone.oid)
+        drop_objects(there, [ObjectAddress(PG_CLASS, gone.oid)], cascade=True, quietly=True)
+
+
+@_make_up.register(adopt.TableMoved)
+def _table_moved(moved: adopt.TableMoved, session: Session) -> None:
+    there = _of_relation(session, moved.oid)
+    rel = relation(there, moved.oid)
+    namespace = _namespace(session, moved.schema_id)
+    if namespace.oid != rel.namespace and namespace.datid == there.database.oid:
+        move_relation(there, rel, namespace.oid)
+        rel = relation(there, moved.oid)
+    if rel.name != moved.name:
+        rename_relation(there, rel, _free_relation_name(there, rel.namespace, moved.name))
+
+
+def _free_relation_name(session: Session, namespace: int, name: str) -> str:
+    name = _sayable(name)
+    number = 0
+    wanted = name
+    while oid_in_schema(session, namespace, wanted) is not None:
+        number += 1
+        wanted = f"{name}_{number}"
+    return wanted
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@_make_up.register(adopt.ColumnMade)
+def _column_made(made: adopt.ColumnMade, session: Session) -> None:
+    there = _of_relation(session, made.oid)
+    if relation(there, made.oid).is_partition:
+        _leave_parents(there, made.oid)
+    _leave_children(there, made.oid)
+    rel = relation(there, made.oid)
+    column = _column(made.column, {c.name for c in rel.columns})
+    finish(there, [column])
+    number = len(rel.attributes) + 1
+    store.insert(there, tables.pg_attribute, **attribute_values(made.oid, number, column))
+    store.update(there, tables.pg_class, {"oid": made.oid}, relnatts=number)
+    record_type_needs(there, made.oid, [(number, column.type)])
+    _connect(there, made.oid, number, made.column)
+
+
+@_make_up.register(adopt.ColumnGone)
+def _column_gone(gone: adopt.ColumnGone, session: Session) -> None:
+    row = store.one(session, tables.pg_attribute, attrelid=gone.oid, attnum=gone.attnum)
+    if row is not None and not row.attisdropped:
+        there = _of_relation(session, gone.oid)
+        if row.attinhcount:
+            _leave_parents(there, gone.oid)
+        _leave_children(there, gone.oid)
+        drop_objects(there, [ObjectAddress(PG_CLASS, gone.oid, gone.attnum)], cascade=True, quietly=True)
+
+
+@_make_up.register(adopt.ColumnChanged)
+def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
+    there = _of_relation(session, changed.oid)
+    if changed.renamed or changed.retyped:
+        if relation(there, changed.oid).attributes[changed.attnum - 1].inhcount:
+            _leave_parents(there, changed.oid)
+        _leave_children(there, changed.oid)
+    rel = relation(there, changed.oid)
+    attribute = rel.attribute_by_number(changed.attnum)
+    assert attribute is not None
+    column = changed.column
+    values: dict[str, Any] = {"attnotnull": not column.nulls_allowed or _is_key(there, changed.oid, changed.attnum)}
+    if changed.renamed:
+        values["attname"] = _unused(_sayable(column.name), {c.name for c in rel.columns if c.num != changed.attnum})
+    if changed.retyped:
+        made = _column(column, ())
+        finish(there, [made])
+        values |= {
+            "atttypid": made.type, "atttypmod": made.typmod, "attcollation": made.collation,
+            "attstorage": made.storage, "attndims": made.ndims,
+        }  # fmt: skip
+    where = {"attrelid": changed.oid, "attnum": changed.attnum}
+    store.update(there, tables.pg_attribute, where, **values)
+    if changed.other_default and not attribute.generated:
+        if attribute.has_default:
+            remove_default(there, changed.oid, changed.attnum)
+        _store_default(there, changed.oid, changed.attnum, column)
+
+
+def _leave_parents(session: Session, oid: int) -> None:
+    """Who changed the columns knew nothing of the parents: they would not be the parents' columns any more."""
+    from pgrepl.statements.table.alter.inherit import remove_inheritance
+    from pgrepl.statements.table.alter.partition import detach
+
+    for parent in inheritance.parents(session, oid):
+        above = relation(session, parent)
+        if above.kind == "p":
+            detach(session, above, relation(session, oid))
+        else:
+            remove_inheritance(session, relation(session, oid), above)
+
+
+def _leave_children(session: Session, oid: int) -> None:
+    for child in inheritance.children(session, oid):
+        _leave_parents(session, child)
+
+
+def _is_key(session: Session, oid: int, attnum: int) -> bool:
+    """A primary key, of which DuckLake knows nothing, goes on to want values."""
+    return any(attnum in row.conkey for row in store.rows(session, tables.pg_constraint, conrelid=oid, contype="p"))
+
+
+def _column(column: ForeignColumn, taken: Collection[str]) -> NewColumn:
+    type_, typmod = foreign_type(column.type, column.fields)
+    known = type_by_oid(type_)
+    assert known is not None
+    name = _unused(_sayable(column.name), {*taken, *SYSTEM_COLUMNS})
+    ndims = 1 if known.category == "A" else 0
+    return column_of_type(name, type_, typmod, known.collation, ndims=ndims, not_null=not column.nulls_allowed)
+
+
+def _connect(session: Session, oid: int, number: int, column: ForeignColumn) -> None:
+    """The column's id, its default, and what rows hold that are older."""
+    where = {"attrelid": oid, "attnum": number}
+    store.amend(session, tables.pg_attribute, where, column_id=column.column_id)
+    _store_default(session, oid, number, column)
+    type_, typmod = foreign_type(column.type, column.fields)
+    missing = _value(column.initial_default, type_, typmod)
+    if missing is not None:
+        text = write_text(missing, type_, DEFAULT_STYLE)
+        store.update(session, tables.pg_attribute, where, atthasmissing=True, attmissingval=text)
+
+
+def _store_default(session: Session, oid: int, number: int, column: ForeignColumn) -> None:
+    type_, typmod = foreign_type(column.type, column.fields)
+    expr: Expr | None = None
+    value = _value(column.default, type_, typmod)
+    if value is not None:
+        known = type_by_oid(type_)
+        expr = Const(type_, typmod=typmod, collation=0 if known is None else known.collation, value=value)
+    elif column.expression is not None:
+        expr = _expression(session, oid, column, type_, typmod)
+    if expr is not None:
+        store_default(session, oid, number, expr, "")
+
+
+_QUOTED_TYPE = re.compile(r'AS "([A-Z]+)"\)')
+
+
+def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, typmod: int) -> Expr | None:
+    """A default in DuckDB's SQL, if it is PostgreSQL's as well."""
+    assert column.expression is not None
+    text = _QUOTED_TYPE.sub(lambda found: f"AS {found[1].lower()})", column.expression)
+    try:
+        return cook_default(session, relation(session, oid), parse_expression(text), column.name, type_, typmod, "")
+    except PgError:
+        return None
+
+
+def _value(text: str | None, type_: int, typmod: int) -> Any:
+    """What DuckDB's text says; None if it is not one."""
+    from pgrepl.types.lake_forms import form
+    from pgrepl.types.lake_lists import element_value
+
+    if text is None:
+        return None
+    try:
+        return element_value(form(type_, typmod), text)
+    except (PgError, ValueError, ArithmeticError):
+        return None
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _sayable(name: str) -> str:
+    """As long as a name may be here."""
+    return clip(name, NAMEDATALEN - 1)
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    if name not in taken:
+        return name
+    number = 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"

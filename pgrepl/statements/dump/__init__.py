@@ -1,0 +1,26 @@
+"""A script that makes the objects of a database again: what `pgrepl dump` prints, as pg_dump would.
+
+`schema` gives schemas, sequences, tables, views, constraints and indexes in an order in which each finds what it needs;
+`replication` gives publications, and subscriptions with `connect = false`, so that restoring them contacts nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.catalog.session import Session
+from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
+from pgrepl.statements.dump.schema import dump_schema
+
+
+def dump(session: Session, *, schema: bool, publications: bool, subscriptions: bool) -> Iterator[str]:
+    """The statements, each with its semicolon."""
+    if schema:
+        yield from dump_schema(session)
+    if publications:
+        yield from dump_publications(session)
+    if subscriptions:
+        yield from dump_subscriptions(session)
+
+
+__all__ = ["dump"]

@@ -1,0 +1,177 @@
+"""Schemas, sequences, tables, views, constraints and indexes of a dump.
+
+The order: schemas; sequences; tables and views, each after what it is made of; partitions attached; keys and
+indexes, those of partitions before those of their parents, which then take them over; foreign keys last. Partitions
+are made as tables of their own and attached, as pg_dump does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.catalog.acl import Kind
+from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_NAMESPACE
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import (
+    pg_class,
+    pg_constraint,
+    pg_depend,
+    pg_index,
+    pg_inherits,
+    pg_namespace,
+    pg_rewrite,
+)
+from pgrepl.expr.definitions import (
+    constraint_definition,
+    index_definition,
+    options_text,
+    partition_bound_text,
+    view_definition,
+)
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
+from pgrepl.statements.dump.table import column_settings, create_table
+
+WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
+KINDS = {"r": Kind.TABLE, "p": Kind.TABLE, "v": Kind.TABLE, "S": Kind.SEQUENCE}
+
+
+def dump_schema(session: Session) -> Iterator[str]:
+    yield from _schemas(session)
+    found = [
+        relation(session, row.oid)
+        for row in sorted(rows(session, pg_class, datid=session.database.oid), key=lambda r: r.oid)
+        if row.relkind in WORDS
+    ]
+    identities = {oid for r in found if r.kind == "S" and (oid := _identity_sequence(session, r))}
+    sequences = [r for r in found if r.kind == "S" and r.oid not in identities]
+    tables = _in_order(session, [r for r in found if r.kind != "S"])
+    for sequence in sequences:
+        yield create_sequence(session, sequence)
+    for one_table in tables:
+        yield from _create(session, one_table)
+    for sequence in sequences:
+        yield from sequence_owner(session, sequence)
+    for table in tables:
+        if table.is_partition:
+            yield _attach(session, table)
+    yield from _keys_and_indexes(session, tables)
+    yield from _foreign_keys(session, tables)
+    for one_table in [*sequences, *tables]:
+        yield from _about(session, one_table)
+
+
+def _schemas(session: Session) -> Iterator[str]:
+    for row in sorted(rows(session, pg_namespace, datid=session.database.oid), key=lambda n: n.nspname):
+        if row.oid >= FIRST_NORMAL_OID:
+            name = quote_identifier(row.nspname)
+            yield f"CREATE SCHEMA {name};"
+            yield naming.owner(session, f"SCHEMA {name}", row.nspowner)
+            yield from naming.comment(session, f"SCHEMA {name}", PG_NAMESPACE, row.oid)
+            yield from naming.privileges(session, f"SCHEMA {name}", Kind.SCHEMA, row.nspowner, row.nspacl)
+
+
+def _identity_sequence(session: Session, sequence: Relation) -> int | None:
+    internal = one(session, pg_depend, classid=PG_CLASS, objid=sequence.oid, refclassid=PG_CLASS, deptype="i")
+    return sequence.oid if internal is not None else None
+
+
+def _in_order(session: Session, found: list[Relation]) -> list[Relation]:
+    """Parents before children, and what a view reads before the view."""
+    by_oid = {r.oid: r for r in found}
+    ordered: dict[int, Relation] = {}
+
+    def place(one_of_them: Relation) -> None:
+        if one_of_them.oid in ordered:
+            return
+        for oid in _needs(session, one_of_them):
+            if oid in by_oid and oid != one_of_them.oid:
+                place(by_oid[oid])
+        ordered[one_of_them.oid] = one_of_them
+
+    for one_of_them in found:
+        place(one_of_them)
+    return list(ordered.values())
+
+
+def _needs(session: Session, found: Relation) -> list[int]:
+    if found.kind == "v":
+        rule = one(session, pg_rewrite, ev_class=found.oid)
+        if rule is None:
+            return []
+        return [d.refobjid for d in rows(session, pg_depend, objid=rule.oid, refclassid=PG_CLASS)]
+    return [row.inhparent for row in rows(session, pg_inherits, inhrelid=found.oid)]
+
+
+def _create(session: Session, found: Relation) -> Iterator[str]:
+    if found.kind == "v":
+        options = f" WITH ({options_text(found.options)})" if found.options else ""
+        yield f"CREATE VIEW {naming.qualified(found)}{options} AS\n{view_definition(session, found.oid)}"
+    else:
+        yield create_table(session, found)
+        yield from column_settings(found)
+        yield from identity(session, found)
+
+
+def _attach(session: Session, table: Relation) -> str:
+    row = one(session, pg_inherits, inhrelid=table.oid)
+    assert row is not None
+    parent = naming.qualified(relation(session, row.inhparent))
+    bound = partition_bound_text(session, table.oid)
+    return f"ALTER TABLE ONLY {parent} ATTACH PARTITION {naming.qualified(table)} {bound};"
+
+
+def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[str]:
+    """A parent's key makes its partitions' keys unless it finds them: partitions come first, the deepest before all."""
+    depth = {t.oid: len(partition_ancestors(session, t.oid)) if t.is_partition else 0 for t in tables}
+    for table in sorted(tables, key=lambda t: -depth[t.oid]):
+        name = naming.qualified(table)
+        for index in sorted(rows(session, pg_index, indrelid=table.oid), key=lambda i: i.indexrelid):
+            keys = rows(session, pg_constraint, conindid=index.indexrelid, conrelid=table.oid)
+            key = next((k for k in keys if k.contype in "pu"), None)
+            if key is not None:
+                only = "" if table.kind == "p" else "ONLY "
+                definition = constraint_definition(session, key.oid)
+                yield f"ALTER TABLE {only}{name} ADD CONSTRAINT {quote_identifier(key.conname)} {definition};"
+            else:
+                definition = index_definition(session, index.indexrelid) or ""
+                yield definition.replace(" ON ONLY ", " ON ", 1) + ";"
+            if index.indisreplident:
+                own = quote_identifier(relation(session, index.indexrelid).name)
+                yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {own};"
+
+
+def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
+    for table in tables:
+        for row in rows(session, pg_constraint, conrelid=table.oid):
+            if row.contype == "f" and not row.conparentid:
+                only = "" if table.kind == "p" else "ONLY "
+                name = quote_identifier(row.conname)
+                definition = constraint_definition(session, row.oid)
+                yield f"ALTER TABLE {only}{naming.qualified(table)} ADD CONSTRAINT {name} {definition};"
+
+
+def _about(session: Session, found: Relation) -> Iterator[str]:
+    name, word = naming.qualified(found), WORDS[found.kind]
+    if not (found.kind == "S" and is_owned(session, found)):  # it goes to a new owner with its table
+        yield naming.owner(session, f"{word} {name}", found.owner)
+    if found.kind in "rp" and found.replident in ("f", "n"):
+        yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY {'FULL' if found.replident == 'f' else 'NOTHING'};"
+    if found.row_security:
+        yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;"
+    if found.force_row_security:
+        yield f"ALTER TABLE ONLY {name} FORCE ROW LEVEL SECURITY;"
+    yield from naming.comment(session, f"{word} {name}", PG_CLASS, found.oid)
+    for column in found.columns:
+        yield from naming.comment(
+            session, f"COLUMN {name}.{quote_identifier(column.name)}", PG_CLASS, found.oid, column.num
+        )
+    words = f"SEQUENCE {name}" if found.kind == "S" else f"TABLE {name}"
+    yield from naming.privileges(session, words, KINDS[found.kind], found.owner, found.acl)
+    for column in found.columns:
+        name = quote_identifier(column.name)
+        yield from naming.privileges(session, words, Kind.COLUMN, found.owner, column.acl, name)

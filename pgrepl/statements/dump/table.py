@@ -1,0 +1,76 @@
+"""CREATE TABLE of a dump: columns with defaults, checks, inheritance, partition key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import pg_attrdef, pg_constraint, pg_inherits
+from pgrepl.expr.definitions import (
+    constraint_definition,
+    options_text,
+    partition_key_definition,
+)
+from pgrepl.expr.deparse import stored_expression_text
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.statements.dump import naming
+from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.names import format_type
+
+
+def create_table(session: Session, table: Relation) -> str:
+    """A partition has all its columns and checks itself: it is attached later."""
+    parts = [_column(session, table, c) for c in table.columns if c.is_local or table.is_partition]
+    for row in rows(session, pg_constraint, conrelid=table.oid):
+        if row.contype == "c" and (row.conislocal or table.is_partition) and row.convalidated:
+            parts.append(f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}")
+    unlogged = "UNLOGGED " if table.persistence == "u" else ""
+    body = "".join(f"\n    {part}," for part in parts)[:-1]
+    text = f"CREATE {unlogged}TABLE {naming.qualified(table)} ({body}\n)"
+    text += _parents(session, table)
+    key = partition_key_definition(session, table.oid) if table.kind == "p" else None
+    if key is not None:
+        text += f"\nPARTITION BY {key}"
+    if table.options:
+        text += f"\nWITH ({options_text(table.options)})"
+    return text + ";"
+
+
+_STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "m": "MAIN", "x": "EXTENDED"}
+_COMPRESSION = {"p": "pglz", "l": "lz4"}
+
+
+def column_settings(table: Relation) -> Iterator[str]:
+    """What CREATE TABLE has not said of columns: statistics, storage, compression."""
+    for column in table.columns:
+        kind = type_by_oid(column.type)
+        prefix = f"ALTER TABLE ONLY {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} SET"
+        if column.stattarget is not None and column.stattarget >= 0:
+            yield f"{prefix} STATISTICS {column.stattarget};"
+        if kind is not None and column.storage != kind.storage:
+            yield f"{prefix} STORAGE {_STORAGE[column.storage]};"
+        if column.compression:
+            yield f"{prefix} COMPRESSION {_COMPRESSION[column.compression]};"
+
+
+def _parents(session: Session, table: Relation) -> str:
+    if table.is_partition:
+        return ""
+    found = sorted(rows(session, pg_inherits, inhrelid=table.oid), key=lambda r: r.inhseqno)
+    names = [naming.qualified(relation(session, row.inhparent)) for row in found]
+    return f"\nINHERITS ({', '.join(names)})" if names else ""
+
+
+def _column(session: Session, table: Relation, column: Attribute) -> str:
+    text = f"{quote_identifier(column.name)} {format_type(column.type, column.typmod)}"
+    kind = type_by_oid(column.type)
+    if column.collation and kind is not None and kind.collation != column.collation:
+        found = collation_by_oid(column.collation)
+        text += f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
+    row = one(session, pg_attrdef, adrelid=table.oid, adnum=column.num) if column.has_default else None
+    if row is not None:
+        default = stored_expression_text(session, row.adbin, table.oid)
+        text += f" GENERATED ALWAYS AS ({default}) STORED" if column.generated else f" DEFAULT {default}"
+    return text + (" NOT NULL" if column.notnull else "")

@@ -1,0 +1,161 @@
+"""A plan as text, JSON, YAML or XML, laid out as PostgreSQL lays out its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+from pgrepl.types.json import escape_json
+
+if TYPE_CHECKING:
+    from pgrepl.statements.explain import Options
+    from pgrepl.statements.explain_plan import Explained, Node
+
+Times = dict[str, float]
+
+
+def _text(explained: Explained, times: Times, options: Options) -> list[str]:
+    lines = list(_node_lines(explained.plan, options, None))
+    lines += [line for block in explained.appendix for line in block.splitlines()]
+    return lines + [f"{name}: {seconds * 1000:.3f} ms" for name, seconds in times.items()]
+
+
+def _node_lines(node: Node, options: Options, arrow: int | None) -> Iterator[str]:
+    """`arrow`: how far its arrow is from the margin; the top node has none."""
+    yield f"{'' if arrow is None else ' ' * arrow + '->  '}{node.title}{_measured(node, options)}"
+    inner = 2 if arrow is None else arrow + 6
+    for name, value in node.details.items():
+        yield f"{' ' * inner}{name}: {', '.join(value) if isinstance(value, list) else value}"
+    for child in node.children:
+        if child.label:
+            yield f"{' ' * inner}{child.label}"
+        yield from _node_lines(child, options, inner + 2 if child.label else inner)
+
+
+def _measured(node: Node, options: Options) -> str:
+    text = ""
+    if node.rows is not None and options.flag("costs", True):
+        text += f"  (rows={node.rows})"
+    if node.actual_rows is not None:
+        time = "" if node.actual_time is None else f"time=0.000..{node.actual_time * 1000:.3f} "
+        text += f" (actual {time}rows={node.actual_rows} loops=1)"
+    return text
+
+
+def _as_data(explained: Explained, times: Times, options: Options) -> dict[str, Any]:
+    data: dict[str, Any] = {"Plan": _node_data(explained.plan, options)}
+    if explained.appendix:
+        data["Physical Plan"] = list(explained.appendix)
+    return data | {name: round(seconds * 1000, 3) for name, seconds in times.items()}
+
+
+def _node_data(node: Node, options: Options) -> dict[str, Any]:
+    data: dict[str, Any] = {"Node Type": node.title}
+    if node.label:
+        data["Subplan Name"] = node.label
+    if node.rows is not None and options.flag("costs", True):
+        data["Plan Rows"] = node.rows
+    if node.actual_time is not None:
+        data["Actual Startup Time"] = 0.0
+        data["Actual Total Time"] = round(node.actual_time * 1000, 3)
+    if node.actual_rows is not None:
+        data |= {"Actual Rows": node.actual_rows, "Actual Loops": 1}
+    data |= node.details
+    if node.children:
+        data["Plans"] = [_node_data(child, options) for child in node.children]
+    return data
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _json(explained: Explained, times: Times, options: Options) -> list[str]:
+    return ["\n".join(_json_lines([_as_data(explained, times, options)], 0))]
+
+
+def _json_lines(value: Any, depth: int) -> list[str]:
+    inner = "  " * (depth + 1)
+    if isinstance(value, dict):
+        parts = [[f"{inner}{escape_json(key)}: ", _json_lines(item, depth + 1)] for key, item in value.items()]
+        return ["{", *_joined(parts), "  " * depth + "}"]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return ["[", *_joined([[inner, _json_lines(item, depth + 1)] for item in value]), "  " * depth + "]"]
+    if isinstance(value, list):
+        return ["[" + ", ".join(escape_json(item) for item in value) + "]"]
+    return [_scalar(value)]
+
+
+def _joined(parts: list[list[Any]]) -> list[str]:
+    lines: list[str] = []
+    for number, (head, rest) in enumerate(parts, 1):
+        lines += [head + rest[0], *rest[1:]]
+        if number < len(parts):
+            lines[-1] += ","
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value) if isinstance(value, int) else escape_json(value)
+
+
+# --- YAML, XML --------------------------------------------------------------------------------------------------------
+
+
+def _yaml(explained: Explained, times: Times, options: Options) -> list[str]:
+    lines = _yaml_lines(_as_data(explained, times, options), 2)
+    return ["\n".join(["- " + lines[0][2:], *lines[1:]])]
+
+
+def _yaml_lines(data: dict[str, Any], indent: int) -> list[str]:
+    lines = []
+    for key, value in data.items():
+        head = " " * indent + key + ":"
+        if isinstance(value, dict):
+            lines += [head, *_yaml_lines(value, indent + 2)]
+        elif isinstance(value, list):
+            lines.append(head)
+            for item in value:
+                if isinstance(item, dict):
+                    inner = _yaml_lines(item, indent + 4)
+                    lines += [" " * (indent + 2) + "- " + inner[0].lstrip(), *inner[1:]]
+                else:
+                    lines.append(" " * (indent + 2) + "- " + escape_json(item))
+        else:
+            lines.append(f"{head} {_scalar(value)}")
+    return lines
+
+
+def _xml(explained: Explained, times: Times, options: Options) -> list[str]:
+    lines = ['<explain xmlns="http://www.postgresql.org/2009/explain">', "  <Query>"]
+    lines += _xml_lines(_as_data(explained, times, options), 2)
+    return ["\n".join([*lines, "  </Query>", "</explain>"])]
+
+
+def _xml_lines(data: dict[str, Any], depth: int) -> list[str]:
+    lines = []
+    indent = "  " * depth
+    for key, value in data.items():
+        tag = key.replace(" ", "-")
+        if isinstance(value, dict):
+            lines += [f"{indent}<{tag}>", *_xml_lines(value, depth + 1), f"{indent}</{tag}>"]
+        elif isinstance(value, list):
+            lines.append(f"{indent}<{tag}>")
+            for item in value:
+                if isinstance(item, dict):
+                    lines += [f"{indent}  <Plan>", *_xml_lines(item, depth + 2), f"{indent}  </Plan>"]
+                else:
+                    lines.append(f"{indent}  <Item>{escape(item)}</Item>")
+            lines.append(f"{indent}</{tag}>")
+        else:
+            text = f"{value:.3f}" if isinstance(value, float) else escape(str(value))
+            lines.append(f"{indent}<{tag}>{text}</{tag}>")
+    return lines
+
+
+WRITERS: dict[str, Callable[[Explained, Times, Options], list[str]]] = {
+    "text": _text,
+    "json": _json,
+    "yaml": _yaml,
+    "xml": _xml,
+}

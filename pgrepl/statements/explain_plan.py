@@ -1,0 +1,313 @@
+"""The plan of a query as nodes: scans with what they read of files, joins, groups, and what stands above them.
+
+It says what is done, not in which order the engine finds it best to do: Spark joins in an order of its own, which
+VERBOSE shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr.context import Context
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
+from pgrepl.expr.walk import returns_set
+from pgrepl.query.bounds import bounds_of, conjuncts
+from pgrepl.query.engine import choose
+from pgrepl.query.grouping import uses_groups
+from pgrepl.query.joins import equality, relations_of
+from pgrepl.query.tables import is_user_table
+from pgrepl.rows.members import Member, members
+from pgrepl.sql.nodes import JoinType, SetOp
+from pgrepl.statements.explain_text import Texts
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.query.bounds import Bounds
+    from pgrepl.query.rowset import PassingRows, SparkRows
+    from pgrepl.sql.nodes import DeleteStmt, InsertStmt, UpdateStmt
+
+
+@dataclass
+class Node:
+    title: str
+    details: dict[str, str | list[str] | int] = field(default_factory=dict)
+    children: list[Node] = field(default_factory=list)
+    rows: int | None = None  # that it looks at
+    label: str = ""  # CTE a, SubPlan 1
+    actual_rows: int | None = None
+    actual_time: float | None = None
+
+
+@dataclass
+class Explained:
+    plan: Node
+    session: Session
+    query: Query | None = None  # its views expanded
+    appendix: list[str] = field(default_factory=list)  # what Spark says
+
+    def rows(self) -> PassingRows | SparkRows:
+        from pgrepl.query.rowset import passing_rows
+
+        assert self.query is not None
+        return passing_rows(self.session, self.query, expanded=True)
+
+
+def explain_query(session: Session, query: Query, verbose: bool) -> Explained:
+    expanded, context = expand_views(session, query), Context(session)
+    plan = _Planner(session, context).query(expanded, None)
+    appendix: list[str] = []
+    engine = _engine(session, expanded, context, verbose, appendix)
+    plan.details = {"Engine": engine, **plan.details}
+    return Explained(plan, session, expanded, appendix)
+
+
+def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt, verbose: bool) -> Explained:
+    from pgrepl.catalog.relation import relation
+    from pgrepl.expr.analyze import analyze_modifying
+    from pgrepl.expr.dml.plan import Command
+    from pgrepl.expr.dml.queries import found_query, insert_query
+    from pgrepl.writing import permissions
+    from pgrepl.writing.targets import check_targets
+    from pgrepl.writing.views import on_tables
+
+    written = analyze_modifying(session, stmt)
+    modify, levels_of_views = on_tables(session, written)
+    permissions.check(session, levels_of_views)
+    check_targets(session, modify)
+    inserts = modify.command is Command.INSERT
+    query = insert_query(session, modify) if inserts else found_query(session, modify).query
+    inner = explain_query(session, query, verbose)
+    title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
+    engine = inner.plan.details.pop("Engine")
+    details: dict[str, str | list[str] | int] = {"Engine": engine}
+    if modify.conflict is not None:
+        details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"
+    return Explained(Node(title, details, [inner.plan]), session, None, inner.appendix)
+
+
+def _engine(session: Session, query: Query, context: Context, verbose: bool, appendix: list[str]) -> str:
+    if not choose(session, query, context).spark:
+        return "local"
+    from pgrepl.query.spark import Unplayable, physical_plan, sql_of
+
+    try:
+        job, text = sql_of(session, query, context, dry=True)
+        if verbose:
+            appendix += [f"Spark SQL: {text}", physical_plan(job, text)]
+    except Unplayable as reason:
+        return f"local (not on Spark: {reason})"
+    return "spark"
+
+
+class _Planner:
+    def __init__(self, session: Session, context: Context) -> None:
+        self.session = session
+        self.context = context
+
+    def query(self, query: Query, parent: Texts | None) -> Node:
+        texts = Texts(self.session, query, parent)
+        with_queries = []
+        for cte in query.ctes:
+            node = self.query(cte.query, texts)
+            node.label = f"CTE {cte.name}"
+            with_queries.append(node)
+        if query.set_operation is not None:
+            plan = self._set_operation(query, query.set_operation, texts)
+        else:
+            plan = self._select(query, texts)
+        plan = self._finished(query, plan, texts)
+        subplans = []
+        for number, link in enumerate(texts.subplans, 1):
+            assert link.query is not None
+            node = self.query(link.query, texts)
+            node.label = f"SubPlan {number}"
+            subplans.append(node)
+        plan.children = [*with_queries, *plan.children, *subplans]
+        return plan
+
+    # --- FROM and WHERE -----------------------------------------------------------------------------------------------
+
+    def _select(self, query: Query, texts: Texts) -> Node:
+        conditions = [texts.flat(c) for c in conjuncts(query.where)]
+        plan = self._from(query, texts, conditions)
+        by_resno = {t.resno: t.expr for t in query.targets}
+        if uses_groups(query):
+            keys = [texts.text(by_resno[g.resno]) for g in query.group]
+            plan = Node("HashAggregate" if keys else "Aggregate", {}, [plan])
+            if query.grouping_sets is not None:
+                names = {g.resno: key for g, key in zip(query.group, keys, strict=True)}
+                sets = ["(" + ", ".join(names[r] for r in members) + ")" for members in query.grouping_sets.sets]
+                plan.details["Grouping Sets"] = sets
+            elif keys:
+                plan.details["Group Key"] = keys
+            if query.having is not None:
+                plan.details["Filter"] = texts.text(query.having)
+        if query.windows:
+            plan = Node("WindowAgg", {}, [plan])
+        if any(returns_set(t.expr) for t in query.targets):
+            plan = Node("ProjectSet", {}, [plan])
+        return plan
+
+    def _from(self, query: Query, texts: Texts, conditions: list[Expr]) -> Node:
+        if not query.from_:
+            return Node("Result", {"One-Time Filter": self._all(conditions, texts)} if conditions else {})
+        bounds = bounds_of(query, self.context)
+        plan, known = self._item(query, query.from_[0], texts, bounds, conditions)
+        for item in query.from_[1:]:
+            right, more = self._item(query, item, texts, bounds, conditions)
+            plan = self._join(JoinType.INNER, plan, right, known, more, self._take(conditions, known | more), texts)
+            known |= more
+        if conditions:
+            before = plan.details.get("Filter")
+            rest = self._all(conditions, texts)
+            plan.details["Filter"] = f"({before} AND {rest})" if before else rest
+        return plan
+
+    @staticmethod
+    def _take(conditions: list[Expr], known: frozenset[int]) -> list[Expr]:
+        ready = [c for c in conditions if relations_of(c) <= known]
+        conditions[:] = [c for c in conditions if c not in ready]
+        return ready
+
+    def _item(
+        self, query: Query, item: RangeRef | Join, texts: Texts, bounds: Bounds, conditions: list[Expr]
+    ) -> tuple[Node, frozenset[int]]:
+        if isinstance(item, RangeRef):
+            known = frozenset((item.varno,))
+            return self._scan(query, item.varno, texts, bounds, self._take(conditions, known)), known
+        inner = item.kind in (JoinType.INNER, JoinType.CROSS)
+        quals = [texts.flat(c) for c in conjuncts(item.quals)]
+        if inner:
+            conditions += quals
+        outside = conditions if inner or item.kind is JoinType.LEFT else []
+        left, known = self._item(query, item.left, texts, bounds, outside)
+        outside = conditions if inner or item.kind is JoinType.RIGHT else []
+        right, more = self._item(query, item.right, texts, bounds, outside)
+        tests = self._take(conditions, known | more) if inner else quals
+        return self._join(item.kind, left, right, known, more, tests, texts), known | more
+
+    def _join(
+        self,
+        kind: JoinType,
+        left: Node,
+        right: Node,
+        known: frozenset[int],
+        more: frozenset[int],
+        tests: list[Expr],
+        texts: Texts,
+    ) -> Node:
+        equal = [c for c in tests if equality(c, known, more) is not None]
+        rest = [c for c in tests if c not in equal]
+        word = "" if kind in (JoinType.INNER, JoinType.CROSS) else f" {kind.value.capitalize()}"
+        if equal:
+            plan = Node(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, [left, right])
+        else:
+            plan = Node(f"Nested Loop{word and word + ' Join'}", {}, [left, right])
+        if rest:
+            plan.details["Join Filter"] = self._all(rest, texts)
+        return plan
+
+    @staticmethod
+    def _all(conditions: Iterable[Expr], texts: Texts) -> str:
+        found = [texts.text(c) for c in conditions]
+        return found[0] if len(found) == 1 else f"({' AND '.join(found)})"
+
+    # --- scans --------------------------------------------------------------------------------------------------------
+
+    def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds, conditions: list[Expr]) -> Node:
+        entry = query.rtable[varno - 1]
+        name = texts.name(varno)
+        if is_user_table(entry):
+            plan = self._table(entry, name, bounds.get(varno, ()), texts, varno)
+        elif entry.kind is RteKind.SUBQUERY:
+            assert entry.subquery is not None
+            plan = Node(f"Subquery Scan on {name}", {}, [self.query(entry.subquery, texts)])
+        elif entry.kind is RteKind.RELATION:
+            plan = Node(f"Catalog Scan on {_called(texts.relation(entry.relid), name)}")
+        elif entry.kind is RteKind.FUNCTION:
+            plan = Node(f"Function Scan on {_called(texts.functions(entry), name)}")
+        elif entry.kind is RteKind.CTE:
+            kind = "WorkTable Scan" if entry.self_reference else "CTE Scan"
+            plan = Node(f"{kind} on {_called(entry.cte or '', name)}")
+        else:
+            plan = Node(f"Values Scan on {name}", rows=len(entry.values))
+        if conditions:
+            plan.details = {"Filter": self._all(conditions, texts), **plan.details}
+        return plan
+
+    def _table(self, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int) -> Node:
+        scanned = members(self.session, entry.relid, entry.inh)
+        plans = [self._member(member, name, list(bounds), entry) for member in scanned]
+        if len(plans) == 1 and scanned[0].relation.oid == entry.relid:
+            return plans[0]
+        return Node(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
+
+    def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> Node:
+        from pgrepl.lake.files import data_files, estimate
+        from pgrepl.lake.table import lake_table
+
+        table = lake_table(self.session, member.relation.oid)
+        below = member.bounds(bounds)
+        read = data_files(self.session, table, bounds=below)
+        every = data_files(self.session, table) if below else read
+        rows = estimate(self.session, table, below)
+        own = member.relation.name
+        title = f"Lake Scan on {_called(own, name if member.relation.oid == entry.relid else own)}"
+        plan = Node(title, rows=rows)
+        skipped = f", {len(every) - len(read)} skipped" if below else ""
+        plan.details["Files"] = f"{len(read)} read{skipped}"
+        inlined = rows - sum(file.record_count for file in read)
+        if inlined:
+            plan.details["Inlined Rows"] = inlined
+        if below:
+            plan.details["Bounds"] = [_bound_text(self.session, member, bound) for bound in below]
+        return plan
+
+    # --- what stands above --------------------------------------------------------------------------------------------
+
+    def _finished(self, query: Query, plan: Node, texts: Texts) -> Node:
+        by_resno = {t.resno: t.expr for t in query.targets}
+        if query.distinct is not None:
+            keys = [texts.text(by_resno[g.resno]) for g in query.distinct]
+            plan = Node("Unique", {"Key": keys} if query.distinct_on else {}, [plan])
+        if query.sort:
+            plan = Node("Sort", {"Sort Key": [texts.sort_key(by_resno[g.resno], g) for g in query.sort]}, [plan])
+        if query.limit is not None or query.offset is not None:
+            plan = Node("Limit", {}, [plan])
+        return plan
+
+    def _set_operation(self, query: Query, part: SetOperation | RangeRef, texts: Texts) -> Node:
+        if isinstance(part, RangeRef):
+            nested = query.rtable[part.varno - 1].subquery
+            assert nested is not None
+            return self.query(nested, texts)
+        sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
+        if part.op is SetOp.UNION:
+            plan = Node("Append", {}, sides)
+            return plan if part.all else Node("HashAggregate", {}, [plan])
+        return Node(f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}", {}, sides)
+
+
+def _called(name: str, alias: str) -> str:
+    return name if name == alias else f"{name} {alias}"
+
+
+def _bound_text(session: Session, member: Member, bound: Bound) -> str:
+    from pgrepl.types.text import write_text
+
+    attribute = member.relation.attributes[bound.attnum - 1]
+
+    def text(value: Any) -> str:
+        return write_text(value, attribute.type, session.text_style)
+
+    if bound.values is not None:
+        return f"{attribute.name} IN ({', '.join(map(text, bound.values))})"
+    if bound.low is not None and bound.low == bound.high:
+        return f"{attribute.name} = {text(bound.low)}"
+    low = "" if bound.low is None else f"{attribute.name} >{'=' if bound.low_inclusive else ''} {text(bound.low)}"
+    high = "" if bound.high is None else f"{attribute.name} <{'=' if bound.high_inclusive else ''} {text(bound.high)}"
+    return " AND ".join(part for part in (low, high) if part)

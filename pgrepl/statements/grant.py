@@ -1,0 +1,288 @@
+"""GRANT and REVOKE of privileges on tables, columns, sequences, schemas and databases (aclchk.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.acl import (
+    ALL_RIGHTS,
+    BIT,
+    NAMES,
+    Acl,
+    Kind,
+    aclmask,
+    object_mask,
+    owner_and_acl,
+    relation_acl,
+    relation_mask,
+    store_acl,
+)
+from pgrepl.catalog.aclchange import best_grantor, effective_acl, grant, revoke
+from pgrepl.catalog.databases import database_by_name
+from pgrepl.catalog.namespace import explicit_schema, schema_by_name
+from pgrepl.catalog.relation import Attribute, Relation, find_relation, range_var, relation
+from pgrepl.catalog.roles import resolve_role
+from pgrepl.catalog.store import Row, rows, update
+from pgrepl.errors import PgError, unsupported
+from pgrepl.query.result import Result
+from pgrepl.sql.nodes import AccessPriv, GrantStmt
+from pgrepl.sql.nodes.utility import ObjectType
+from pgrepl.statements.base import execute
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_KINDS = {
+    ObjectType.TABLE: Kind.TABLE,
+    ObjectType.SEQUENCE: Kind.SEQUENCE,
+    ObjectType.SCHEMA: Kind.SCHEMA,
+    ObjectType.DATABASE: Kind.DATABASE,
+}
+_SELECT = BIT["SELECT"]
+# a REVOKE on the whole relation goes through these too
+_SYSTEM_COLUMNS = {-6: "tableoid", -5: "cmax", -4: "xmax", -3: "cmin", -2: "xmin", -1: "ctid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a GRANT or REVOKE does, object by object."""
+
+    is_grant: bool
+    grantees: tuple[int, ...]
+    all_privileges: bool
+    privileges: int
+    columns: tuple[AccessPriv, ...] = ()
+    option: bool = False
+    cascade: bool = False
+
+
+@execute.register(GrantStmt)
+def execute_grant(stmt: GrantStmt, session: Session) -> Result:
+    """As ExecuteGrantStmt."""
+    if stmt.target == "defaults":
+        raise unsupported("ALTER DEFAULT PRIVILEGES")
+    kind = _KINDS.get(stmt.kind)
+    if kind is None:
+        raise unsupported(f"{'GRANT' if stmt.is_grant else 'REVOKE'} ON {stmt.kind.value.upper()}")
+    if stmt.grantor is not None and resolve_role(session, stmt.grantor) != session.role:
+        raise PgError("0A000", "grantor must be current user")
+    relations, objects = _targets(session, stmt, kind)
+    grantees = tuple(resolve_role(session, spec, public_ok=True) for spec in stmt.grantees)
+    change = Change(
+        stmt.is_grant,
+        grantees,
+        not stmt.privileges,
+        _privileges(stmt, kind),
+        tuple(p for p in stmt.privileges if p.columns),
+        stmt.grant_option,
+        stmt.cascade,
+    )
+    for oid in relations:
+        grant_on_relation(session, relation(session, oid), change, kind)
+    for row in objects:
+        grant_on_object(session, kind, row, change)
+    return Result("GRANT" if stmt.is_grant else "REVOKE")
+
+
+def _targets(session: Session, stmt: GrantStmt, kind: Kind) -> tuple[list[int], list[Row]]:
+    if kind is Kind.SCHEMA:
+        return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
+    if kind is Kind.DATABASE:
+        return [], [database_by_name(session, name[-1]) for name in stmt.objects]
+    if stmt.target == "all_in_schema":
+        kinds = "S" if kind is Kind.SEQUENCE else "rvmfp"
+        return [oid for name in stmt.objects for oid in _relations_in(session, name[-1], kinds)], []
+    return [find_relation(session, range_var(name)).oid for name in stmt.objects], []
+
+
+def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:
+    """The relations of a schema, kind by kind (objectsInSchemaToOids)."""
+    namespace = explicit_schema(session, schema)
+    found = rows(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace)
+    found.sort(key=lambda row: row.oid)
+    return [row.oid for kind in kinds for row in found if row.relkind == kind]
+
+
+def _privileges(stmt: GrantStmt, kind: Kind) -> int:
+    """The privileges on whole objects; those on columns are kept apart."""
+    allowed = ALL_RIGHTS[kind]
+    word = kind.value
+    if kind is Kind.TABLE:
+        allowed |= ALL_RIGHTS[Kind.SEQUENCE]
+        word = "relation"
+    mask = 0
+    for privilege in stmt.privileges:
+        if privilege.columns:
+            if kind is not Kind.TABLE:
+                raise PgError("0LP01", "column privileges are only valid for relations")
+            continue
+        bit = _bit(privilege.name)
+        if bit & ~allowed:
+            raise PgError("0LP01", f"invalid privilege type {_name(bit)} for {word}")
+        mask |= bit
+    return mask
+
+
+def _bit(name: str | None) -> int:
+    """As string_to_privilege."""
+    assert name is not None
+    bit = BIT.get(name.upper())
+    if bit is None:
+        raise PgError("42601", f'unrecognized privilege type "{name.lower()}"')
+    return bit
+
+
+def _name(bit: int) -> str:
+    name = NAMES[bit.bit_length() - 1]
+    return "TEMP" if name == "TEMPORARY" else name
+
+
+# --- relations and their columns --------------------------------------------------------------------------------------
+
+
+def grant_on_relation(session: Session, found: Relation, change: Change, kind: Kind = Kind.TABLE) -> None:
+    """As ExecGrant_Relation."""
+    if found.kind in "iI":
+        raise PgError("42809", f'"{found.name}" is an index')
+    if kind is Kind.SEQUENCE and found.kind != "S":
+        raise PgError("42809", f'"{found.name}" is not a sequence')
+    privileges = _relation_privileges(session, found, change, kind)
+    old_acl = relation_acl(found)
+    per_column: dict[int, int] = {}
+    if not change.is_grant:
+        system = () if found.kind == "v" else _SYSTEM_COLUMNS
+        for number in (*system, *(attribute.num for attribute in found.columns)):
+            per_column[number] = privileges & ALL_RIGHTS[Kind.COLUMN]
+    if privileges:
+        actual = Kind.SEQUENCE if found.kind == "S" else Kind.TABLE
+        grantor, options = best_grantor(session, session.role, privileges, old_acl, found.owner)
+        if not options and not relation_mask(session, found, grantor, _any_right(actual)):
+            raise _denied(actual, found.name)
+        allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{found.name}"')
+        new_acl = _changed(session, old_acl, found.owner, grantor, allowed, change)
+        update(session, tables.pg_class, {"oid": found.oid}, relacl=store_acl(new_acl))
+    for privilege in change.columns:
+        _add_column_privileges(session, found, privilege, per_column)
+    for number in sorted(per_column):
+        if per_column[number]:
+            attribute = (
+                found.attributes[number - 1] if number > 0 else Attribute(number, _SYSTEM_COLUMNS[number], 0, -1)
+            )
+            _grant_on_column(session, found, attribute, per_column[number], old_acl, change)
+
+
+def _any_right(kind: Kind) -> int:
+    return ALL_RIGHTS[kind] | ALL_RIGHTS[kind] << 16
+
+
+def _denied(kind: Kind, name: str) -> PgError:
+    return PgError("42501", f"permission denied for {kind.value} {name}")
+
+
+def _relation_privileges(session: Session, found: Relation, change: Change, kind: Kind) -> int:
+    is_sequence = found.kind == "S"
+    if change.all_privileges and not change.privileges:
+        return ALL_RIGHTS[Kind.SEQUENCE if is_sequence else Kind.TABLE]
+    privileges = change.privileges
+    if kind is not Kind.TABLE:
+        return privileges
+    if is_sequence and privileges & ~ALL_RIGHTS[Kind.SEQUENCE]:
+        session.notice(
+            "WARNING",
+            f'sequence "{found.name}" only supports USAGE, SELECT, and UPDATE privileges',
+            sqlstate="0LP01",
+        )
+        return privileges & ALL_RIGHTS[Kind.SEQUENCE]
+    if not is_sequence and privileges & ~ALL_RIGHTS[Kind.TABLE]:
+        raise PgError("0LP01", "invalid privilege type USAGE for table")
+    return privileges
+
+
+def _add_column_privileges(
+    session: Session, found: Relation, privilege: AccessPriv, per_column: dict[int, int]
+) -> None:
+    mask = ALL_RIGHTS[Kind.COLUMN] if privilege.name is None else _bit(privilege.name)
+    if mask & ~ALL_RIGHTS[Kind.COLUMN]:
+        raise PgError("0LP01", f"invalid privilege type {_name(mask)} for column")
+    if found.kind == "S" and mask & ~_SELECT:
+        session.notice("WARNING", f'sequence "{found.name}" only supports SELECT column privileges', sqlstate="0LP01")
+        mask &= _SELECT
+    for name in privilege.columns:
+        attribute = found.attribute(name)
+        if attribute is None and name in _SYSTEM_COLUMNS.values() and found.kind != "v":
+            raise unsupported("GRANT on a system column")
+        if attribute is None:
+            raise PgError("42703", f'column "{name}" of relation "{found.name}" does not exist')
+        per_column[attribute.num] = per_column.get(attribute.num, 0) | mask
+
+
+def _grant_on_column(
+    session: Session, found: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: Change
+) -> None:
+    """As ExecGrant_Attribute."""
+    old = effective_acl(Kind.COLUMN, found.owner, attribute.acl)
+    merged = (*relation_list, *old)
+    grantor, options = best_grantor(session, session.role, privileges, merged, found.owner)
+    if not options:
+        anything = _any_right(Kind.COLUMN)
+        has = relation_mask(session, found, grantor, anything) | aclmask(session, old, grantor, found.owner, anything)
+        if not has:
+            raise PgError("42501", f'permission denied for column "{attribute.name}" of relation "{found.name}"')
+    everything = privileges == ALL_RIGHTS[Kind.COLUMN]
+    named = f'column "{attribute.name}" of relation "{found.name}"'
+    allowed = _restricted(session, change, privileges, options, everything, named)
+    new = _changed(session, old, found.owner, grantor, allowed, change)
+    if new or attribute.acl is not None:
+        stored = store_acl(new) if new else None
+        update(session, tables.pg_attribute, {"attrelid": found.oid, "attnum": attribute.num}, attacl=stored)
+
+
+# --- schemas and databases --------------------------------------------------------------------------------------------
+
+
+def grant_on_object(session: Session, kind: Kind, row: Any, change: Change) -> None:
+    """As ExecGrant_common."""
+    privileges = change.privileges
+    if change.all_privileges and not privileges:
+        privileges = ALL_RIGHTS[kind]
+    owner, stored = owner_and_acl(kind, row)
+    acl = effective_acl(kind, owner, stored)
+    name = row.nspname if kind is Kind.SCHEMA else row.datname
+    grantor, options = best_grantor(session, session.role, privileges, acl, owner)
+    if not options and not object_mask(session, kind, row, grantor, _any_right(kind)):
+        raise _denied(kind, name)
+    allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{name}"')
+    new = store_acl(_changed(session, acl, owner, grantor, allowed, change))
+    if kind is Kind.SCHEMA:
+        update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
+    else:
+        update(session, tables.pg_database, {"oid": row.oid}, datacl=new)
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _restricted(session: Session, change: Change, privileges: int, options: int, everything: bool, named: str) -> int:
+    """Only what the grantor may grant; less than asked for is a warning (restrict_and_check_grant)."""
+    allowed = privileges & options
+    if allowed and (everything or allowed == privileges):
+        return allowed
+    amount = "not all" if allowed else "no"
+    if change.is_grant:
+        session.notice("WARNING", f"{amount} privileges were granted for {named}", sqlstate="01007")
+    else:
+        session.notice("WARNING", f"{amount} privileges could be revoked for {named}", sqlstate="01006")
+    return allowed
+
+
+def _changed(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: Change) -> Acl:
+    """As merge_acl_with_grant."""
+    grantees: Iterable[int] = change.grantees
+    if change.is_grant:
+        return grant(session, acl, owner, grantor, tuple(grantees), privileges, option=change.option)
+    return revoke(
+        session, acl, owner, grantor, tuple(grantees), privileges, option_only=change.option, cascade=change.cascade
+    )

@@ -1,0 +1,95 @@
+"""REASSIGN OWNED and DROP OWNED: everything of a role at once (user.c, pg_shdepend.c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import classes, tables
+from pgrepl.catalog.acl import Kind
+from pgrepl.catalog.classes import FIRST_NORMAL_OID, ObjectAddress
+from pgrepl.catalog.objects import describe_object
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.roles import has_privs_of_role, resolve_role, role_name
+from pgrepl.catalog.shdepend import ACL, OWNER, role_dependencies
+from pgrepl.catalog.store import delete, one
+from pgrepl.errors import PgError
+from pgrepl.query.result import Result
+from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
+from pgrepl.statements.base import change_owner, drop_objects, execute, removes
+from pgrepl.statements.grant import Change, grant_on_object, grant_on_relation
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@execute.register(ReassignOwnedStmt)
+def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
+    """As ReassignOwnedObjects."""
+    roles = [resolve_role(session, spec) for spec in stmt.roles]
+    for role in roles:
+        _check_privileges(session, role, "reassign objects", "reassign objects owned by it")
+    new_owner = resolve_role(session, stmt.new_role)
+    _check_privileges(session, new_owner, "reassign objects", "reassign objects to it")
+    for role in roles:
+        _check_not_pinned(session, role, "reassign ownership of")
+        for database, address, kind in role_dependencies(session, role):
+            if kind == OWNER and database in (0, session.database.oid):
+                change_owner(session, address, new_owner)
+    return Result("REASSIGN OWNED")
+
+
+@execute.register(DropOwnedStmt)
+def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
+    """As DropOwnedObjects: objects of this database go, privileges here and on databases are revoked."""
+    roles = [resolve_role(session, spec) for spec in stmt.roles]
+    for role in roles:
+        _check_privileges(session, role, "drop objects", "drop objects owned by it")
+    doomed: list[ObjectAddress] = []
+    for role in roles:
+        _check_not_pinned(session, role, "drop")
+        for database, address, kind in role_dependencies(session, role):
+            if database not in (0, session.database.oid):
+                continue
+            if kind == ACL and address.classid != classes.PG_AUTH_MEMBERS:
+                _revoke_all(session, role, address)
+            elif (database or address.classid == classes.PG_AUTH_MEMBERS) and address not in doomed:
+                doomed.append(address)
+    doomed.sort(key=lambda a: (-a.objid, a.classid, a.subid))
+    drop_objects(session, doomed, cascade=stmt.cascade)
+    return Result("DROP OWNED")
+
+
+def _check_privileges(session: Session, role: int, verb: str, what: str) -> None:
+    if not has_privs_of_role(session, session.role, role):
+        raise PgError(
+            "42501",
+            f"permission denied to {verb}",
+            detail=f'Only roles with privileges of role "{role_name(session, role)}" may {what}.',
+        )
+
+
+def _check_not_pinned(session: Session, role: int, verb: str) -> None:
+    if role < FIRST_NORMAL_OID:
+        described = describe_object(session, ObjectAddress(classes.PG_AUTHID, role))
+        raise PgError(
+            "2BP01",
+            f"cannot {verb} objects owned by {described} because they are required by the database system",
+        )
+
+
+def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
+    """As RemoveRoleFromObjectACL."""
+    change = Change(is_grant=False, grantees=(role,), all_privileges=True, privileges=0, cascade=True)
+    if address.classid == classes.PG_CLASS:
+        grant_on_relation(session, relation(session, address.objid), change)
+    elif address.classid == classes.PG_NAMESPACE:
+        row = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
+        grant_on_object(session, Kind.SCHEMA, row, change)
+    else:
+        row = one(session, tables.pg_database, oid=address.objid)
+        grant_on_object(session, Kind.DATABASE, row, change)
+
+
+@removes(classes.PG_AUTH_MEMBERS)
+def remove_membership(session: Session, address: ObjectAddress) -> None:
+    delete(session, tables.pg_auth_members, oid=address.objid)

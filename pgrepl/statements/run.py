@@ -1,0 +1,151 @@
+"""Running a query string, as the simple-query protocol does (exec_simple_query in postgres.c).
+
+The whole string is parsed first. Several statements in one string are one implicit transaction: they commit together at
+its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error ends the string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl import interrupts
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import LockNeeded, aborted, is_read_only, require_writable
+from pgrepl.errors import PgError
+from pgrepl.query import timeouts
+from pgrepl.query.result import Result
+from pgrepl.sql.parser import parse
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.base import execute
+from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
+from pgrepl.types.encoding import invalid_utf8
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import RawStmt, Statement
+
+# Statements are known here by the names of their classes: what runs one loads no other.
+
+# these need no lock on the catalog and may stand in a read-only transaction
+_READING = frozenset(
+    (
+        "SelectStmt",
+        "VariableShowStmt",
+        "VariableSetStmt",
+        "TransactionStmt",
+        "DiscardStmt",
+        "ExplainStmt",
+        "CheckPointStmt",
+        "VacuumStmt",
+        "CopyStmt",
+        "UnsupportedStmt",
+        "ConstraintsSetStmt",
+    )
+)
+# these take the lock themselves, for what Spark computes it computes without; they may change temporary tables in a
+# transaction that only reads
+_LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
+# these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
+_WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
+# the way out of an aborted transaction (IsTransactionExitStmt)
+_EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
+
+
+def run(session: Session, text: str) -> Iterator[Result]:
+    """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted.
+
+    Timeouts count for each statement anew; the first one's time includes reading the string."""
+    use_the_stack()
+    session.query = text
+    with _timed(session):
+        statements = _parsed(session, text)
+        several = len(statements) > 1
+        result = _run_one(session, statements[0].stmt, implicit=several, last=not several) if statements else None
+    if result is not None:
+        yield result
+    for raw in statements[1:]:
+        with _timed(session):
+            result = _run_one(session, raw.stmt, implicit=True, last=raw is statements[-1])
+        yield result
+
+
+@contextmanager
+def _timed(session: Session) -> Iterator[None]:
+    """A statement, or the part of one that fails; what fails is undone."""
+    timeouts.start(session)
+    try:
+        yield
+    except BaseException as problem:
+        with interrupts.hold_interrupts():
+            _fail(session)
+        if isinstance(problem, RecursionError):
+            raise stack_depth_exceeded() from None
+        interrupted = interrupts.interrupted()
+        if interrupted is not None and _of_a_cancelled_job(problem):
+            raise interrupted from problem
+        if isinstance(problem, PgError) and session.settings.value("exit_on_error"):
+            problem.report = replace(problem.report, severity="FATAL")
+        raise
+    finally:
+        timeouts.stop()
+
+
+def _of_a_cancelled_job(problem: BaseException) -> bool:
+    """A job of Spark does not know why it was cancelled."""
+    if isinstance(problem, PgError):
+        return problem.sqlstate == "57014" or problem.report.severity == "FATAL"
+    return isinstance(problem, Exception)
+
+
+def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
+    invalid = invalid_utf8(text)
+    if invalid is not None:
+        raise invalid
+    return parse(text, session.report, session.settings.string_rules)
+
+
+def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -> Result:
+    transaction, name = session.transaction, type(stmt).__name__
+    if transaction.block is Block.ABORTED and not _is_exit(stmt):
+        raise aborted()
+    transaction.begin_statement()
+    if implicit:
+        transaction.begin_implicit()
+    if name not in _READING:
+        if name not in _LOCK_LATER or transaction.in_recovery:
+            require_writable(session, command_tag(stmt))
+        aside = transaction.keeps_aside or is_read_only(session)
+        if name not in _LOCK_LATER or (session.in_block and not aside):
+            transaction.require_write()
+    if name not in _WITHOUT_SNAPSHOT:
+        transaction.snapshot_taken = True
+    mark = transaction.statement_mark
+    while True:
+        try:
+            result = execute(stmt, session)
+        except LockNeeded as needed:
+            transaction.begin_again(needed, mark)
+        else:
+            break
+    transaction.end_statement()
+    if implicit and last:
+        transaction.end_implicit()
+    return result
+
+
+def _is_exit(stmt: Statement) -> bool:
+    kind: Any = getattr(stmt, "kind", None)
+    return type(stmt).__name__ == "TransactionStmt" and kind.name in _EXITS
+
+
+def _fail(session: Session) -> None:
+    session.transaction.fail_statement()
+    actions, session.at_error = session.at_error, []
+    for action in actions:
+        action()
+
+
+__all__ = ["run"]

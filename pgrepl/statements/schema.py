@@ -1,0 +1,181 @@
+"""CREATE SCHEMA with its elements, RENAME, OWNER TO and DROP of schemas (schemacmds.c)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.acl import check_owner
+from pgrepl.catalog.aclchange import with_new_owner
+from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
+from pgrepl.catalog.databases import check_may_create
+from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
+from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
+from pgrepl.catalog.store import Row, delete, insert, new_oid, update
+from pgrepl.errors import PgError, unsupported
+from pgrepl.query.result import Result
+from pgrepl.sql.nodes import (
+    AlterOwnerStmt,
+    CreateSchemaStmt,
+    CreateSeqStmt,
+    CreateStmt,
+    DropStmt,
+    GrantStmt,
+    IndexStmt,
+    RangeVar,
+    RenameStmt,
+    Statement,
+    UnsupportedStmt,
+    ViewStmt,
+)
+from pgrepl.sql.nodes.utility import ObjectType
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.statements.base import acts, drop_objects, execute, owners, removes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@execute.register(CreateSchemaStmt)
+def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
+    """As CreateSchemaCommand."""
+    owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
+    name = role_name(session, owner) if stmt.name is None else stmt.name
+    check_may_create(session)
+    check_can_set_role(session, session.role, owner)
+    _check_not_reserved(name)
+    if schema_or_none(session, name) is not None:
+        if not stmt.if_not_exists:
+            raise PgError("42P06", f'schema "{name}" already exists')
+        session.notice("NOTICE", f'schema "{name}" already exists, skipping', sqlstate="42P06")
+        return Result("CREATE SCHEMA")
+    insert(
+        session,
+        tables.pg_namespace,
+        datid=session.database.oid,
+        oid=new_oid(session),
+        nspname=name,
+        nspowner=owner,
+        nspacl=None,
+    )
+    _run_elements(session, stmt, name, owner)
+    return Result("CREATE SCHEMA")
+
+
+def _check_not_reserved(name: str) -> None:
+    if is_reserved_name(name):
+        raise PgError(
+            "42939",
+            f'unacceptable schema name "{name}"',
+            detail='The prefix "pg_" is reserved for system schemas.',
+        )
+
+
+def _run_elements(session: Session, stmt: CreateSchemaStmt, name: str, owner: int) -> None:
+    """The objects of the schema, made by its owner with the schema in front of the search path."""
+    elements = _ordered(stmt.elements, name)
+    if not elements:
+        return
+    settings = session.settings
+    before, acting = settings.begin(), session.act_as(owner)
+    path = settings.get("search_path").lstrip()
+    settings.set("search_path", quote_identifier(name) + (f", {path}" if path else ""), local=True)
+    try:
+        for element in elements:
+            execute(element, session)
+    finally:
+        session.act_as(acting)
+        settings.restore(before)
+
+
+_ORDER = (CreateSeqStmt, CreateStmt, ViewStmt, IndexStmt, GrantStmt)
+
+
+def _ordered(elements: tuple[Statement, ...], schema: str) -> list[Statement]:
+    """As transformCreateSchemaStmtElements: by kind, so that nothing refers forwards."""
+    for element in elements:
+        if isinstance(element, UnsupportedStmt):
+            raise unsupported(element.what)
+    placed = [_in_schema(element, schema) for element in elements]
+    return [element for kind in _ORDER for element in placed if isinstance(element, kind)]
+
+
+def _in_schema(element: Statement, schema: str) -> Statement:
+    if isinstance(element, CreateSeqStmt | CreateStmt | ViewStmt | IndexStmt):
+        return replace(element, relation=_placed(element.relation, schema))
+    return element
+
+
+def _placed(name: RangeVar, schema: str) -> RangeVar:
+    if name.schema is not None and name.schema != schema:
+        raise PgError(
+            "42P15",
+            f"CREATE specifies a schema ({name.schema}) different from the one being created ({schema})",
+        )
+    return replace(name, schema=schema)
+
+
+@acts(RenameStmt, ObjectType.SCHEMA)
+def rename_schema(stmt: RenameStmt, session: Session) -> Result:
+    """As RenameSchema."""
+    assert stmt.name is not None
+    row = schema_by_name(session, stmt.name)
+    if schema_or_none(session, stmt.new_name) is not None:
+        raise PgError("42P06", f'schema "{stmt.new_name}" already exists')
+    check_owner(session, "schema", stmt.name, row.nspowner)
+    check_may_create(session)
+    _check_not_reserved(stmt.new_name)
+    update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspname=stmt.new_name)
+    return Result("ALTER SCHEMA")
+
+
+@acts(AlterOwnerStmt, ObjectType.SCHEMA)
+def alter_schema_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
+    new_owner = resolve_role(session, stmt.new_owner)
+    _change_owner(session, schema_by_name(session, stmt.name[-1]), new_owner)
+    return Result("ALTER SCHEMA")
+
+
+@owners(PG_NAMESPACE)
+def change_schema_owner(session: Session, oid: int, new_owner: int) -> None:
+    _change_owner(session, schema_row(session, oid), new_owner)
+
+
+def _change_owner(session: Session, row: Row, new_owner: int) -> None:
+    """As AlterSchemaOwner_internal: here the current user, not the new owner, needs CREATE on the database."""
+    if row.nspowner == new_owner:
+        return
+    check_owner(session, "schema", row.nspname, row.nspowner)
+    check_can_set_role(session, session.role, new_owner)
+    check_may_create(session)
+    update(
+        session,
+        tables.pg_namespace,
+        {"datid": row.datid, "oid": row.oid},
+        nspowner=new_owner,
+        nspacl=with_new_owner(row.nspacl, row.nspowner, new_owner),
+    )
+
+
+@acts(DropStmt, ObjectType.SCHEMA)
+def drop_schema(stmt: DropStmt, session: Session) -> Result:
+    """As RemoveObjects does for schemas."""
+    doomed: list[ObjectAddress] = []
+    for parts in stmt.names:
+        name = parts[-1]
+        row = schema_or_none(session, name)
+        if row is None:
+            if not stmt.missing_ok:
+                raise PgError("3F000", f'schema "{name}" does not exist')
+            session.notice("NOTICE", f'schema "{name}" does not exist, skipping')
+            continue
+        check_owner(session, "schema", name, row.nspowner)
+        doomed.append(ObjectAddress(PG_NAMESPACE, row.oid))
+    drop_objects(session, doomed, cascade=stmt.cascade)
+    return Result("DROP SCHEMA")
+
+
+@removes(PG_NAMESPACE)
+def remove_schema(session: Session, address: ObjectAddress) -> None:
+    delete(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)

@@ -1,0 +1,180 @@
+"""The tables of a subscription: asked of the publisher, matched by name with those that are here.
+
+What the publisher lists gets a row in pg_subscription_rel, in state i (to be copied) or r (ready); what it no longer
+lists loses it, with the slot and the origin of a copy that was under way (AlterSubscription_refresh).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError
+from pgrepl.replication.connection import connect
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.origins import drop_origin
+from pgrepl.replication.publisher import Publisher, PublisherError, RemoteTable
+from pgrepl.sql.nodes import RangeVar
+from pgrepl.statements.subscription.rights import must_use_password
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@contextmanager
+def connected(session: Session, subscription: Row) -> Iterator[Publisher]:
+    """The subscription's publisher, for as long as the statement needs it."""
+    required = must_use_password(session, subscription)
+    try:
+        publisher = connect(session, subscription.subconninfo, must_use_password=required)
+    except ConnectionFailure as failure:
+        if failure.sqlstate == "0A000":
+            raise PgError("0A000", str(failure)) from None
+        raise PgError("08006", f"could not connect to the publisher: {failure}") from None
+    with closing(publisher):
+        yield publisher
+
+
+def check_publications(session: Session, publisher: Publisher, names: Sequence[str]) -> None:
+    """Say which publications are missing; that is no error, they may come later."""
+    try:
+        there = publisher.existing_publications(names)
+    except PublisherError as error:
+        raise PgError("XX000", f"could not receive list of publications from the publisher: {error}") from None
+    missing = [name for name in names if name not in there]
+    if not missing:
+        return
+    listed = quoted_list(missing)
+    text = (
+        f"publication {listed} does not exist on the publisher"
+        if len(missing) == 1
+        else f"publications {listed} do not exist on the publisher"
+    )
+    session.notice("WARNING", text, sqlstate="42704")
+
+
+def check_publications_origin(
+    session: Session, publisher: Publisher, subscription: Row, *, copy_data: bool, present: Sequence[int] = ()
+) -> None:
+    """With origin = none a copy may still bring what others have written to the publisher: say so. Tables that are
+    subscribed already (`present`) are not copied and not looked at."""
+    if not copy_data or subscription.suborigin.lower() != "none":
+        return
+    known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
+    try:
+        found = publisher.publications_with_other_origins(subscription.subpublications, known)
+    except PublisherError as error:
+        raise _no_tables(error) from None
+    if not found:
+        return
+    listed = quoted_list(found)
+    one = f"to a publication ({listed}) that contains tables"
+    many = f"to publications ({listed}) that contain tables"
+    session.notice(
+        "WARNING",
+        f'subscription "{subscription.subname}" requested copy_data with origin = NONE '
+        "but might copy data that had a different origin",
+        sqlstate="55000",
+        detail=f"The subscription being created subscribes {one if len(found) == 1 else many} "
+        "that are written to by other subscriptions.",
+        hint="Verify that initial data copied from the publisher tables did not come from other origins.",
+    )
+
+
+def quoted_list(names: Sequence[str]) -> str:
+    """As get_publications_str: in quotes that are not doubled inside."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def fetch_tables(publisher: Publisher, publications: Sequence[str]) -> list[RemoteTable]:
+    """What the publications publish; one table must have one column list in all of them (fetch_table_list)."""
+    try:
+        found = publisher.published_tables(publications)
+    except PublisherError as error:
+        raise _no_tables(error) from None
+    seen: set[tuple[str, str]] = set()
+    for table in found:
+        if (table.schema, table.name) in seen:
+            raise PgError(
+                "0A000",
+                f'cannot use different column lists for table "{table.schema}.{table.name}" in different publications',
+            )
+        seen.add((table.schema, table.name))
+    return found
+
+
+def _no_tables(error: PublisherError) -> PgError:
+    return PgError("08006", f"could not receive list of replicated tables from the publisher: {error}")
+
+
+def target_relation(session: Session, table: RemoteTable) -> Relation:
+    """The local table of that name."""
+    found = find_relation(session, RangeVar(table.name, table.schema))
+    catalog.check_subscription_relkind(found)
+    return found
+
+
+def add_tables(session: Session, publisher: Publisher, subscription: Row, *, copy_data: bool) -> int:
+    """The tables of a new subscription; how many there are."""
+    listed = fetch_tables(publisher, subscription.subpublications)
+    state = catalog.INIT if copy_data else catalog.READY
+    for table in listed:
+        found = target_relation(session, table)
+        catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+    return len(listed)
+
+
+def refresh(session: Session, subscription: Row, *, copy_data: bool, validate: Sequence[str] | None = None) -> None:
+    """Make the list of tables what the publisher now says it is."""
+    with connected(session, subscription) as publisher:
+        if validate:
+            check_publications(session, publisher, validate)
+        listed = fetch_tables(publisher, subscription.subpublications)
+        present = {row.srrelid: row for row in catalog.subscription_relations(session, subscription.oid)}
+        check_publications_origin(session, publisher, subscription, copy_data=copy_data, present=sorted(present))
+        state = catalog.INIT if copy_data else catalog.READY
+        wanted = set()
+        for table in listed:
+            found = target_relation(session, table)
+            wanted.add(found.oid)
+            if found.oid not in present:
+                catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+                _say(session, found, "added to", subscription)
+        removed = [present[relid] for relid in sorted(present) if relid not in wanted]
+        for row in removed:
+            _remove(session, subscription, row)
+        # slots last: what is dropped there does not come back when something fails here
+        for row in removed:
+            if row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
+                slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
+                drop_slot(session, publisher, slot, missing_ok=True)
+
+
+def _remove(session: Session, subscription: Row, row: Row) -> None:
+    catalog.remove_subscription_relation(session, subscription.oid, row.srrelid)
+    if row.srsubstate != catalog.READY:
+        drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
+    found = relation_or_none(session, row.srrelid)
+    if found is not None:
+        _say(session, found, "removed from", subscription)
+
+
+def _say(session: Session, found: Relation, what: str, subscription: Row) -> None:
+    session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
+
+
+def drop_slot(session: Session, publisher: Publisher, name: str, *, missing_ok: bool = False) -> None:
+    """As ReplicationSlotDropAtPubNode."""
+    try:
+        publisher.drop_slot(name)
+    except PublisherError as error:
+        text = f'could not drop replication slot "{name}" on publisher: {error}'
+        if not missing_ok or error.sqlstate != "42704":
+            raise PgError("08006", text) from None
+        session.notice("LOG", text)
+        return
+    session.notice("NOTICE", f'dropped replication slot "{name}" on publisher')

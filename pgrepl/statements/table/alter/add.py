@@ -1,0 +1,332 @@
+"""ADD COLUMN and ADD CONSTRAINT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from pgrepl.catalog import store
+from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.inheritance import children
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_attribute, pg_class
+from pgrepl.errors import PgError
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.index_info import index_info
+from pgrepl.expr.tree import Expr, NextValueExpr
+from pgrepl.expr.typenames import collation_name
+from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
+from pgrepl.statements.index.define import check_primary_key, define_index, index_constraint
+from pgrepl.statements.index.spec import IndexSpec
+from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.table.alter.attributes import prepare_set_not_null
+from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
+from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.clauses import Clauses, add_column, add_constraint, make_indexes
+from pgrepl.statements.table.columns import (
+    MAX_COLUMNS,
+    SYSTEM_COLUMNS,
+    NewColumn,
+    attribute_values,
+    check_type,
+    finish,
+    system_column_conflict,
+    too_many_columns,
+)
+from pgrepl.statements.table.constraints import Check, add_checks, cook_check
+from pgrepl.statements.table.defaults import cook_default, store_default
+from pgrepl.statements.table.foreign import add_foreign_key
+from pgrepl.statements.table.position import unplaced
+from pgrepl.writing.rewrite.requirements import CheckHolds, NewValue
+
+
+def _clauses(session: Session, rel: Relation) -> Clauses:
+    return Clauses(session, rel.name, rel.namespace, rel.persistence, rel=rel)
+
+
+# --- ADD COLUMN ---------------------------------------------------------------------------------------------------
+
+
+def prepare_add_column(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ADD COLUMN", rel, TABLE + FOREIGN)
+    work.entry(rel).add(Pass.ADD_COLUMN, partial(_add_column, cmd=cmd, recurse=recurse))
+
+
+def _add_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+    """As ATExecAddColumn does at the top."""
+    session, rel = work.session, work.relation(altered)
+    assert cmd.column is not None
+    if rel.is_partition:
+        raise PgError("42809", "cannot add column to a partition")
+    if not name_is_free(session, rel, cmd.column.name, if_not_exists=cmd.missing_ok):
+        return
+    clauses = _clauses(session, rel)
+    column = add_column(clauses, cmd.column)
+    skip_validation = column.raw_default is None
+    schedule(work, altered, clauses, recurse=recurse, skip_validation=skip_validation)
+    if column.identity and recurse and rel.kind != "p" and children(session, rel.oid):
+        raise PgError("42P16", "cannot recursively add identity column to table that has child tables")
+    attach_column(work, altered, column, recurse=recurse, recursing=False)
+
+
+def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: bool = False) -> bool:
+    """As check_for_column_name_collision does."""
+    if name in SYSTEM_COLUMNS and rel.kind != "v":
+        raise system_column_conflict(name)
+    if rel.attribute(name) is None:
+        return True
+    text = f'column "{name}" of relation "{rel.name}" already exists'
+    if not if_not_exists:
+        raise PgError("42701", text)
+    session.notice("NOTICE", f"{text}, skipping", sqlstate="42701")
+    return False
+
+
+def attach_column(work: Work, altered: Altered, column: NewColumn, *, recurse: bool, recursing: bool) -> None:
+    """Give the table a column that is understood, and its children, too."""
+    session, rel = work.session, work.relation(altered)
+    number = len(rel.attributes) + 1
+    if number > MAX_COLUMNS:
+        raise too_many_columns()
+    finish(session, [column])
+    check_type(session, column.name, column.type, column.collation, rowtypes=(rel.type,))
+    store.insert(session, pg_attribute, **attribute_values(rel.oid, number, column))
+    store.update(session, pg_class, {"oid": rel.oid}, relnatts=number)
+    if column.raw_default is not None:
+        with unplaced():
+            expr = cook_default(
+                session,
+                relation(session, rel.oid),
+                column.raw_default,
+                column.name,
+                column.type,
+                column.typmod,
+                column.generated,
+            )
+        if expr is not None:
+            store_default(session, rel.oid, number, expr, column.generated)
+    if rel.kind == "r":
+        _fill(session, altered, column, number)
+    record_type_needs(session, rel.oid, [(number, column.type)])
+    below = children(session, rel.oid)
+    if below and not recurse:
+        raise PgError("42P16", "column must be added to child tables too")
+    for oid in below:
+        child = relation(session, oid)
+        inherited = replace(column, inhcount=1, is_local=False)
+        _add_to_child(work, child, inherited, recurse=recurse)
+
+
+def _fill(session: Session, altered: Altered, column: NewColumn, number: int) -> None:
+    """What the column holds in rows that are there already."""
+    value: Expr | None = None
+    if column.identity and column.identity_sequence:
+        value = NextValueExpr(column.type, sequence=column.identity_sequence)
+    else:
+        value = default_of(session, altered.oid, number)
+    if value is not None:
+        altered.new_values.append(NewValue(altered.oid, number, value, bool(column.generated)))
+    elif column.not_null:
+        altered.verify_not_null = True
+
+
+def _add_to_child(work: Work, child: Relation, column: NewColumn, *, recurse: bool) -> None:
+    session = work.session
+    check_target(session, "ADD COLUMN", child, TABLE + FOREIGN)
+    existing = child.attribute(column.name)
+    if existing is None:
+        name_is_free(session, child, column.name)
+        attach_column(work, work.entry(child), column, recurse=recurse, recursing=True)
+        return
+    if (existing.type, existing.typmod) != (column.type, column.typmod):
+        raise PgError("42804", f'child table "{child.name}" has different type for column "{column.name}"')
+    if existing.collation != column.collation:
+        raise PgError(
+            "42P21",
+            f'child table "{child.name}" has different collation for column "{column.name}"',
+            detail=f'"{collation_name(column.collation)}" versus "{collation_name(existing.collation)}"',
+        )
+    store.update(
+        session,
+        pg_attribute,
+        {"attrelid": child.oid, "attnum": existing.num},
+        attinhcount=existing.inhcount + 1,
+    )
+    session.notice("NOTICE", f'merging definition of column "{column.name}" for child "{child.name}"')
+
+
+def add_view_column(work: Work, rel: Relation, column: NewColumn) -> None:
+    """A further column of CREATE OR REPLACE VIEW."""
+    check_target(work.session, "ADD COLUMN", rel, VIEW)
+    name_is_free(work.session, rel, column.name)
+    attach_column(work, work.entry(rel), column, recurse=True, recursing=False)
+
+
+# --- ADD CONSTRAINT -----------------------------------------------------------------------------------------------
+
+
+def prepare_add_constraint(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
+    work.entry(rel).add(Pass.ADD_CONSTRAINT, partial(_add_constraint, cmd=cmd, recurse=recurse))
+
+
+def _add_constraint(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+    clauses = _clauses(work.session, work.relation(altered))
+    assert cmd.constraint is not None
+    add_constraint(clauses, cmd.constraint)
+    schedule(
+        work,
+        altered,
+        clauses,
+        recurse=recurse,
+        skip_validation=cmd.constraint.kind is not ConstrType.FOREIGN,
+    )
+
+
+def prepare_new_foreign_key(work: Work, rel: Relation, cmd: AlterTableCmd) -> None:
+    """A foreign key of CREATE TABLE: the table is new, there is nothing to validate."""
+    check_target(work.session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
+    assert cmd.constraint is not None
+    constraint = replace(cmd.constraint, skip_validation=False)
+    step = partial(_add_foreign_key, constraint=constraint, recurse=True, skip_validation=True)
+    work.entry(rel).add(Pass.ADD_OTHER, step)
+
+
+def schedule(work: Work, altered: Altered, clauses: Clauses, *, recurse: bool, skip_validation: bool) -> None:
+    """Make the sequences now; leave indexes, NOT NULL, CHECKs and foreign keys to their passes, and the rest for
+    the end,
+    as ATParseTransformCmd does."""
+    session = work.session
+    make_indexes(clauses)
+    for sequence in clauses.sequences:
+        from pgrepl.statements.sequence import create_column_sequence, own_sequence
+
+        create_column_sequence(session, sequence)
+        for column in clauses.columns:
+            if sequence.identity and column.name == sequence.column:
+                column.identity_sequence = sequence.oid
+        altered.after.append(partial(lambda plan: own_sequence(session, plan, work.relation(altered)), sequence))
+    for name in clauses.set_not_null:
+        prepare_set_not_null(work, work.relation(altered), name, recurse=recurse, recursing=False)
+    for spec in clauses.indexes:
+        when = Pass.ADD_INDEX_CONSTRAINT if spec.existing else Pass.ADD_INDEX
+        altered.add(when, partial(_add_index, spec=replace(spec, recurse=recurse)))
+    for check in clauses.checks:
+        altered.add(Pass.ADD_OTHER, partial(_add_check, constraint=check, recurse=recurse))
+    for key in clauses.foreign_keys:
+        altered.add(
+            Pass.ADD_OTHER,
+            partial(_add_foreign_key, constraint=key, recurse=recurse, skip_validation=skip_validation),
+        )
+
+
+def _add_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
+    if spec.existing:
+        _use_index(work.session, work.relation(altered), spec)
+    else:
+        define_index(work.session, altered.oid, spec, alter_table=True, unique=work.unique)
+
+
+def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
+    """As ATExecAddIndexConstraint does."""
+    from pgrepl.statements.index.attributes import IndexColumns
+    from pgrepl.statements.table.rename import rename_relation
+
+    if rel.kind == "p":
+        raise PgError("0A000", "ALTER TABLE / ADD CONSTRAINT USING INDEX is not supported on partitioned tables")
+    info = index_info(session, spec.existing)
+    name = spec.name or info.name
+    if name != info.name:
+        session.notice(
+            "NOTICE",
+            f'ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index "{info.name}" to "{name}"',
+        )
+        rename_relation(session, relation(session, info.oid), name)
+    if spec.primary:
+        columns = IndexColumns(attnums=list(info.columns))
+        checked = replace(spec, nulls_not_distinct=info.nulls_not_distinct)
+        check_primary_key(session, rel, checked, columns, True)
+    from pgrepl.catalog.depend import Dependency, forget_dependencies
+    from pgrepl.catalog.tables import pg_index
+
+    self = ObjectAddress(PG_CLASS, info.oid)
+    forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.AUTO)
+    index_constraint(session, rel, info.oid, spec, info.columns, name)
+    values: dict[str, object] = {}
+    if spec.primary and not info.primary:
+        values["indisprimary"] = True
+    if spec.deferrable and info.immediate:
+        values["indimmediate"] = False
+    if values:
+        store.update(session, pg_index, {"indexrelid": info.oid}, **values)
+
+
+def _add_foreign_key(
+    work: Work, altered: Altered, *, constraint: Constraint, recurse: bool, skip_validation: bool
+) -> None:
+    not_valid = constraint.skip_validation and not skip_validation
+    add_foreign_key(
+        work.session,
+        work.relation(altered),
+        constraint,
+        recurse=recurse,
+        valid=not not_valid,
+        validate=not (skip_validation or not_valid),
+        pending=altered.pending,
+    )
+
+
+def _add_check(work: Work, altered: Altered, *, constraint: Constraint, recurse: bool) -> None:
+    """As ATAddCheckConstraint does: children get the same constraint under the same name."""
+    session, rel = work.session, work.relation(altered)
+    assert constraint.expr is not None
+    raw = constraint.expr
+    valid = not constraint.skip_validation
+
+    def cooked(target: Relation, name: str | None, *, local: bool) -> Check:
+        with unplaced():
+            expr = cook_check(session, target, raw)
+        return Check(
+            name,
+            expr,
+            valid=valid,
+            local=local,
+            inhcount=0 if local else 1,
+            no_inherit=constraint.no_inherit,
+        )
+
+    add_check_and_recurse(work, rel, constraint.name, cooked, recurse=recurse, merge=False)
+
+
+Cook = Callable[..., Check]
+
+
+def add_check_and_recurse(
+    work: Work,
+    rel: Relation,
+    name: str | None,
+    cooked: Cook,
+    *,
+    recurse: bool,
+    merge: bool,
+    recursing: bool = False,
+) -> None:
+    session = work.session
+    if recursing:
+        check_target(session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
+    check = cooked(rel, name, local=not recursing)
+    added = add_checks(session, rel, [check], merge=merge or recursing)
+    if not added:
+        return
+    name = added[0][0]
+    if check.valid:
+        work.entry(rel).pending.append(CheckHolds(rel.oid, name, check.expr))
+    if check.no_inherit:
+        return
+    below = children(session, rel.oid)
+    if below and not recurse:
+        raise PgError("42P16", "constraint must be added to child tables too")
+    for oid in below:
+        add_check_and_recurse(work, relation(session, oid), name, cooked, recurse=recurse, merge=merge, recursing=True)

@@ -1,0 +1,234 @@
+"""ALTER COLUMN: NOT NULL, DEFAULT, generation expressions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pgrepl.catalog import store
+from pgrepl.catalog.classes import PG_ATTRDEF, ObjectAddress
+from pgrepl.catalog.depend import forget_dependencies
+from pgrepl.catalog.indexes import indexes
+from pgrepl.catalog.inheritance import children
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_attrdef, pg_attribute
+from pgrepl.errors import PgError
+from pgrepl.expr.defaults import default_of
+from pgrepl.sql.nodes import AlterTableCmd, Expr
+from pgrepl.statements.table.alter.targets import (
+    FOREIGN,
+    TABLE,
+    VIEW,
+    check_target,
+    column_of,
+    for_children,
+    missing_column,
+)
+from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
+from pgrepl.statements.table.inherit import partition_parent
+from pgrepl.statements.table.position import unplaced
+from pgrepl.writing.rewrite.requirements import NewValue
+
+
+def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
+    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, **values)
+
+
+# --- NOT NULL -----------------------------------------------------------------------------------------------------
+
+
+def prepare_drop_not_null(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ALTER COLUMN ... DROP NOT NULL", rel, TABLE + FOREIGN)
+    if rel.kind == "p" and not recurse and not recursing and children(work.session, rel.oid):
+        raise only_partitioned("remove constraint from")
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_drop_not_null(work, child, cmd, False, True))
+    work.entry(rel).add(Pass.DROP, partial(_drop_not_null, name=cmd.name or ""))
+
+
+def only_partitioned(what: str) -> PgError:
+    return PgError(
+        "42P16",
+        f"cannot {what} only the partitioned table when partitions exist",
+        hint="Do not specify the ONLY keyword.",
+    )
+
+
+def _drop_not_null(work: Work, altered: Altered, *, name: str) -> None:
+    """As ATExecDropNotNull does."""
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, name)
+    if attribute.identity:
+        raise PgError("42601", f'column "{name}" of relation "{rel.name}" is an identity column')
+    for row in indexes(session, rel.oid):
+        if attribute.num in row.indkey[: row.indnkeyatts]:
+            if row.indisprimary:
+                raise PgError("42P16", f'column "{name}" is in a primary key')
+            if row.indisreplident:
+                raise PgError("42P16", f'column "{name}" is in index used as replica identity')
+    if rel.is_partition:
+        parent = relation(session, partition_parent(session, rel.oid)).attribute(name)
+        if parent is not None and parent.notnull:
+            raise PgError("42P16", f'column "{name}" is marked NOT NULL in parent table')
+    if attribute.notnull:
+        set_attribute(session, rel.oid, attribute.num, attnotnull=False)
+
+
+def prepare_set_not_null_command(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ALTER COLUMN ... SET NOT NULL", rel, TABLE + FOREIGN)
+    prepare_set_not_null(work, rel, cmd.name or "", recurse=recurse, recursing=recursing)
+
+
+def prepare_set_not_null(work: Work, rel: Relation, name: str, *, recurse: bool, recursing: bool) -> None:
+    """As ATPrepSetNotNull does: with ONLY, the partitions of a partitioned table must be NOT NULL already."""
+    session = work.session
+    work_on_children = not recursing
+    if work_on_children and rel.has_subclass and rel.kind == "p":
+        attribute = rel.attribute(name)
+        if attribute is None:
+            raise missing_column(rel, name)
+        work_on_children = not attribute.notnull
+    if work_on_children:
+        if rel.kind == "p" and not recurse:
+
+            def check(child: Relation) -> None:
+                check_target(session, "ALTER COLUMN ... SET NOT NULL", child, TABLE + FOREIGN)
+                work.entry(child).add(Pass.COLUMN_ATTRIBUTES, partial(_check_not_null, name=name))
+
+            for_children(session, rel, check)
+        elif recurse:
+
+            def descend(child: Relation) -> None:
+                check_target(session, "ALTER COLUMN ... SET NOT NULL", child, TABLE + FOREIGN)
+                prepare_set_not_null(work, child, name, recurse=False, recursing=True)
+
+            for_children(session, rel, descend)
+    work.entry(rel).add(Pass.COLUMN_ATTRIBUTES, partial(_set_not_null, name=name))
+
+
+def _set_not_null(work: Work, altered: Altered, *, name: str) -> None:
+    rel = work.relation(altered)
+    attribute = column_of(rel, name)
+    if not attribute.notnull:
+        set_attribute(work.session, rel.oid, attribute.num, attnotnull=True)
+        altered.verify_not_null = True
+
+
+def _check_not_null(work: Work, altered: Altered, *, name: str) -> None:
+    rel = work.relation(altered)
+    attribute = rel.attribute(name)
+    if attribute is None:
+        raise missing_column(rel, name)
+    if not attribute.notnull:
+        raise PgError(
+            "42P16",
+            "constraint must be added to child tables too",
+            detail=f'Column "{name}" of relation "{rel.name}" is not already NOT NULL.',
+            hint="Do not specify the ONLY keyword.",
+        )
+
+
+# --- DEFAULT ------------------------------------------------------------------------------------------------------
+
+
+def prepare_default(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ALTER COLUMN ... SET DEFAULT", rel, TABLE + VIEW + FOREIGN)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_default(work, child, cmd, False, True))
+    when = Pass.ADD_OTHER if cmd.expr is not None else Pass.DROP
+    work.entry(rel).add(when, partial(_change_default, name=cmd.name or "", default=cmd.expr))
+
+
+def _change_default(work: Work, altered: Altered, *, name: str, default: Expr | None) -> None:
+    """As ATExecColumnDefault does."""
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, name)
+    if attribute.identity:
+        raise PgError(
+            "42601",
+            f'column "{name}" of relation "{rel.name}" is an identity column',
+            hint=None if default is not None else "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.",
+        )
+    if attribute.generated:
+        word = "SET" if default is not None else "DROP"
+        raise PgError(
+            "42601",
+            f'column "{name}" of relation "{rel.name}" is a generated column',
+            hint=f"Use ALTER TABLE ... ALTER COLUMN ... {word} EXPRESSION instead.",
+        )
+    remove_default(session, rel.oid, attribute.num)
+    if default is not None:
+        with unplaced():
+            expr = cook_default(
+                session, relation(session, rel.oid), default, name, attribute.type, attribute.typmod, ""
+            )
+        if expr is not None:
+            store_default(session, rel.oid, attribute.num, expr, "")
+
+
+# --- GENERATED ALWAYS AS ------------------------------------------------------------------------------------------
+
+
+def prepare_set_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ALTER COLUMN ... SET EXPRESSION", rel, TABLE + FOREIGN)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_set_expression(work, child, cmd, False, True))
+    assert cmd.expr is not None
+    work.entry(rel).add(Pass.SET_EXPRESSION, partial(_set_expression, name=cmd.name or "", raw=cmd.expr))
+
+
+def _set_expression(work: Work, altered: Altered, *, name: str, raw: Expr) -> None:
+    """As ATExecSetExpression does."""
+    from pgrepl.statements.table.alter.rebuild import remember_dependents
+
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, name)
+    if attribute.generated != "s":
+        raise PgError("55000", f'column "{name}" of relation "{rel.name}" is not a generated column')
+    remember_dependents(work, altered, rel, attribute, type_changes=False)
+    _remove_expression(session, rel.oid, attribute.num)
+    with unplaced():
+        expr = cook_default(session, relation(session, rel.oid), raw, name, attribute.type, attribute.typmod, "s")
+    assert expr is not None
+    store_default(session, rel.oid, attribute.num, expr, "s")
+    stored = default_of(session, rel.oid, attribute.num)
+    assert stored is not None
+    altered.new_values.append(NewValue(rel.oid, attribute.num, stored, generates=True))
+
+
+def _remove_expression(session: Session, relid: int, attnum: int) -> None:
+    """A generation expression is a part of its column; set free, it can be removed."""
+    row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
+    if row is not None:
+        forget_dependencies(session, ObjectAddress(PG_ATTRDEF, row.oid))
+    remove_default(session, relid, attnum)
+
+
+def prepare_drop_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ALTER COLUMN ... DROP EXPRESSION", rel, TABLE + FOREIGN)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_drop_expression(work, child, cmd, False, True))
+    if not recurse and not recursing and children(work.session, rel.oid):
+        raise PgError("0A000", "ALTER TABLE / DROP EXPRESSION must be applied to child tables too")
+    if not recursing:
+        attribute = rel.attribute(cmd.name or "")
+        if attribute is None:
+            column_of(rel, cmd.name or "")
+        elif attribute.inhcount > 0:
+            raise PgError("42P16", "cannot drop generation expression from inherited column")
+    step = partial(_drop_expression, name=cmd.name or "", missing_ok=cmd.missing_ok)
+    work.entry(rel).add(Pass.DROP, step)
+
+
+def _drop_expression(work: Work, altered: Altered, *, name: str, missing_ok: bool) -> None:
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, name)
+    if attribute.generated != "s":
+        text = f'column "{name}" of relation "{rel.name}" is not a stored generated column'
+        if not missing_ok:
+            raise PgError("55000", text)
+        session.notice("NOTICE", f"{text}, skipping")
+        return
+    set_attribute(session, rel.oid, attribute.num, attgenerated="")
+    _remove_expression(session, rel.oid, attribute.num)

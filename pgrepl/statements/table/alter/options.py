@@ -1,0 +1,217 @@
+"""Owner, storage parameters, row security, and what ALTER COLUMN says about a column's storage and statistics."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pgrepl.catalog import store
+from pgrepl.catalog.indexes import indexes
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.roles import resolve_role
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_class
+from pgrepl.errors import PgError
+from pgrepl.expr.index_info import index_info
+from pgrepl.sql.nodes import AlterTableCmd, DefElem
+from pgrepl.statements.table import storage
+from pgrepl.statements.table.alter.attributes import set_attribute
+from pgrepl.statements.table.alter.targets import (
+    FOREIGN,
+    INDEX,
+    MATVIEW,
+    PARTITIONED_INDEX,
+    TABLE,
+    VIEW,
+    check_target,
+    column_of,
+    for_children,
+)
+from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.columns import compression_of, storage_of
+from pgrepl.statements.table.create import refuse_partitioned_options
+from pgrepl.statements.table.owner import change_relation_owner
+from pgrepl.types.builtin import access_methods
+
+_MOST_STATISTICS = 10000
+
+
+# --- the relation -------------------------------------------------------------------------------------------------
+
+
+def prepare_owner(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    work.entry(rel).add(Pass.MISC, partial(_change_owner, cmd=cmd))
+
+
+def _change_owner(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    assert cmd.new_owner is not None
+    new_owner = resolve_role(work.session, cmd.new_owner)
+    change_relation_owner(work.session, work.relation(altered), new_owner)
+
+
+_SECURITY: dict[str, dict[str, object]] = {
+    "ENABLE_RLS": {"relrowsecurity": True},
+    "DISABLE_RLS": {"relrowsecurity": False},
+    "FORCE_RLS": {"relforcerowsecurity": True},
+    "NO_FORCE_RLS": {"relforcerowsecurity": False},
+}
+
+
+def prepare_row_security(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE)
+    values = _SECURITY[cmd.kind.name]
+    work.entry(rel).add(
+        Pass.MISC,
+        lambda work, altered: _update_class(work.session, altered.oid, values),
+    )
+
+
+def _update_class(session: Session, oid: int, values: dict[str, object]) -> None:
+    store.update(session, pg_class, {"oid": oid}, **values)
+
+
+def prepare_nothing(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """SET WITHOUT OIDS: no table has any."""
+    check_target(work.session, cmd.kind.value, rel, TABLE + FOREIGN)
+
+
+def prepare_storage_parameters(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + MATVIEW + INDEX)
+    reset = cmd.kind.name == "RESET_RELOPTIONS"
+    work.entry(rel).add(Pass.MISC, partial(_set_parameters, options=cmd.options, reset=reset))
+
+
+def _set_parameters(work: Work, altered: Altered, *, options: tuple[DefElem, ...], reset: bool) -> None:
+    set_storage_parameters(work.session, work.relation(altered), options, reset=reset)
+
+
+def set_storage_parameters(
+    session: Session, rel: Relation, options: tuple[DefElem, ...], *, reset: bool = False, replace: bool = False
+) -> None:
+    """As ATExecSetRelOptions does; `replace`: only these from now on."""
+    if not options and not replace:
+        return
+    old = None if replace else rel.options
+    texts = storage.transform(old, options, namespaces=("toast",), reset=reset)
+    if rel.kind in ("r", "m"):
+        storage.validate(texts, storage.HEAP)
+    elif rel.kind == "p":
+        refuse_partitioned_options(texts)
+    elif rel.kind == "v":
+        storage.validate(texts, storage.VIEW)
+        if any(text.startswith("check_option=") for text in texts):
+            from pgrepl.statements.view import require_updatable
+
+            require_updatable(session, rel.oid)
+    elif rel.kind in ("i", "I"):
+        method = access_methods.get(rel.access_method)
+        storage.validate(texts, method.name if method is not None else "")
+    else:
+        raise PgError("42809", f'cannot set options for relation "{rel.name}"', detail=not_supported(rel.kind))
+    _update_class(session, rel.oid, {"reloptions": texts or None})
+
+
+# --- a column -----------------------------------------------------------------------------------------------------
+
+
+def prepare_statistics(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    kinds = TABLE + MATVIEW + INDEX + PARTITIONED_INDEX + FOREIGN
+    check_target(work.session, cmd.kind.value, rel, kinds)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_statistics(work, child, cmd, False, True))
+    work.entry(rel).add(Pass.MISC, partial(_set_statistics, cmd=cmd))
+
+
+def _set_statistics(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    """As ATExecSetStatistics does."""
+    session, rel = work.session, work.relation(altered)
+    if cmd.name is None and rel.kind not in ("i", "I"):
+        raise PgError("0A000", "cannot refer to non-index column by number")
+    target = _statistics_target(session, cmd.value)
+    attribute = _column(rel, cmd)
+    if rel.kind in ("i", "I"):
+        _refuse_index_statistics(session, rel, attribute)
+    set_attribute(session, rel.oid, attribute.num, attstattarget=target)
+
+
+def _column(rel: Relation, cmd: AlterTableCmd) -> Attribute:
+    if cmd.name is not None:
+        return column_of(rel, cmd.name)
+    attribute = rel.attribute_by_number(cmd.number or 0)
+    if attribute is None or attribute.dropped:
+        raise PgError("42703", f'column number {cmd.number} of relation "{rel.name}" does not exist')
+    return attribute
+
+
+def _statistics_target(session: Session, value: int | str | None) -> int | None:
+    if value is None or value == -1:
+        return None
+    target = int(value)
+    if target < 0:
+        raise PgError("22023", f"statistics target {target} is too low")
+    if target > _MOST_STATISTICS:
+        session.notice("WARNING", f"lowering statistics target to {_MOST_STATISTICS}", sqlstate="22023")
+        return _MOST_STATISTICS
+    return target
+
+
+def _refuse_index_statistics(session: Session, rel: Relation, attribute: Attribute) -> None:
+    info = index_info(session, rel.oid)
+    if attribute.num > info.key_count:
+        raise PgError("0A000", f'cannot alter statistics on included column "{attribute.name}" of index "{rel.name}"')
+    if info.columns[attribute.num - 1] != 0:
+        raise PgError(
+            "0A000",
+            f'cannot alter statistics on non-expression column "{attribute.name}" of index "{rel.name}"',
+            hint="Alter statistics on table column instead.",
+        )
+
+
+def prepare_column_options(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    action = "ALTER COLUMN ... RESET" if cmd.kind.name == "RESET_OPTIONS" else "ALTER COLUMN ... SET"
+    check_target(work.session, action, rel, TABLE + MATVIEW + FOREIGN)
+    work.entry(rel).add(Pass.MISC, partial(_set_column_options, cmd=cmd))
+
+
+def _set_column_options(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    rel = work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    reset = cmd.kind.name == "RESET_OPTIONS"
+    texts = storage.transform(attribute.options, cmd.options, reset=reset)
+    storage.validate(texts, storage.ATTRIBUTE)
+    set_attribute(work.session, rel.oid, attribute.num, attoptions=texts or None)
+
+
+def prepare_storage(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + FOREIGN)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_storage(work, child, cmd, False, True))
+    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd))
+
+
+def _set_storage(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    value = storage_of(session, attribute.type, str(cmd.value))
+    set_attribute(session, rel.oid, attribute.num, attstorage=value)
+    _also_in_indexes(session, rel, attribute, attstorage=value)
+
+
+def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **values: object) -> None:
+    """As SetIndexStorageProperties does."""
+    for row in indexes(session, rel.oid):
+        if attribute.num in row.indkey:
+            set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)
+
+
+def prepare_compression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
+    work.entry(rel).add(Pass.MISC, partial(_set_compression, cmd=cmd))
+
+
+def _set_compression(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    value = compression_of(session, attribute.type, str(cmd.value))
+    set_attribute(session, rel.oid, attribute.num, attcompression=value)
+    _also_in_indexes(session, rel, attribute, attcompression=value)

@@ -1,0 +1,249 @@
+"""ATTACH PARTITION and DETACH PARTITION, of tables and (ALTER INDEX … ATTACH) of indexes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pgrepl.catalog import store
+from pgrepl.catalog.constraint import constraint_of_index
+from pgrepl.catalog.inheritance import children, inheritors, parents
+from pgrepl.catalog.relation import Relation, find_relation, relation
+from pgrepl.catalog.relkind import open_table
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_class, pg_inherits, pg_partitioned_table
+from pgrepl.errors import PgError
+from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
+from pgrepl.expr.partition import PartitionBound
+from pgrepl.expr.partition_order import partition_desc
+from pgrepl.expr.tree import BoolExpr
+from pgrepl.sql.nodes import AlterTableCmd, BoolOp, PartitionBoundSpec, RangeVar
+from pgrepl.statements.index.partition import (
+    attach_index,
+    ensure_indexes,
+    partition_index,
+    set_parent_index,
+    validate_partitioned,
+)
+from pgrepl.statements.table.alter.identity import drop_identity
+from pgrepl.statements.table.alter.inherit import circular, create_inheritance, remove_inheritance
+from pgrepl.statements.table.alter.targets import FOREIGN, PARTITIONED_INDEX, TABLE, check_target
+from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
+from pgrepl.statements.table.constraints import set_parent_constraint
+from pgrepl.statements.table.foreign_partitions import check_not_referenced, clone_foreign_keys, detach_foreign_keys
+from pgrepl.statements.table.inherit import has_parent, partition_parent
+from pgrepl.statements.table.position import unplaced_name
+from pgrepl.types.oids import BOOL
+from pgrepl.writing.rewrite.requirements import DefaultPartition, InPartition
+
+# --- ATTACH -------------------------------------------------------------------------------------------------------
+
+
+def prepare_attach(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "ATTACH PARTITION", rel, TABLE + PARTITIONED_INDEX)
+    work.entry(rel).add(Pass.MISC, partial(_attach, cmd=cmd))
+
+
+def _attach(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+    session, rel = work.session, work.relation(altered)
+    assert cmd.relation is not None
+    bound = _bound(session, rel, cmd.bound)
+    if rel.kind == "I":
+        _attach_index(session, rel, cmd.relation)
+    else:
+        assert bound is not None
+        _attach_table(work, rel, cmd.relation, bound)
+
+
+def _bound(session: Session, rel: Relation, spec: PartitionBoundSpec | None) -> PartitionBound | None:
+    """As transformPartitionCmd does."""
+    if rel.kind == "p":
+        return None if spec is None else transform_bound(session, rel, spec, rel)
+    if rel.kind == "I":
+        if spec is not None:
+            raise PgError("42P17", f'"{rel.name}" is not a partitioned table')
+        return None
+    what = "index" if rel.kind == "i" else "table"
+    raise PgError("42P17", f'{what} "{rel.name}" is not partitioned')
+
+
+def _attach_table(work: Work, rel: Relation, name: RangeVar, bound: PartitionBound) -> None:
+    """As ATExecAttachPartition does."""
+    session = work.session
+    child = open_table(session, unplaced_name(name))
+    _refuse_partition(session, rel, child)
+    default = check_bound(session, child.name, rel, bound)
+    create_inheritance(session, child, rel, is_partition=True)
+    store_bound(session, child.oid, rel, bound)
+    ensure_indexes(session, rel, relation(session, child.oid))
+    pending = work.entry(child).pending
+    clone_foreign_keys(session, rel, relation(session, child.oid), pending)
+    pending.append(InPartition(child.oid, rel.oid, bound))
+    if default:
+        work.entry(relation(session, default)).pending.append(DefaultPartition(default, rel.oid, bound))
+
+
+def _refuse_partition(session: Session, rel: Relation, child: Relation) -> None:
+    check_target(session, "ATTACH PARTITION", child, TABLE + FOREIGN)
+    if child.is_partition:
+        raise PgError("42809", f'"{child.name}" is already a partition')
+    if parents(session, child.oid):
+        raise PgError("42809", "cannot attach inheritance child as partition")
+    if child.kind == "r" and children(session, child.oid):
+        raise PgError("42809", "cannot attach inheritance parent as partition")
+    if rel.oid in inheritors(session, child.oid):
+        raise circular(rel.name, child.name)
+    if rel.persistence != "t" and child.persistence == "t":
+        raise PgError("42809", f'cannot attach a temporary relation as partition of permanent relation "{rel.name}"')
+    if rel.persistence == "t" and child.persistence != "t":
+        raise PgError("42809", f'cannot attach a permanent relation as partition of temporary relation "{rel.name}"')
+    for attribute in child.columns:
+        if attribute.identity:
+            raise PgError(
+                "55000",
+                f'table "{child.name}" being attached contains an identity column "{attribute.name}"',
+                detail="The new partition may not contain an identity column.",
+            )
+        if rel.attribute(attribute.name) is None:
+            raise PgError(
+                "42804",
+                f'table "{child.name}" contains column "{attribute.name}" not found in parent "{rel.name}"',
+                detail="The new partition may contain only the columns present in parent.",
+            )
+
+
+# --- ALTER INDEX … ATTACH PARTITION -------------------------------------------------------------------------------
+
+
+def _attach_index(session: Session, parent: Relation, name: RangeVar) -> None:
+    """As ATExecAttachPartitionIdx does."""
+    rel = find_relation(session, unplaced_name(name))
+    if rel.kind not in ("i", "I"):
+        raise PgError("42P17", f'"{name.name}" is not an index')
+    index, whole = index_info(session, rel.oid), index_info(session, parent.oid)
+    if index.is_partition and partition_parent(session, index.oid) == whole.oid:
+        if not whole.valid:
+            validate_partitioned(session, whole.oid)
+        return
+    _refuse_index(session, index, whole)
+    attach_index(session, index, whole, constraint_of_index(session, whole.oid))
+    validate_partitioned(session, whole.oid)
+
+
+def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
+    table, parent = relation(session, index.table), relation(session, whole.table)
+
+    def refuse(sqlstate: str, detail: str) -> PgError:
+        return PgError(
+            sqlstate,
+            f'cannot attach index "{index.name}" as a partition of index "{whole.name}"',
+            detail=detail,
+        )
+
+    if partition_index(session, table.oid, whole.oid):
+        raise refuse("55000", f'Another index is already attached for partition "{table.name}".')
+    if index.is_partition:
+        raise refuse("55000", f'Index "{index.name}" is already attached to another index.')
+    if table.oid not in partition_desc(session, parent.oid).oids:
+        raise refuse("55000", f'Index "{index.name}" is not an index on any partition of table "{parent.name}".')
+    if not same_index(index, whole, attnum_map(table, parent)):
+        raise refuse("42P17", "The index definitions do not match.")
+    if constraint_of_index(session, whole.oid) and not constraint_of_index(session, index.oid):
+        raise refuse(
+            "42P17",
+            f'The index "{whole.name}" belongs to a constraint in table "{parent.name}" but no constraint exists for '
+            f'index "{index.name}".',
+        )
+
+
+# --- DETACH -------------------------------------------------------------------------------------------------------
+
+
+def prepare_detach(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE)
+    assert cmd.relation is not None
+    step = partial(_detach, name=cmd.relation, concurrently=cmd.concurrently)
+    work.entry(rel).add(Pass.MISC, step)
+
+
+def _detach(work: Work, altered: Altered, *, name: RangeVar, concurrently: bool) -> None:
+    """As ATExecDetachPartition does."""
+    session, rel = work.session, work.relation(altered)
+    _bound(session, rel, None)
+    default = partition_desc(session, rel.oid).default
+    if default and concurrently:
+        raise PgError("55000", "cannot detach partitions concurrently when a default partition exists")
+    child = open_table(session, unplaced_name(name))
+    if concurrently and parents(session, child.oid) == [rel.oid] and child.bound is not None:
+        _keep_bound_as_check(work, rel, child)
+    remove_inheritance(session, relation(session, child.oid), rel)
+    check_not_referenced(session, child)
+    _finish(session, rel, relation(session, child.oid), default)
+
+
+def _keep_bound_as_check(work: Work, rel: Relation, child: Relation) -> None:
+    """DETACH … CONCURRENTLY leaves a CHECK that says what the bound said (DetachAddConstraintIfNeeded)."""
+    from pgrepl.expr.partition_constraint import partition_constraint
+    from pgrepl.statements.table.alter.add import add_check_and_recurse
+    from pgrepl.statements.table.constraints import Check
+
+    session = work.session
+    if partition_desc(session, rel.oid).key.strategy == "h":
+        return
+    parts = partition_constraint(session, child.oid)
+    if not parts:
+        return
+    expr = parts[0] if len(parts) == 1 else BoolExpr(BOOL, op=BoolOp.AND, args=tuple(parts))
+
+    def cooked(target: Relation, name: str | None, *, local: bool) -> Check:
+        return Check(name, expr, local=local, inhcount=0 if local else 1)
+
+    add_check_and_recurse(work, child, None, cooked, recurse=True, merge=True)
+
+
+def detach(session: Session, rel: Relation, child: Relation) -> None:
+    """Make a partition a table of its own, whoever references it."""
+    default = partition_desc(session, rel.oid).default
+    remove_inheritance(session, child, rel)
+    _finish(session, rel, relation(session, child.oid), default)
+
+
+def _finish(session: Session, rel: Relation, child: Relation, default: int) -> None:
+    """As DetachPartitionFinalize does."""
+    detach_foreign_keys(session, child)
+    for info in index_infos(session, child.oid):
+        if not has_parent(session, info.oid):
+            continue
+        parent_index = partition_parent(session, info.oid)
+        set_parent_index(session, info, 0)
+        own = constraint_of_index(session, info.oid)
+        if own and constraint_of_index(session, parent_index):
+            set_parent_constraint(session, own, 0, 0)
+    store.update(session, pg_class, {"oid": child.oid}, relpartbound=None, relispartition=False)
+    for attribute in child.columns:
+        if attribute.identity:
+            drop_identity(session, relation(session, child.oid), attribute.name, recursing=True)
+    if child.oid == default:
+        store.update(session, pg_partitioned_table, {"partrelid": rel.oid}, partdefid=0)
+
+
+def prepare_detach_finalize(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE)
+    assert cmd.relation is not None
+    work.entry(rel).add(Pass.MISC, partial(_detach_finalize, name=cmd.relation))
+
+
+def _detach_finalize(work: Work, altered: Altered, *, name: RangeVar) -> None:
+    """No detach is ever left half done, so there is none to finish."""
+    session, rel = work.session, work.relation(altered)
+    child = open_table(session, unplaced_name(name))
+    if store.one(session, pg_inherits, inhrelid=child.oid, inhparent=rel.oid) is None:
+        if rel.kind == "p":
+            raise PgError("42P01", f'relation "{child.name}" is not a partition of relation "{rel.name}"')
+        raise PgError("42P01", f'relation "{rel.name}" is not a parent of relation "{child.name}"')
+    raise PgError(
+        "55000",
+        f'cannot complete detaching partition "{child.name}"',
+        detail="There's no pending concurrent detach.",
+    )

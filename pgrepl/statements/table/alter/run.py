@@ -1,0 +1,202 @@
+"""ALTER TABLE, VIEW, INDEX and SEQUENCE: the three phases, and which action is prepared by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.acl import check_relation_owner
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.transaction import require_no_block
+from pgrepl.errors import PgError, unsupported
+from pgrepl.query.result import Result
+from pgrepl.rows.in_use import check_not_in_use
+from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint, ObjectType
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.base import execute
+from pgrepl.statements.table.alter import (
+    add,
+    attributes,
+    cluster,
+    constraint,
+    drop,
+    identity,
+    inherit,
+    options,
+    persistence,
+    place,
+    replica,
+)
+from pgrepl.statements.table.alter import partition as partitions
+from pgrepl.statements.table.alter.row_type import refuse_used_row_type
+from pgrepl.statements.table.alter.type import prepare_type
+from pgrepl.statements.table.alter.work import Pass, Work
+from pgrepl.statements.table.permissions import refuse_catalog
+from pgrepl.statements.table.position import named_relation, named_relation_or_none
+from pgrepl.writing.rewrite.requirements import KeysExist, NotNull, require, rewrite
+
+if TYPE_CHECKING:
+    pass
+
+Prepare = Callable[[Work, Relation, AlterTableCmd, bool, bool], None]
+
+K = AlterTableKind
+_PREPARE: dict[AlterTableKind, Prepare] = {
+    K.ADD_COLUMN: add.prepare_add_column,
+    K.DROP_COLUMN: drop.prepare_drop_column,
+    K.ALTER_TYPE: prepare_type,
+    K.SET_DEFAULT: attributes.prepare_default,
+    K.SET_NOT_NULL: attributes.prepare_set_not_null_command,
+    K.DROP_NOT_NULL: attributes.prepare_drop_not_null,
+    K.SET_EXPRESSION: attributes.prepare_set_expression,
+    K.DROP_EXPRESSION: attributes.prepare_drop_expression,
+    K.ADD_IDENTITY: identity.prepare_identity,
+    K.SET_IDENTITY: identity.prepare_identity,
+    K.DROP_IDENTITY: identity.prepare_identity,
+    K.SET_STATISTICS: options.prepare_statistics,
+    K.SET_STORAGE: options.prepare_storage,
+    K.SET_COMPRESSION: options.prepare_compression,
+    K.SET_OPTIONS: options.prepare_column_options,
+    K.RESET_OPTIONS: options.prepare_column_options,
+    K.ADD_CONSTRAINT: add.prepare_add_constraint,
+    K.ALTER_CONSTRAINT: constraint.prepare_alter_constraint,
+    K.VALIDATE_CONSTRAINT: constraint.prepare_validate,
+    K.DROP_CONSTRAINT: drop.prepare_drop_constraint,
+    K.REPLICA_IDENTITY: replica.prepare_replica_identity,
+    K.ATTACH_PARTITION: partitions.prepare_attach,
+    K.DETACH_PARTITION: partitions.prepare_detach,
+    K.DETACH_FINALIZE: partitions.prepare_detach_finalize,
+    K.INHERIT: inherit.prepare_inherit,
+    K.NO_INHERIT: inherit.prepare_no_inherit,
+    K.OWNER: options.prepare_owner,
+    K.ENABLE_RLS: options.prepare_row_security,
+    K.DISABLE_RLS: options.prepare_row_security,
+    K.FORCE_RLS: options.prepare_row_security,
+    K.NO_FORCE_RLS: options.prepare_row_security,
+    K.SET_RELOPTIONS: options.prepare_storage_parameters,
+    K.RESET_RELOPTIONS: options.prepare_storage_parameters,
+    K.CLUSTER_ON: cluster.prepare_cluster,
+    K.DROP_CLUSTER: cluster.prepare_cluster,
+    K.SET_LOGGED: persistence.prepare_persistence,
+    K.SET_UNLOGGED: persistence.prepare_persistence,
+    K.SET_TABLESPACE: place.prepare_tablespace,
+    K.SET_ACCESS_METHOD: place.prepare_access_method,
+    K.DROP_OIDS: options.prepare_nothing,
+}
+
+
+@execute.register(AlterTableStmt)
+def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
+    for cmd in stmt.commands:
+        if cmd.kind is K.DETACH_PARTITION and cmd.concurrently:
+            require_no_block(session, "ALTER TABLE ... DETACH CONCURRENTLY")
+    find = named_relation_or_none if stmt.missing_ok else named_relation
+    rel = find(session, stmt.relation)
+    if rel is None:
+        session.notice("NOTICE", f'relation "{stmt.relation.name}" does not exist, skipping')
+    else:
+        check_alterable(session, rel, stmt.kind, stmt.relation.name)
+        check_not_in_use(session, rel, "ALTER TABLE")
+        alter(session, rel, stmt.commands, recurse=stmt.relation.inh)
+    return Result(command_tag(stmt))
+
+
+_KINDS = {
+    ObjectType.SEQUENCE: ("S", "a sequence"),
+    ObjectType.VIEW: ("v", "a view"),
+    ObjectType.MATVIEW: ("m", "a materialized view"),
+    ObjectType.FOREIGN_TABLE: ("f", "a foreign table"),
+    ObjectType.INDEX: ("iI", "an index"),
+}
+
+
+def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str, *, rename: bool = False) -> None:
+    """As RangeVarCallbackForAlterRelation does: ALTER TABLE does for all kinds, the others for their own."""
+    check_relation_owner(session, rel)
+    refuse_catalog(rel, name)
+    if rename:
+        from pgrepl.catalog.acl import Kind, check_privilege
+        from pgrepl.catalog.namespace import schema_row
+
+        check_privilege(session, Kind.SCHEMA, schema_row(session, rel.namespace), "CREATE", rel.schema)
+    if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
+        kinds, words = _KINDS[kind]
+        if rel.kind not in kinds:
+            raise PgError("42809", f'"{name}" is not {words}')
+
+
+def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *, recurse: bool) -> None:
+    """As ATController does."""
+    work = Work(session)
+    work.entry(rel)  # comes before its children
+    for cmd in commands:
+        prepare = _PREPARE.get(cmd.kind)
+        if prepare is None:
+            raise unsupported(cmd.name or cmd.kind.value)
+        prepare(work, rel, cmd, recurse, False)
+    finish(work)
+
+
+def finish(work: Work) -> None:
+    """Phases 2 and 3."""
+    for when in Pass:
+        for altered in list(work.tables.values()):
+            steps = altered.passes[when]
+            for step in steps:
+                step(work, altered)
+            if steps and when in (Pass.ALTER_TYPE, Pass.SET_EXPRESSION):
+                from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
+
+                schedule_rebuilding(work, altered)
+    _ask_rows(work)
+    for altered in list(work.tables.values()):
+        for action in altered.after:
+            action()
+
+
+def _ask_rows(work: Work) -> None:
+    """As ATRewriteTables does: a table whose rows become others has its indexes made behind that, and foreign keys come
+    when all tables are done."""
+    session = work.session
+    for altered in work.tables.values():
+        if altered.before.kind == "r" and (altered.new_values or altered.persistence):
+            refuse_used_row_type(session, altered.before)
+    values = {altered.oid: altered.new_values for altered in work.tables.values() if altered.new_values}
+    made_anew = rewrite(session, values)
+    for index in work.unique:
+        if index.table not in made_anew:
+            require(session, index)
+    for altered in work.tables.values():
+        if altered.verify_not_null or altered.oid in made_anew:
+            require(session, NotNull(altered.oid))
+        for requirement in altered.pending:
+            if not isinstance(requirement, KeysExist):
+                require(session, requirement)
+        for index in work.unique:
+            if index.table == altered.oid and altered.oid in made_anew:
+                require(session, index)
+    for altered in work.tables.values():
+        for requirement in altered.pending:
+            if isinstance(requirement, KeysExist):
+                require(session, requirement)
+
+
+# --- for CREATE TABLE ---------------------------------------------------------------------------------------------
+
+
+def set_not_null(session: Session, table: int, columns: Sequence[str]) -> None:
+    """The columns of a primary key that come from a parent."""
+    work = Work(session)
+    for name in columns:
+        attributes.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
+    finish(work)
+
+
+def add_foreign_keys(session: Session, table: int, constraints: Sequence[Constraint]) -> None:
+    work = Work(session)
+    rel = relation(session, table)
+    for foreign in constraints:
+        cmd = AlterTableCmd(K.ADD_CONSTRAINT, constraint=foreign)
+        add.prepare_new_foreign_key(work, rel, cmd)
+    finish(work)

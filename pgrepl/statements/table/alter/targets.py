@@ -1,0 +1,55 @@
+"""What an action of ALTER TABLE may be done to: kinds of relations, owners, not the system's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgrepl.catalog.acl import check_relation_owner
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.permissions import refuse_catalog
+
+TABLE = "rp"
+VIEW = "v"
+MATVIEW = "m"
+INDEX = "i"
+PARTITIONED_INDEX = "I"
+SEQUENCE = "S"
+FOREIGN = "f"
+
+
+def check_target(session: Session, action: str, rel: Relation, kinds: str) -> None:
+    """As ATSimplePermissions does; `kinds` are relkinds."""
+    if rel.kind not in kinds:
+        raise PgError(
+            "42809",
+            f'ALTER action {action} cannot be performed on relation "{rel.name}"',
+            detail=not_supported(rel.kind),
+        )
+    check_relation_owner(session, rel)
+    refuse_catalog(rel, rel.name)
+
+
+def for_children(session: Session, rel: Relation, action: Callable[[Relation], None]) -> None:
+    """Do it to all that inherit from the relation, at any depth (ATSimpleRecursion)."""
+    if rel.has_subclass:
+        for oid in inheritors(session, rel.oid)[1:]:
+            action(relation(session, oid))
+
+
+def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
+    """The column of this name; system columns are not for changing."""
+    found = rel.attribute(name)
+    if found is None:
+        if name in SYSTEM_COLUMNS:
+            raise PgError("0A000", f'cannot {verb} system column "{name}"')
+        raise missing_column(rel, name)
+    return found
+
+
+def missing_column(rel: Relation, name: str) -> PgError:
+    return PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')

@@ -1,0 +1,216 @@
+"""ALTER COLUMN … SET DATA TYPE: the column, its default, and all that was made for the old type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pgrepl.catalog import store
+from pgrepl.catalog.classes import PG_ATTRDEF, PG_CLASS, ObjectAddress
+from pgrepl.catalog.depend import forget_dependencies
+from pgrepl.catalog.inheritance import children
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_attrdef
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import transform
+from pgrepl.expr.attmap import attnum_map, mapped
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import coerce_to_target
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import without_implicit_casts
+from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.table.alter.attributes import set_attribute
+from pgrepl.statements.table.alter.rebuild import remember_dependents
+from pgrepl.statements.table.alter.row_type import refuse_used_row_type
+from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of, missing_column
+from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
+from pgrepl.statements.table.defaults import remove_default, store_default
+from pgrepl.statements.table.inherit import inheritors_with_parents
+from pgrepl.statements.table.partition import key_columns
+from pgrepl.writing.rewrite.requirements import NewValue
+
+
+def prepare_type(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """USING is read here: it sees the columns as they were before anything changes (ATPrepAlterColumnType)."""
+    check_target(work.session, "ALTER COLUMN ... SET DATA TYPE", rel, TABLE + FOREIGN)
+    using = None
+    if cmd.expr is not None:
+        using = transform(scope_of_relation(work.session, rel), cmd.expr, ExprKind.USING)
+    _prepare(work, rel, cmd, using, recurse=recurse, recursing=recursing)
+
+
+def _prepare(
+    work: Work, rel: Relation, cmd: AlterTableCmd, using: Expr | None, *, recurse: bool, recursing: bool
+) -> None:
+    session, name = work.session, cmd.name or ""
+    _change_identity_type(session, rel, cmd)
+    attribute = column_of(rel, name)
+    if attribute.generated and using is not None:
+        raise PgError(
+            "42611",
+            "cannot specify USING when altering type of generated column",
+            detail=f'Column "{name}" is a generated column.',
+        )
+    if attribute.inhcount > 0 and not recursing:
+        raise PgError("42P16", f'cannot alter inherited column "{name}"')
+    if attribute.num in key_columns(session, rel.oid):
+        raise PgError(
+            "42P16",
+            f'cannot alter column "{name}" because it is part of the partition key of relation "{rel.name}"',
+        )
+    target = _target(session, cmd)
+    check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
+    altered = work.entry(rel)
+    altered.new_values.append(NewValue(rel.oid, attribute.num, _converted(session, rel, attribute, target, using)))
+    if rel.kind == "p":
+        refuse_used_row_type(session, rel)
+    altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))
+    if recurse:
+        _prepare_children(work, rel, cmd, using)
+    elif not recursing and children(session, rel.oid):
+        raise PgError("42P16", f'type of inherited column "{name}" must be changed in child tables too')
+
+
+def _change_identity_type(session: Session, rel: Relation, cmd: AlterTableCmd) -> None:
+    """The sequence of an identity column counts in the column's type."""
+    from pgrepl.catalog.sequences import identity_sequence
+    from pgrepl.statements.sequence import change_sequence
+
+    if rel.is_partition:
+        return
+    name = cmd.name or ""
+    attribute = rel.attribute(name)
+    if attribute is None:
+        if name in SYSTEM_COLUMNS:
+            return
+        raise missing_column(rel, name)
+    if attribute.identity:
+        assert cmd.column is not None and cmd.column.type_name is not None
+        sequence = identity_sequence(session, rel.oid, attribute.num)
+        bare = replace(cmd.column.type_name, typmods=())
+        stmt = AlterSeqStmt(RangeVar(""), (DefElem("as", bare),))
+        change_sequence(session, relation(session, sequence), stmt, identity=True)
+
+
+def _target(session: Session, cmd: AlterTableCmd) -> NewColumn:
+    assert cmd.column is not None and cmd.column.type_name is not None
+    target = NewColumn(cmd.name or "")
+    type_name = replace(cmd.column.type_name, location=-1)
+    set_type(session, target, type_name, cmd.column.collation, -1)
+    return target
+
+
+def _converted(session: Session, rel: Relation, attribute: Attribute, target: NewColumn, using: Expr | None) -> Expr:
+    """Old values as values of the new type."""
+    expr: Expr = using or Var(
+        attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attribute.num
+    )
+    typed = coerce_to_target(
+        scope_of_relation(session, rel),
+        expr,
+        expr.type,
+        target.type,
+        target.typmod,
+        Context.ASSIGNMENT,
+        CoercionForm.IMPLICIT_CAST,
+        -1,
+    )
+    if typed is not None:
+        return assign_collations(typed)
+    type_ = typefacts.type_text(session, target.type)
+    if using is not None:
+        raise PgError(
+            "42804",
+            f'result of USING clause for column "{attribute.name}" cannot be cast automatically to type {type_}',
+            hint="You might need to add an explicit cast.",
+        )
+    full = typefacts.type_text(session, target.type, target.typmod)
+    raise PgError(
+        "42804",
+        f'column "{attribute.name}" cannot be cast automatically to type {type_}',
+        hint=None
+        if attribute.generated
+        else f'You might need to specify "USING {quote_identifier(attribute.name)}::{full}".',
+    )
+
+
+def _prepare_children(work: Work, rel: Relation, cmd: AlterTableCmd, using: Expr | None) -> None:
+    session, name = work.session, cmd.name or ""
+    for oid, parents in inheritors_with_parents(session, rel.oid).items():
+        if oid == rel.oid:
+            continue
+        child = relation(session, oid)
+        attribute = child.attribute(name)
+        if attribute is None:
+            raise missing_column(child, name)
+        if attribute.inhcount > parents:
+            raise PgError("42P16", f'cannot alter inherited column "{name}" of relation "{child.name}"')
+        moved = using
+        if using is not None:
+            detail = "USING expression contains a whole-row table reference."
+            moved = mapped(using, attnum_map(child, rel), detail)
+        check_target(session, "ALTER COLUMN ... SET DATA TYPE", child, TABLE + FOREIGN)
+        _prepare(work, child, cmd, moved, recurse=False, recursing=True)
+
+
+def _alter_type(work: Work, altered: Altered, *, name: str, target: NewColumn) -> None:
+    """As ATExecAlterColumnType does."""
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, name)
+    old = altered.before.attribute_by_number(attribute.num)
+    if old is not None and (attribute.type, attribute.typmod) != (old.type, old.typmod):
+        raise PgError("0A000", f'cannot alter type of column "{name}" twice')
+    default = _converted_default(session, rel, attribute, target)
+    remember_dependents(work, altered, rel, attribute, type_changes=True)
+    forget_dependencies(session, ObjectAddress(PG_CLASS, rel.oid, attribute.num))
+    set_attribute(
+        session,
+        rel.oid,
+        attribute.num,
+        atttypid=target.type,
+        atttypmod=target.typmod,
+        attcollation=target.collation,
+        attndims=target.ndims,
+        attstorage=type_storage(target.type),
+        attcompression="",
+    )
+    record_type_needs(session, rel.oid, [(attribute.num, target.type)])
+    if default is not None:
+        if attribute.generated:
+            row = store.one(session, pg_attrdef, adrelid=rel.oid, adnum=attribute.num)
+            if row is not None:
+                forget_dependencies(session, ObjectAddress(PG_ATTRDEF, row.oid))
+        remove_default(session, rel.oid, attribute.num)
+        store_default(session, rel.oid, attribute.num, default, attribute.generated)
+
+
+def _converted_default(session: Session, rel: Relation, attribute: Attribute, target: NewColumn) -> Expr | None:
+    """The default as the user sees it, of the new type."""
+    default = default_of(session, rel.oid, attribute.num) if attribute.has_default else None
+    if default is None:
+        return None
+    default = without_implicit_casts(default)
+    typed = coerce_to_target(
+        scope_of_relation(session, rel),
+        default,
+        default.type,
+        target.type,
+        target.typmod,
+        Context.ASSIGNMENT,
+        CoercionForm.IMPLICIT_CAST,
+        -1,
+    )
+    if typed is not None:
+        return assign_collations(typed)
+    what = "generation expression" if attribute.generated else "default"
+    type_ = typefacts.type_text(session, target.type)
+    raise PgError("42804", f'{what} for column "{attribute.name}" cannot be cast automatically to type {type_}')

@@ -1,0 +1,72 @@
+"""The work queue of ALTER TABLE: for each table it touches the steps to take, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.writing.rewrite.requirements import NewValue, Requirement, Unique
+
+
+class Pass(IntEnum):
+    """In this order, so that no step is in the way of another (AlterTablePass)."""
+
+    DROP = 0
+    ALTER_TYPE = auto()
+    ADD_COLUMN = auto()
+    SET_EXPRESSION = auto()
+    OLD_INDEX = auto()  # indexes made anew after a change of type
+    OLD_CONSTRAINT = auto()
+    ADD_CONSTRAINT = auto()  # constraints are looked at and go to later passes
+    COLUMN_ATTRIBUTES = auto()  # NOT NULL
+    ADD_INDEX_CONSTRAINT = auto()
+    ADD_INDEX = auto()
+    ADD_OTHER = auto()  # CHECK, foreign keys, defaults
+    MISC = auto()
+
+
+@dataclass(slots=True)
+class Altered:
+    """A table that is being altered, and what has to be done to it."""
+
+    oid: int
+    before: Relation
+    passes: list[list[Step]] = field(default_factory=lambda: [[] for _ in Pass])
+    pending: list[Requirement] = field(default_factory=list)
+    verify_not_null: bool = False
+    new_values: list[NewValue] = field(default_factory=list)
+    after: list[Callable[[], None]] = field(default_factory=list)
+    changed_constraints: dict[int, str] = field(default_factory=dict)  # to be made anew: OID and definition
+    changed_indexes: dict[int, str] = field(default_factory=dict)
+    replica_identity_index: str | None = None
+    clustered_index: str | None = None
+    persistence: str = ""  # what it is changed to
+    tablespace: str | None = None
+    access_method: int | None = None
+
+    def add(self, when: Pass, step: Step) -> None:
+        self.passes[when].append(step)
+
+
+@dataclass(slots=True)
+class Work:
+    session: Session
+    tables: dict[int, Altered] = field(default_factory=dict)
+    unique: list[Unique] = field(default_factory=list)  # of new unique indexes
+
+    def entry(self, rel: Relation) -> Altered:
+        """As ATGetQueueEntry does."""
+        found = self.tables.get(rel.oid)
+        if found is None:
+            found = self.tables[rel.oid] = Altered(rel.oid, rel)
+        return found
+
+    def relation(self, altered: Altered) -> Relation:
+        """The table as it is now."""
+        return relation(self.session, altered.oid)
+
+
+Step = Callable[[Work, Altered], None]

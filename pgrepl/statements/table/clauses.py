@@ -1,0 +1,354 @@
+"""What stands between the parentheses of CREATE TABLE, and behind ADD in ALTER TABLE, taken apart.
+
+Columns and their constraints are collected in plain lists (PostgreSQL's CreateStmtContext): what must be made
+before the
+table (sequences), what is part of it (columns, CHECKs) and what is added to it afterwards (indexes, LIKE, foreign
+keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from pgrepl.catalog.namespace import schema_name
+from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.typenames import type_of_name
+from pgrepl.sql.constraints import transform_constraint_attrs
+from pgrepl.sql.nodes import (
+    AConst,
+    AConstKind,
+    ColumnDef,
+    Constraint,
+    ConstrType,
+    DefElem,
+    FuncCall,
+    RangeVar,
+    TableLikeClause,
+    TypeCast,
+    TypeName,
+)
+from pgrepl.sql.options import conflicting, get_qualified_name
+from pgrepl.sql.quote import quote_qualified
+from pgrepl.statements.index.spec import IndexKey, IndexSpec
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, new_column
+from pgrepl.statements.table.names import choose_relation_name
+
+_SERIAL = {
+    "smallserial": "int2",
+    "serial2": "int2",
+    "serial": "int4",
+    "serial4": "int4",
+    "bigserial": "int8",
+    "serial8": "int8",
+}
+
+
+@dataclass(slots=True)
+class ColumnSequence:
+    """The sequence of a serial or identity column: made before the table, owned by the column afterwards."""
+
+    schema: str
+    name: str
+    options: tuple[DefElem, ...]
+    identity: bool
+    column: str
+    persistence: str
+    owner: int  # 0: the current role
+    oid: int = 0
+
+
+@dataclass(slots=True)
+class ColumnComment:
+    """A comment that LIKE … INCLUDING COMMENTS carries over."""
+
+    column: str
+    text: str
+
+
+@dataclass(slots=True)
+class Like:
+    relation: int
+    options: frozenset[str]
+
+
+@dataclass(slots=True)
+class Clauses:
+    session: Session
+    table: str
+    namespace: int
+    persistence: str
+    parents: tuple[RangeVar, ...] = ()
+    is_partition: bool = False
+    rel: Relation | None = None  # the table that is altered
+    columns: list[NewColumn] = field(default_factory=list)
+    checks: list[Constraint] = field(default_factory=list)
+    foreign_keys: list[Constraint] = field(default_factory=list)
+    index_constraints: list[Constraint] = field(default_factory=list)
+    likes: list[Like] = field(default_factory=list)
+    sequences: list[ColumnSequence] = field(default_factory=list)
+    comments: list[ColumnComment] = field(default_factory=list)
+    indexes: list[IndexSpec] = field(default_factory=list)
+    set_not_null: list[str] = field(default_factory=list)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def add_column(clauses: Clauses, definition: ColumnDef) -> NewColumn:
+    """As transformColumnDefinition does."""
+    type_name, serial = _serial_type(definition)
+    if serial:
+        definition = replace(definition, type_name=type_name)
+    column = new_column(clauses.session, definition)
+    clauses.columns.append(column)
+    constraints = definition.constraints
+    if serial:
+        sequence = add_sequence(clauses, column, serial, (), identity=False)
+        constraints = (*constraints, *_serial_constraints(sequence))
+    _ColumnConstraints(clauses, column).add(transform_constraint_attrs(constraints))
+    return column
+
+
+def _serial_type(definition: ColumnDef) -> tuple[TypeName | None, TypeName | None]:
+    """A serial type stands for an integer type; the second is None for other types."""
+    name = definition.type_name
+    if name is None or len(name.names) != 1 or name.pct_type or name.names[0] not in _SERIAL:
+        return name, None
+    if name.array_bounds:
+        raise PgError("0A000", "array of serial is not implemented", location=name.location)
+    integer = TypeName(("pg_catalog", _SERIAL[name.names[0]]), location=name.location)
+    return integer, integer
+
+
+def _serial_constraints(sequence: ColumnSequence) -> tuple[Constraint, Constraint]:
+    """DEFAULT nextval('sequence') NOT NULL. The expression waits raw until the sequence is there."""
+    text = AConst(AConstKind.STRING, quote_qualified(sequence.schema, sequence.name))
+    argument = TypeCast(text, TypeName(("pg_catalog", "regclass")))
+    call = FuncCall(("pg_catalog", "nextval"), (argument,))
+    return Constraint(ConstrType.DEFAULT, expr=call), Constraint(ConstrType.NOTNULL)
+
+
+def add_sequence(
+    clauses: Clauses, column: NewColumn, type_: TypeName | None, options: Sequence[DefElem], *, identity: bool
+) -> ColumnSequence:
+    """Plan the sequence of a serial or identity column, as generateSerialExtraStmts does."""
+    session = clauses.session
+    named: DefElem | None = None
+    logged: DefElem | None = None
+    rest: list[DefElem] = []
+    for option in options:
+        if option.name == "sequence_name":
+            if named is not None:
+                conflicting(option)
+            named = option
+        elif option.name in ("logged", "unlogged"):
+            if logged is not None:
+                conflicting(option)
+            logged = option
+        else:
+            rest.append(option)
+    if named is not None:
+        parts = get_qualified_name(named)
+        schema = parts[-2] if len(parts) > 1 else schema_name(session, clauses.namespace)
+        name = parts[-1]
+    else:
+        schema = schema_name(session, clauses.namespace)
+        name = choose_relation_name(session, clauses.table, column.name, "seq", clauses.namespace)
+    persistence = clauses.persistence
+    if logged is not None:
+        if persistence == "t":
+            raise PgError("42P16", "cannot set logged status of a temporary sequence", location=logged.location)
+        persistence = "p" if logged.name == "logged" else "u"
+    if type_ is not None:
+        rest.insert(0, DefElem("as", type_))
+    sequence = ColumnSequence(
+        schema, name, tuple(rest), identity, column.name, persistence, clauses.rel.owner if clauses.rel else 0
+    )
+    clauses.sequences.append(sequence)
+    return sequence
+
+
+class _ColumnConstraints:
+    """The constraints of one column, which must agree with each other."""
+
+    def __init__(self, clauses: Clauses, column: NewColumn) -> None:
+        self.clauses = clauses
+        self.column = column
+        self.nullable = self.default = self.identity = self.generated = False
+
+    def add(self, constraints: Sequence[Constraint]) -> None:
+        for constraint in constraints:
+            self._add(constraint)
+            both = None
+            if self.default and self.identity:
+                both = "default and identity"
+            elif self.default and self.generated:
+                both = "default and generation expression"
+            elif self.identity and self.generated:
+                both = "identity and generation expression"
+            if both is not None:
+                raise self._conflict(f"both {both} specified", constraint)
+
+    def _conflict(self, what: str, constraint: Constraint) -> PgError:
+        return PgError(
+            "42601",
+            f'{what} for column "{self.column.name}" of table "{self.clauses.table}"',
+            location=constraint.location,
+        )
+
+    def _set_not_null(self, value: bool, constraint: Constraint) -> None:
+        if self.nullable and self.column.not_null != value:
+            raise self._conflict("conflicting NULL/NOT NULL declarations", constraint)
+        self.column.not_null = value
+        self.nullable = True
+
+    def _add(self, constraint: Constraint) -> None:
+        column, clauses = self.column, self.clauses
+        if constraint.kind is ConstrType.NULL:
+            self._set_not_null(False, constraint)
+        elif constraint.kind is ConstrType.NOTNULL:
+            self._set_not_null(True, constraint)
+        elif constraint.kind is ConstrType.DEFAULT:
+            if self.default:
+                raise self._conflict("multiple default values specified", constraint)
+            column.raw_default = constraint.expr
+            self.default = True
+        elif constraint.kind is ConstrType.IDENTITY:
+            self._add_identity(constraint)
+        elif constraint.kind is ConstrType.GENERATED:
+            if self.generated:
+                raise self._conflict("multiple generation clauses specified", constraint)
+            column.generated = "s"
+            column.raw_default = constraint.expr
+            self.generated = True
+        elif constraint.kind is ConstrType.CHECK:
+            clauses.checks.append(constraint)
+        elif constraint.kind in (ConstrType.PRIMARY, ConstrType.UNIQUE):
+            keys = constraint.keys or (column.name,)
+            clauses.index_constraints.append(replace(constraint, keys=keys))
+        elif constraint.kind is ConstrType.FOREIGN:
+            clauses.foreign_keys.append(replace(constraint, fk_columns=(column.name,)))
+
+    def _add_identity(self, constraint: Constraint) -> None:
+        column, clauses = self.column, self.clauses
+        if clauses.is_partition:
+            raise PgError("0A000", "identity columns are not supported on partitions")
+        if column.type_name is None:
+            raise PgError("0A000", "identity columns are not supported on typed tables")
+        type_of_name(clauses.session, column.type_name)
+        if self.identity:
+            raise self._conflict("multiple identity specifications", constraint)
+        bare = replace(column.type_name, typmods=())
+        add_sequence(clauses, column, bare, constraint.sequence_options, identity=True)
+        column.identity = constraint.generated_when or "a"
+        self.identity = True
+        self._set_not_null(True, constraint)
+
+
+# --- table constraints --------------------------------------------------------------------------------------------
+
+
+def add_constraint(clauses: Clauses, constraint: Constraint) -> None:
+    """As transformTableConstraint does."""
+    if constraint.kind is ConstrType.EXCLUSION:
+        raise unsupported("EXCLUDE", location=constraint.location)
+    if constraint.kind in (ConstrType.PRIMARY, ConstrType.UNIQUE):
+        clauses.index_constraints.append(constraint)
+    elif constraint.kind is ConstrType.CHECK:
+        clauses.checks.append(constraint)
+    elif constraint.kind is ConstrType.FOREIGN:
+        clauses.foreign_keys.append(constraint)
+
+
+def make_indexes(clauses: Clauses) -> None:
+    """PRIMARY KEY and UNIQUE become indexes, the same index only once, as transformIndexConstraints does."""
+    specs: list[IndexSpec] = []
+    for constraint in clauses.index_constraints:
+        if constraint.kind is ConstrType.PRIMARY and any(spec.primary for spec in specs):
+            raise PgError(
+                "42P16",
+                f'multiple primary keys for table "{clauses.table}" are not allowed',
+                location=constraint.location,
+            )
+        specs.append(_index_of(clauses, constraint))
+    specs.sort(key=lambda spec: not spec.primary)
+    for spec in specs:
+        for number, prior in enumerate(clauses.indexes):
+            if prior.same_as(spec):
+                clauses.indexes[number] = replace(prior, name=prior.name or spec.name)
+                break
+        else:
+            clauses.indexes.append(spec)
+
+
+def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
+    """As transformIndexConstraint does."""
+    primary = constraint.kind is ConstrType.PRIMARY
+    existing, keys, including = 0, constraint.keys, constraint.including
+    if constraint.using_index is not None:
+        if clauses.rel is None:
+            raise PgError("0A000", "cannot use an existing index in CREATE TABLE", location=constraint.location)
+        from pgrepl.statements.index.existing import usable_for_constraint
+
+        existing, keys, including = usable_for_constraint(clauses.session, clauses.rel, constraint)
+    found: list[str] = []
+    for key in keys:
+        column = _key_column(clauses, key, constraint)
+        if key in found:
+            what = "primary key" if primary else "unique"
+            raise PgError("42701", f'column "{key}" appears twice in {what} constraint', location=constraint.location)
+        found.append(key)
+        if primary:
+            if column is not None:
+                column.not_null = True
+            else:
+                clauses.set_not_null.append(key)
+    for key in including:
+        _key_column(clauses, key, constraint)
+    return IndexSpec(
+        name=constraint.name,
+        keys=tuple(IndexKey(name=key) for key in keys),
+        including=tuple(IndexKey(name=key) for key in including),
+        unique=True,
+        primary=primary,
+        constraint=True,
+        deferrable=constraint.deferrable,
+        initially_deferred=constraint.initially_deferred,
+        nulls_not_distinct=constraint.nulls_not_distinct,
+        options=constraint.index_options,
+        tablespace=constraint.tablespace,
+        existing=existing,
+    )
+
+
+def _key_column(clauses: Clauses, key: str, constraint: Constraint) -> NewColumn | None:
+    """The new column of this name; None if it is a system column or comes from a parent or the altered table."""
+    for column in clauses.columns:
+        if column.name == key:
+            return column
+    if key in SYSTEM_COLUMNS:
+        return None
+    for parent in clauses.parents:
+        relation = find_relation(clauses.session, replace(parent, location=-1))
+        if relation.kind not in ("r", "f", "p"):
+            raise PgError("42809", f'inherited relation "{parent.name}" is not a table or foreign table')
+        if relation.attribute(key) is not None:
+            return None
+    if clauses.rel is None:
+        raise PgError("42703", f'column "{key}" named in key does not exist', location=constraint.location)
+    return None
+
+
+def add_elements(clauses: Clauses, elements: Sequence[ColumnDef | Constraint | TableLikeClause]) -> None:
+    from pgrepl.statements.table.like import add_like
+
+    for element in elements:
+        if isinstance(element, ColumnDef):
+            add_column(clauses, element)
+        elif isinstance(element, Constraint):
+            add_constraint(clauses, element)
+        else:
+            add_like(clauses, element)

@@ -1,0 +1,263 @@
+"""Rows of pg_constraint: made, found, merged with those of parents, tied to those of partitioned tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgrepl.catalog import store
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.constraint import constraint_named, constraint_row
+from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import Row
+from pgrepl.catalog.tables import pg_class, pg_constraint
+from pgrepl.errors import PgError
+from pgrepl.expr import stored
+from pgrepl.expr.analyze import transform
+from pgrepl.expr.coerce import coerce_to_boolean
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import walk
+from pgrepl.frozen import frozen
+from pgrepl.sql import nodes
+from pgrepl.statements.needs import record_expression_needs
+from pgrepl.statements.table.columns import SYSTEM_NAMES
+from pgrepl.statements.table.names import choose_constraint_name
+
+
+@frozen
+class Check:
+    """A CHECK constraint, understood."""
+
+    name: str | None
+    expr: Expr
+    valid: bool = True
+    local: bool = True
+    inhcount: int = 0
+    no_inherit: bool = False
+
+
+@frozen
+class ForeignKey:
+    """The part of a foreign key's row that CHECK and index constraints do not have."""
+
+    table: int
+    columns: tuple[int, ...]
+    index: int
+    on_update: str
+    on_delete: str
+    match: str
+    delete_set: tuple[int, ...] = ()
+
+
+def store_constraint(
+    session: Session,
+    rel: Relation,
+    name: str,
+    kind: str,
+    *,
+    columns: Sequence[int],
+    key_columns: int | None = None,
+    deferrable: bool = False,
+    deferred: bool = False,
+    valid: bool = True,
+    parent: int = 0,
+    index: int = 0,
+    foreign: ForeignKey | None = None,
+    expr: Expr | None = None,
+    local: bool = True,
+    inhcount: int = 0,
+    no_inherit: bool = True,
+) -> int:
+    """A new row and its dependencies, as CreateConstraintEntry makes them. `columns` may go on, behind the first
+    `key_columns`, with INCLUDE columns: the constraint needs them, too, but is not about them."""
+    oid = store.new_oid(session)
+    keys = list(columns if key_columns is None else columns[:key_columns])
+    store.insert(
+        session,
+        pg_constraint,
+        datid=session.database.oid,
+        oid=oid,
+        conname=name,
+        connamespace=rel.namespace,
+        contype=kind,
+        condeferrable=deferrable,
+        condeferred=deferred,
+        convalidated=valid,
+        conrelid=rel.oid,
+        conindid=foreign.index if foreign else index,
+        conparentid=parent,
+        confrelid=foreign.table if foreign else 0,
+        confupdtype=foreign.on_update if foreign else " ",
+        confdeltype=foreign.on_delete if foreign else " ",
+        confmatchtype=foreign.match if foreign else " ",
+        conislocal=local,
+        coninhcount=inhcount,
+        connoinherit=no_inherit,
+        conkey=keys or None,
+        confkey=list(foreign.columns) if foreign else None,
+        confdelsetcols=list(foreign.delete_set) if foreign and foreign.delete_set else None,
+        conbin=None if expr is None else stored.to_json(expr),
+    )
+    self = ObjectAddress(PG_CONSTRAINT, oid)
+    needed = [ObjectAddress(PG_CLASS, rel.oid, number) for number in columns] or [ObjectAddress(PG_CLASS, rel.oid)]
+    record_dependencies(session, self, needed, Dependency.AUTO)
+    if foreign:
+        record_dependencies(
+            session,
+            self,
+            [
+                *[ObjectAddress(PG_CLASS, foreign.table, number) for number in foreign.columns],
+                ObjectAddress(PG_CLASS, foreign.index),
+            ],
+        )
+    if expr is not None:
+        record_expression_needs(session, self, expr, rel.oid)
+    return oid
+
+
+# --- finding ------------------------------------------------------------------------------------------------------
+
+
+def update_constraint(session: Session, oid: int, **values: object) -> None:
+    store.update(session, pg_constraint, {"oid": oid}, **values)
+
+
+def already_exists(name: str, table: str) -> PgError:
+    return PgError("42710", f'constraint "{name}" for relation "{table}" already exists')
+
+
+def does_not_exist(name: str, table: str) -> PgError:
+    return PgError("42704", f'constraint "{name}" of relation "{table}" does not exist')
+
+
+# --- CHECK --------------------------------------------------------------------------------------------------------
+
+
+def cook_check(session: Session, rel: Relation, raw: nodes.Expr) -> Expr:
+    """As cookConstraint does."""
+    scope = scope_of_relation(session, rel)
+    return assign_collations(coerce_to_boolean(scope, transform(scope, raw, ExprKind.CHECK), "CHECK"))
+
+
+def add_checks(
+    session: Session, rel: Relation, checks: Iterable[Check], *, merge: bool, count: int | None = None
+) -> list[tuple[str, Check]]:
+    """Add CHECK constraints and say under which name each is new; what an existing one swallowed is left out. As
+    AddRelationNewConstraints does. `count` is the number of CHECKs the relation has so far."""
+    added: list[tuple[str, Check]] = []
+    names: list[str] = []
+    for check in checks:
+        name = check.name
+        if name is not None:
+            if name in names:
+                raise PgError("42710", f'check constraint "{name}" already exists')
+            names.append(name)
+            if merge_with_existing(session, rel, name, check, merge=merge):
+                continue
+        else:
+            name = choose_constraint_name(
+                session, rel.name, _only_column(rel, check.expr), "check", rel.namespace, names
+            )
+            names.append(name)
+        store_check(session, rel, name, check)
+        added.append((name, check))
+    if added:
+        total = (rel.checks if count is None else count) + len(added)
+        store.update(session, pg_class, {"oid": rel.oid}, relchecks=total)
+    return added
+
+
+def _only_column(rel: Relation, expr: Expr) -> str | None:
+    """The column of a CHECK that is about one column only."""
+    numbers = {node.attnum for node in walk(expr) if isinstance(node, Var)}
+    if len(numbers) != 1:
+        return None
+    number = numbers.pop()
+    attribute = rel.attribute_by_number(number)
+    return SYSTEM_NAMES.get(number) if attribute is None else attribute.name
+
+
+def store_check(session: Session, rel: Relation, name: str, check: Check) -> int:
+    """As StoreRelCheck does."""
+    if check.no_inherit and rel.kind == "p":
+        raise PgError("42P16", f'cannot add NO INHERIT constraint to partitioned table "{rel.name}"')
+    columns = list(dict.fromkeys(node.attnum for node in walk(check.expr) if isinstance(node, Var)))
+    return store_constraint(
+        session,
+        rel,
+        name,
+        "c",
+        columns=columns,
+        valid=check.valid,
+        expr=check.expr,
+        local=check.local,
+        inhcount=check.inhcount,
+        no_inherit=check.no_inherit,
+    )
+
+
+def merge_with_existing(session: Session, rel: Relation, name: str, check: Check, *, merge: bool) -> bool:
+    """True if the relation has the same constraint already and now has it once more, as MergeWithExistingConstraint
+    does; an error if it has another of that name."""
+    row = constraint_named(session, rel.oid, name)
+    if row is None:
+        return False
+    same = row.contype == "c" and stored.from_json(row.conbin) == check.expr
+    if check.local and not row.conislocal and not rel.is_partition:
+        merge = True
+    if not same or not merge:
+        raise already_exists(name, rel.name)
+    what = f'on relation "{rel.name}"'
+    if row.connoinherit:
+        raise PgError("42P17", f'constraint "{name}" conflicts with non-inherited constraint {what}')
+    if row.coninhcount > 0 and check.no_inherit:
+        raise PgError("42P17", f'constraint "{name}" conflicts with inherited constraint {what}')
+    if check.valid and not row.convalidated:
+        raise PgError("42P17", f'constraint "{name}" conflicts with NOT VALID constraint {what}')
+    session.notice("NOTICE", f'merging constraint "{name}" with inherited definition')
+    values: dict[str, object] = {}
+    if rel.is_partition:
+        values = {"coninhcount": 1, "conislocal": False}
+    elif check.local:
+        values = {"conislocal": True}
+    else:
+        values = {"coninhcount": row.coninhcount + 1}
+    if check.no_inherit:
+        values["connoinherit"] = True
+    update_constraint(session, row.oid, **values)
+    return True
+
+
+# --- partitions ---------------------------------------------------------------------------------------------------
+
+
+def set_parent_constraint(session: Session, child: int, parent: int, child_table: int) -> None:
+    """Tie a partition's constraint to the one of its parent, or (parent 0) untie it, as ConstraintSetParentConstraint
+    does."""
+    row = constraint_row(session, child)
+    self = ObjectAddress(PG_CONSTRAINT, child)
+    if parent:
+        if row.conparentid:
+            raise PgError("XX000", f"constraint {child} already has a parent constraint")
+        update_constraint(
+            session,
+            child,
+            conislocal=False,
+            coninhcount=row.coninhcount + 1,
+            conparentid=parent,
+        )
+        record_dependency(session, self, ObjectAddress(PG_CONSTRAINT, parent), Dependency.PARTITION_PRI)
+        record_dependency(session, self, ObjectAddress(PG_CLASS, child_table), Dependency.PARTITION_SEC)
+    else:
+        update_constraint(session, child, conislocal=True, coninhcount=row.coninhcount - 1, conparentid=0)
+        forget_dependencies(session, self, refclassid=PG_CONSTRAINT, kind=Dependency.PARTITION_PRI)
+        forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.PARTITION_SEC)
+
+
+def table_of(session: Session, row: Row) -> Relation:
+    """The table a constraint's row is about."""
+    return relation(session, row.conrelid)

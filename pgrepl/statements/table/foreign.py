@@ -1,0 +1,370 @@
+"""FOREIGN KEY: what it references, whether the columns can be compared, its rows in pg_constraint.
+
+A foreign key of or to a partitioned table has a row for each partition on either side, each tied to the row above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.depend import Dependency, record_dependency
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relkind import open_table
+from pgrepl.catalog.session import Session
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import can_coerce
+from pgrepl.expr.index_info import IndexInfo, index_infos
+from pgrepl.expr.opclasses import EQUAL, family_member
+from pgrepl.expr.partition_order import partition_desc
+from pgrepl.sql.nodes import Constraint
+from pgrepl.statements.index.partition import partition_index
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.constraints import ForeignKey, already_exists, store_constraint
+from pgrepl.statements.table.names import choose_constraint_name, constraint_on, name_addition
+from pgrepl.types.builtin import opclass_by_oid
+from pgrepl.writing.rewrite.requirements import KeysExist, Requirement
+
+MAX_KEYS = 32
+
+
+class Side(Enum):
+    """Which side of a foreign key a row is for: of the key itself both, of a partition one."""
+
+    BOTH = "both"
+    REFERENCED = "referenced"
+    REFERENCING = "referencing"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """What all rows of one foreign key have in common."""
+
+    name: str | None
+    columns: tuple[str, ...]  # of the referencing table, for names
+    on_update: str
+    on_delete: str
+    match: str
+    deferrable: bool
+    deferred: bool
+    valid: bool
+    validate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    referenced: tuple[int, ...]
+    referencing: tuple[int, ...]
+    delete_set: tuple[int, ...] = ()
+
+
+def add_foreign_key(
+    session: Session,
+    rel: Relation,
+    constraint: Constraint,
+    *,
+    recurse: bool,
+    valid: bool,
+    validate: bool,
+    pending: list[Requirement],
+    referenced: int = 0,
+) -> None:
+    """As ATAddForeignKeyConstraint does; what existing rows must satisfy is added to `pending`. `referenced` is the
+    other table, if its name need not be looked for."""
+    name = _name(session, rel, constraint)
+    if referenced:
+        pk_rel = relation(session, referenced)
+    else:
+        assert constraint.pk_table is not None
+        pk_rel = open_table(session, replace(constraint.pk_table, location=-1))
+    _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=not validate and not valid)
+    columns, key, index = _columns(session, rel, pk_rel, constraint)
+    _check_permission(session, pk_rel, columns.referenced)
+    _refuse_generated(rel, columns.referencing, constraint)
+    if len(columns.referencing) != len(columns.referenced):
+        raise PgError("42830", "number of referencing and referenced columns for foreign key disagree")
+    _check_comparable(session, name, rel, pk_rel, columns, key)
+    spec = KeySpec(
+        name,
+        constraint.fk_columns,
+        constraint.on_update,
+        constraint.on_delete,
+        constraint.match,
+        constraint.deferrable,
+        constraint.initially_deferred,
+        valid,
+        validate,
+    )
+    oid, spec = store_key(session, Side.BOTH, spec, name, rel, pk_rel, index, 0, columns)
+    recurse_referenced(session, spec, rel, pk_rel, index, oid, columns)
+    recurse_referencing(session, spec, rel, pk_rel, index, oid, columns, pending)
+    if rel.persistence == "t":
+        from pgrepl.statements.temporary import check_at_commit
+
+        check_at_commit(session)
+
+
+def _name(session: Session, rel: Relation, constraint: Constraint) -> str:
+    if constraint.name is None:
+        addition = name_addition(constraint.fk_columns)
+        return choose_constraint_name(session, rel.name, addition, "fkey", rel.namespace)
+    if constraint_on(session, rel.oid, constraint.name):
+        raise already_exists(constraint.name, rel.name)
+    return constraint.name
+
+
+def _refuse_relations(rel: Relation, pk_rel: Relation, *, recurse: bool, not_valid: bool) -> None:
+    if rel.kind == "p":
+        what = f'foreign key on partitioned table "{rel.name}" referencing relation "{pk_rel.name}"'
+        if not recurse:
+            raise PgError("42809", f"cannot use ONLY for {what}")
+        if not_valid:
+            raise PgError(
+                "42809",
+                f"cannot add NOT VALID {what}",
+                detail="This feature is not yet supported on partitioned tables.",
+            )
+    if pk_rel.kind not in ("r", "p"):
+        raise PgError("42809", f'referenced relation "{pk_rel.name}" is not a table')
+    if pk_rel.is_catalog:
+        raise PgError("42501", f'permission denied: "{pk_rel.name}" is a system catalog')
+    if rel.persistence == "p" and pk_rel.persistence != "p":
+        raise PgError("42P16", "constraints on permanent tables may reference only permanent tables")
+    if rel.persistence == "u" and pk_rel.persistence not in ("p", "u"):
+        raise PgError("42P16", "constraints on unlogged tables may reference only permanent or unlogged tables")
+    if rel.persistence == "t" and pk_rel.persistence != "t":
+        raise PgError("42P16", "constraints on temporary tables may reference only temporary tables")
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _columns(
+    session: Session, rel: Relation, pk_rel: Relation, constraint: Constraint
+) -> tuple[KeyColumns, tuple[int, ...], int]:
+    """Both sides' columns, the operator classes of the referenced ones, and the index that makes those unique."""
+    referencing = _numbers(rel, constraint.fk_columns)
+    delete_set = _numbers(rel, constraint.delete_set_columns)
+    for name, number in zip(constraint.delete_set_columns, delete_set, strict=True):
+        if number not in referencing:
+            raise PgError("42P10", f'column "{name}" referenced in ON DELETE SET action must be part of foreign key')
+    if constraint.pk_columns:
+        referenced = _numbers(pk_rel, constraint.pk_columns)
+        index, classes = _unique_index(session, pk_rel, referenced)
+    else:
+        index, referenced, classes = _primary_key(session, pk_rel)
+    return KeyColumns(referenced, referencing, tuple(dict.fromkeys(delete_set))), classes, index
+
+
+def _numbers(rel: Relation, names: Sequence[str]) -> tuple[int, ...]:
+    """As transformColumnNameList does."""
+    found: list[int] = []
+    for name in names:
+        attribute = rel.attribute(name)
+        if attribute is None:
+            if name in SYSTEM_COLUMNS:
+                raise PgError("0A000", "system columns cannot be used in foreign keys")
+            raise PgError("42703", f'column "{name}" referenced in foreign key constraint does not exist')
+        if len(found) >= MAX_KEYS:
+            raise PgError("54011", f"cannot have more than {MAX_KEYS} keys in a foreign key")
+        found.append(attribute.num)
+    return tuple(found)
+
+
+def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """As transformFkeyGetPrimaryKey does."""
+    for info in index_infos(session, pk_rel.oid):
+        if info.primary and info.valid:
+            if not info.immediate:
+                raise PgError("55000", f'cannot use a deferrable primary key for referenced table "{pk_rel.name}"')
+            return info.oid, info.columns[: info.key_count], info.opclasses
+    raise PgError("42704", f'there is no primary key for referenced table "{pk_rel.name}"')
+
+
+def _unique_index(session: Session, pk_rel: Relation, numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """As transformFkeyCheckAttrs does."""
+    if len(set(numbers)) != len(numbers):
+        raise PgError("42830", "foreign key referenced-columns list must not contain duplicates")
+    deferrable = False
+    for info in index_infos(session, pk_rel.oid):
+        if not _makes_unique(info, numbers):
+            continue
+        if info.immediate:
+            places = {number: place for place, number in enumerate(info.columns[: info.key_count])}
+            return info.oid, tuple(info.opclasses[places[number]] for number in numbers)
+        deferrable = True
+    if deferrable:
+        raise PgError("55000", f'cannot use a deferrable unique constraint for referenced table "{pk_rel.name}"')
+    raise PgError("42830", f'there is no unique constraint matching given keys for referenced table "{pk_rel.name}"')
+
+
+def _makes_unique(info: IndexInfo, numbers: tuple[int, ...]) -> bool:
+    return (
+        info.unique
+        and info.valid
+        and info.predicate is None
+        and not info.exprs
+        and set(info.columns[: info.key_count]) == set(numbers)
+        and info.key_count == len(numbers)
+    )
+
+
+def _check_permission(session: Session, pk_rel: Relation, numbers: Sequence[int]) -> None:
+    if has_table_privilege(session, pk_rel, "REFERENCES"):
+        return
+    if not all(has_column_privilege(session, pk_rel, number, "REFERENCES") for number in numbers):
+        raise permission_denied(pk_rel)
+
+
+def _refuse_generated(rel: Relation, numbers: Sequence[int], constraint: Constraint) -> None:
+    for number in numbers:
+        attribute = rel.attribute_by_number(number)
+        if attribute is None or not attribute.generated:
+            continue
+        what = "action for foreign key constraint containing generated column"
+        if constraint.on_update in ("n", "d", "c"):
+            raise PgError("42601", f"invalid ON UPDATE {what}")
+        if constraint.on_delete in ("n", "d"):
+            raise PgError("42601", f"invalid ON DELETE {what}")
+
+
+def _check_comparable(
+    session: Session,
+    name: str,
+    rel: Relation,
+    pk_rel: Relation,
+    columns: KeyColumns,
+    classes: Sequence[int],
+) -> None:
+    """There must be an = between each pair of columns that agrees with the referenced index."""
+    for own, other, opclass in zip(columns.referencing, columns.referenced, classes, strict=True):
+        fk, pk = rel.attribute_by_number(own), pk_rel.attribute_by_number(other)
+        found = opclass_by_oid(opclass)
+        assert fk is not None and pk is not None and found is not None
+        base = typefacts.base(fk.type)
+        if family_member(found.family, found.intype, base, EQUAL) and family_member(found.family, base, base, EQUAL):
+            continue
+        if can_coerce((pk.type, fk.type), (found.intype, found.intype), Context.IMPLICIT):
+            continue
+        raise PgError(
+            "42804",
+            f'foreign key constraint "{name}" cannot be implemented',
+            detail=f'Key columns "{fk.name}" and "{pk.name}" are of incompatible types: '
+            f"{typefacts.type_text(session, fk.type)} and {typefacts.type_text(session, pk.type)}.",
+        )
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def store_key(
+    session: Session,
+    side: Side,
+    spec: KeySpec,
+    wanted: str,
+    rel: Relation,
+    pk_rel: Relation,
+    index: int,
+    parent: int,
+    columns: KeyColumns,
+) -> tuple[int, KeySpec]:
+    """One row of a foreign key, as addFkConstraint makes it. A key that had no name yet has one afterwards."""
+    if pk_rel.kind not in ("r", "p"):
+        raise PgError("42809", f'referenced relation "{pk_rel.name}" is not a table')
+    name = wanted
+    if constraint_on(session, rel.oid, wanted):
+        name = choose_constraint_name(session, rel.name, name_addition(spec.columns), "fkey", rel.namespace)
+    if spec.name is None:
+        spec = replace(spec, name=name)
+    oid = store_constraint(
+        session,
+        rel,
+        name,
+        "f",
+        columns=columns.referencing,
+        deferrable=spec.deferrable,
+        deferred=spec.deferred,
+        valid=spec.valid,
+        parent=parent,
+        foreign=ForeignKey(
+            pk_rel.oid,
+            columns.referenced,
+            index,
+            spec.on_update,
+            spec.on_delete,
+            spec.match,
+            columns.delete_set,
+        ),
+        local=not parent,
+        inhcount=1 if parent else 0,
+        no_inherit=not parent and rel.kind != "p",
+    )
+    if parent:
+        self, whole = ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_CONSTRAINT, parent)
+        if side is Side.REFERENCED:
+            record_dependency(session, self, whole, Dependency.INTERNAL)
+        else:
+            record_dependency(session, self, whole, Dependency.PARTITION_PRI)
+            record_dependency(session, self, ObjectAddress(PG_CLASS, rel.oid), Dependency.PARTITION_SEC)
+    return oid, spec
+
+
+def recurse_referenced(
+    session: Session,
+    spec: KeySpec,
+    rel: Relation,
+    pk_rel: Relation,
+    index: int,
+    parent: int,
+    columns: KeyColumns,
+) -> None:
+    """A row for each partition of the referenced table, as addFkRecurseReferenced makes them."""
+    if pk_rel.kind != "p":
+        return
+    for oid in partition_desc(session, pk_rel.oid).oids:
+        part = relation(session, oid)
+        numbers = attnum_map(part, pk_rel)
+        mapped = replace(columns, referenced=tuple(numbers[number] for number in columns.referenced))
+        part_index = partition_index(session, oid, index)
+        assert spec.name is not None
+        row, _ = store_key(session, Side.REFERENCED, spec, spec.name, rel, part, part_index, parent, mapped)
+        recurse_referenced(session, spec, rel, part, part_index, row, mapped)
+
+
+def recurse_referencing(
+    session: Session,
+    spec: KeySpec,
+    rel: Relation,
+    pk_rel: Relation,
+    index: int,
+    parent: int,
+    columns: KeyColumns,
+    pending: list[Requirement] | None,
+) -> None:
+    """A row for each partition of the referencing table, as addFkRecurseReferencing makes them."""
+    if rel.kind == "r":
+        if pending is not None and spec.validate:
+            pending.append(KeysExist(rel.oid, parent))
+        return
+    from pgrepl.statements.table.foreign_partitions import attach_existing_key
+
+    for oid in partition_desc(session, rel.oid).oids:
+        part = relation(session, oid)
+        if part.oid == pk_rel.oid:
+            # the referenced table is open, and every partition of the referencing one must not be (CheckTableNotInUse)
+            raise PgError(
+                "55006", f'cannot ALTER TABLE "{part.name}" because it is being used by active queries in this session'
+            )
+        numbers = attnum_map(part, rel)
+        mapped = replace(columns, referencing=tuple(numbers[number] for number in columns.referencing))
+        if attach_existing_key(session, part, parent, mapped):
+            continue
+        assert spec.name is not None
+        row, _ = store_key(session, Side.REFERENCING, spec, spec.name, part, pk_rel, index, parent, mapped)
+        recurse_referencing(session, spec, part, pk_rel, index, row, mapped, pending)

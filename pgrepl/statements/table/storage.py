@@ -1,0 +1,212 @@
+"""Storage parameters: `WITH (fillfactor = 70)`, `ALTER TABLE … SET (…)`, of tables, indexes, views and columns.
+
+pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; nothing reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import DefElem
+from pgrepl.sql.options import get_boolean, get_string
+
+HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
+BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
+TSVECTOR, MULTI, BLOOM = OPCLASSES = ("tsvector_ops", "_minmax_multi_ops", "_bloom_ops")
+
+INT_MAX = 2**31 - 1
+DBL_MAX = 1.7976931348623157e308
+
+
+@frozen
+class Parameter:
+    name: str
+    kinds: tuple[str, ...]
+    type: str  # bool, int, real, enum
+    low: float = 0
+    high: float = 0
+    words: tuple[str, ...] = ()
+    detail: str | None = None
+
+
+def _ints(kinds: tuple[str, ...], **ranges: tuple[int, int]) -> list[Parameter]:
+    return [Parameter(name, kinds, "int", low, high) for name, (low, high) in ranges.items()]
+
+
+_ON_OFF_AUTO = 'Valid values are "on", "off", and "auto".'
+_TABLES = (HEAP, TOAST)
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter("autosummarize", (BRIN,), "bool"),
+    Parameter("autovacuum_enabled", _TABLES, "bool"),
+    Parameter("user_catalog_table", (HEAP,), "bool"),
+    Parameter("fastupdate", (GIN,), "bool"),
+    Parameter("security_barrier", (VIEW,), "bool"),
+    Parameter("security_invoker", (VIEW,), "bool"),
+    Parameter("vacuum_truncate", _TABLES, "bool"),
+    Parameter("deduplicate_items", (BTREE,), "bool"),
+    *_ints((HEAP, BTREE, HASH, GIST, SPGIST), fillfactor=(10, 100)),
+    *_ints(
+        _TABLES,
+        autovacuum_vacuum_threshold=(0, INT_MAX),
+        autovacuum_vacuum_insert_threshold=(-1, INT_MAX),
+        autovacuum_vacuum_cost_limit=(1, 10000),
+        autovacuum_freeze_min_age=(0, 1000000000),
+        autovacuum_multixact_freeze_min_age=(0, 1000000000),
+        autovacuum_freeze_max_age=(100000, 2000000000),
+        autovacuum_multixact_freeze_max_age=(10000, 2000000000),
+        autovacuum_freeze_table_age=(0, 2000000000),
+        autovacuum_multixact_freeze_table_age=(0, 2000000000),
+        log_autovacuum_min_duration=(-1, INT_MAX),
+    ),
+    *_ints(
+        (HEAP,), autovacuum_analyze_threshold=(0, INT_MAX), toast_tuple_target=(128, 8160), parallel_workers=(0, 1024)
+    ),
+    *_ints((BRIN,), pages_per_range=(1, 131072)),
+    *_ints((GIN,), gin_pending_list_limit=(64, 2147483647)),
+    *_ints((TSVECTOR,), siglen=(1, 2024)),
+    *_ints((MULTI,), values_per_range=(8, 256)),
+    Parameter("n_distinct_per_range", (BLOOM,), "real", -1, INT_MAX),
+    Parameter("false_positive_rate", (BLOOM,), "real", 0.0001, 0.25),
+    Parameter("autovacuum_vacuum_cost_delay", _TABLES, "real", 0, 100),
+    Parameter("autovacuum_vacuum_scale_factor", _TABLES, "real", 0, 100),
+    Parameter("autovacuum_vacuum_insert_scale_factor", _TABLES, "real", 0, 100),
+    Parameter("autovacuum_analyze_scale_factor", (HEAP,), "real", 0, 100),
+    Parameter("n_distinct", (ATTRIBUTE,), "real", -1, DBL_MAX),
+    Parameter("n_distinct_inherited", (ATTRIBUTE,), "real", -1, DBL_MAX),
+    Parameter("vacuum_cleanup_index_scale_factor", (BTREE,), "real", 0, 1e10),
+    Parameter(
+        "vacuum_index_cleanup",
+        _TABLES,
+        "enum",
+        words=("auto", "on", "off", "true", "false", "yes", "no", "1", "0"),
+        detail=_ON_OFF_AUTO,
+    ),
+    Parameter("buffering", (GIST,), "enum", words=("auto", "on", "off"), detail=_ON_OFF_AUTO),
+    Parameter(
+        "check_option", (VIEW,), "enum", words=("local", "cascaded"), detail='Valid values are "local" and "cascaded".'
+    ),
+)
+
+
+def _split(name: str) -> tuple[str | None, str]:
+    """`toast.fillfactor` is fillfactor in the namespace toast."""
+    namespace, dot, rest = name.partition(".")
+    return (namespace, rest) if dot else (None, name)
+
+
+def transform(
+    old: Sequence[str] | None,
+    options: Sequence[DefElem],
+    *,
+    namespaces: tuple[str, ...] = (),
+    accept_oids: bool = False,
+    reset: bool = False,
+) -> list[str]:
+    """The new list of `name=value`, as transformRelOptions makes it; options of the toast table as
+    `toast.name=value`."""
+    named = {_full_name(option) for option in options}
+    result = [text for text in old or () if text.partition("=")[0] not in named]
+    for option in options:
+        if reset:
+            if option.value is not None:
+                raise PgError("42601", "RESET must not include values for parameters")
+            continue
+        namespace, name = option.namespace, option.name
+        if namespace is not None and namespace not in namespaces:
+            raise PgError("22023", f'unrecognized parameter namespace "{namespace}"')
+        value = "true" if option.value is None else get_string(option)
+        if "=" in name:
+            raise PgError("22023", f'invalid option name "{name}": must not contain "="')
+        if accept_oids and namespace is None and name == "oids":
+            if get_boolean(option):
+                raise PgError("0A000", "tables declared WITH OIDS are not supported")
+            continue
+        result.append(f"{_full_name(option)}={value}")
+    return sorted(result, key=lambda text: text.startswith("toast."))
+
+
+def _full_name(option: DefElem) -> str:
+    return option.name if option.namespace is None else f"{option.namespace}.{option.name}"
+
+
+def validate(options: Sequence[str], kind: str) -> None:
+    """Refuse unknown parameters and bad values, as build_reloptions does."""
+    seen: dict[str, set[str]] = {}
+    for text in options:
+        full, _, value = text.partition("=")
+        namespace, name = _split(full)
+        where = TOAST if namespace == "toast" else kind
+        parameter = next((p for p in PARAMETERS if p.name == name and where in p.kinds), None)
+        if parameter is None:
+            raise PgError("22023", f'unrecognized parameter "{name}"')
+        if name in seen.setdefault(where, set()):
+            raise PgError("22023", f'parameter "{name}" specified more than once')
+        seen[where].add(name)
+        _check_value(parameter, value)
+
+
+def _check_value(parameter: Parameter, value: str) -> None:
+    if parameter.type == "bool":
+        if parse_bool(value) is None:
+            raise PgError("22023", f'invalid value for boolean option "{parameter.name}": {value}')
+    elif parameter.type == "int":
+        number = parse_int(value)
+        if number is None:
+            raise PgError("22023", f'invalid value for integer option "{parameter.name}": {value}')
+        if not parameter.low <= number <= parameter.high:
+            raise PgError(
+                "22023",
+                f'value {value} out of bounds for option "{parameter.name}"',
+                detail=f'Valid values are between "{int(parameter.low)}" and "{int(parameter.high)}".',
+            )
+    elif parameter.type == "real":
+        real = _parse_real(value)
+        if real is None:
+            raise PgError("22023", f'invalid value for floating point option "{parameter.name}": {value}')
+        if not parameter.low <= real <= parameter.high:
+            raise PgError(
+                "22023",
+                f'value {value} out of bounds for option "{parameter.name}"',
+                detail=f'Valid values are between "{parameter.low:f}" and "{parameter.high:f}".',
+            )
+    elif value.lower() not in parameter.words:
+        raise PgError("22023", f'invalid value for enum option "{parameter.name}": {value}', detail=parameter.detail)
+
+
+def parse_bool(text: str) -> bool | None:
+    """A GUC's idea of a boolean: true, false, on, off, yes, no, 1, 0 and unambiguous beginnings."""
+    word = text.lower()
+    if not word:
+        return None
+    if word == "1" or "true".startswith(word) or "yes".startswith(word) or word == "on":
+        return True
+    if word == "0" or "false".startswith(word) or "no".startswith(word) or (len(word) > 1 and "off".startswith(word)):
+        return False
+    return None
+
+
+def parse_int(text: str) -> int | None:
+    """A GUC's idea of an integer: decimal, 0x…, 0…, or a fraction that is rounded to even."""
+    word = text.strip()
+    try:
+        number = int(word, 16 if word.lower().lstrip("+-").startswith("0x") else 8 if _octal(word) else 10)
+    except ValueError:
+        real = _parse_real(word)
+        if real is None or real != real:
+            return None
+        number = round(real) if abs(real) < 2**62 else 2**62
+    return number if -(2**31) <= number <= INT_MAX else None
+
+
+def _octal(word: str) -> bool:
+    digits = word.lstrip("+-")
+    return len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+
+
+def _parse_real(text: str) -> float | None:
+    try:
+        return float(text.replace("_", "x"))
+    except ValueError:
+        return None

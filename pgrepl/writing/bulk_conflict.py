@@ -1,0 +1,302 @@
+"""INSERT … ON CONFLICT of many rows: Spark finds those whose key is in the table already, and those whose key is not.
+
+The proposed rows are computed and checked once and kept while two queries part them. This is for one unique index on
+plain columns of a plain table; anything else is done row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.indexes import indexes
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.insert import rows_rte
+from pgrepl.expr.dml.levels import map_level
+from pgrepl.expr.dml.plan import TARGET, Conflict, Modify
+from pgrepl.expr.dml.queries import Found, insert_query
+from pgrepl.expr.opclasses import equality_operator
+from pgrepl.expr.range_table import TABLEOID, relation_rte
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.expr.tree import (
+    PLACE,
+    Aggref,
+    BoolExpr,
+    Column,
+    Const,
+    Expr,
+    NullTest,
+    OpExpr,
+    Query,
+    RangeRef,
+    Rte,
+    SortGroup,
+    SubLink,
+    Target,
+    Var,
+)
+from pgrepl.frozen import frozen
+from pgrepl.query.initplans import with_values
+from pgrepl.query.outside import OutsideRows
+from pgrepl.query.spark import compile_frame
+from pgrepl.rows.checks_spark import VIOLATION, SparkChecks
+from pgrepl.sql.nodes import BoolOp, NullTestType, SubLinkType
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator, procs_by_name
+from pgrepl.writing.bulk_numbers import numbered, without_numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.checks_bulk import Bulk
+
+_PROPOSED = 2  # the range table entry beside the target
+_PLAIN = frozenset(
+    (
+        oids.INT2,
+        oids.INT4,
+        oids.INT8,
+        oids.OID,
+        oids.BOOL,
+        oids.TEXT,
+        oids.VARCHAR,
+        oids.DATE,
+        oids.TIMESTAMP,
+        oids.TIMESTAMPTZ,
+        oids.UUID,
+    )
+)  # whose equality is that of their forms
+_Side = Callable[[int], Var]
+
+
+class _Proposed(OutsideRows):
+    def __init__(self, kept: DataFrame) -> None:
+        self._kept = kept
+
+    def frame(self, numbers: Sequence[int]) -> DataFrame:
+        return self._kept.select(*[f"c{n}" for n in numbers])
+
+    def __len__(self) -> int:
+        return self._kept.count()
+
+    def __getitem__(self, index: Any) -> Any:
+        raise IndexError("these rows are only for Spark")
+
+
+@frozen
+class Key:
+    """The columns of the arbiter with their = operators."""
+
+    columns: tuple[int, ...]
+    operators: tuple[int, ...]
+
+
+def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> Key | None:
+    """None: this is not for Spark."""
+    target = relation(session, modify.relid)
+    if target.kind != "r" or target.is_partition:
+        return None
+    unique = [i for i in indexes(session, target.oid) if i.indisunique and (not arbiters or i.indexrelid in arbiters)]
+    if len(unique) != 1:
+        return None
+    (index,) = unique
+    columns = tuple(index.indkey[: index.indnkeyatts])
+    if not all(columns) or index.indpred is not None or index.indnullsnotdistinct or not index.indimmediate:
+        return None
+    return Key(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
+
+
+def insert_or_update(session: Session, modify: Modify, key: Key, bulk: Bulk) -> bool:
+    """Hand the rows over; whether that could be done."""
+    conflict = modify.conflict
+    assert conflict is not None
+    target = relation(session, modify.relid)
+    proposed = _proposed(session, modify, target)
+    if proposed is None:
+        return False
+    try:
+        rows = _Parted(session, modify, conflict, target, key, proposed)
+        if rows.has_twice():
+            if conflict.assigned is not None or not rows.keys_are_plain():
+                return False
+            rows.keep_first()
+        new, found = rows.new(), rows.found() if conflict.assigned is not None else None
+        if new is None or (conflict.assigned is not None and found is None):
+            return False
+        if found is not None:
+            bulk.update(target, found)
+        bulk.insert(new)
+        return True
+    finally:
+        proposed.unpersist()
+
+
+def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame | None:
+    """The rows as they would be inserted, with what a table asks of them; kept."""
+    plain, numbers = without_numbers(insert_query(session, modify))
+    frame = compile_frame(session, with_values(session, expand_views(session, plain)), Context(session))
+    if frame is None:
+        return None
+    if numbers:
+        frame, _ = numbered(session, frame.persist(), numbers)
+    checks = SparkChecks(session, target, target, modify.named)
+    rows = checks.complete(frame)
+    from pgrepl.lake import spark
+
+    try:
+        with spark.pg_errors():
+            kept = checks.checked(rows, bound=False).persist()
+            kept.count()
+    except PgError as error:
+        found = checks.first_violation(rows, bound=False) if error.sqlstate == VIOLATION else None
+        raise (error if found is None else found[1]) from None
+    return kept
+
+
+class _Parted:
+    def __init__(
+        self, session: Session, modify: Modify, conflict: Conflict, target: Relation, key: Key, proposed: DataFrame
+    ) -> None:
+        self.session = session
+        self.modify = modify
+        self.conflict = conflict
+        self.target = target
+        self.key = key
+        self.proposed = proposed
+        self.columns = tuple(Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes)
+
+    def has_twice(self) -> bool:
+        """Whether two of the proposed rows have the same key."""
+        keys = [self._proposed(number, 1) for number in self.key.columns]
+        groups = self._groups()
+        (count,) = [proc for proc in procs_by_name("count") if not proc.nargs]
+        more = operator(">", oids.INT8, oids.INT8)
+        assert more is not None
+        one = Const(oids.INT8, value=1)
+        query = Query(
+            tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(keys, 1)),
+            (self._outside(),),
+            (RangeRef(1),),
+            where=_all([_not_null(expr) for expr in keys]),
+            group=groups,
+            having=OpExpr(oids.BOOL, op=more.oid, args=(Aggref(oids.INT8, func=count.oid, star=True), one)),
+            limit=one,
+            has_aggregates=True,
+        )
+        found = self._frame(query)
+        from pgrepl.lake import spark
+
+        with spark.pg_errors():
+            return found is None or bool(found.take(1))
+
+    def keys_are_plain(self) -> bool:
+        return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)
+
+    def keep_first(self) -> None:
+        """Of rows with the same key the first."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        names = [f"c{n}" for n in self.key.columns]
+        order = Window.partitionBy(*names).orderBy("__order")
+        ranked = self.proposed.withColumn("__order", F.monotonically_increasing_id())
+        ranked = ranked.withColumn("__rank", F.row_number().over(order))
+        some_null = " OR ".join(f"{name} IS NULL" for name in names)
+        self.proposed = ranked.filter(f"__rank = 1 OR {some_null}").drop("__order", "__rank")
+
+    def new(self) -> DataFrame | None:
+        """The proposed rows whose key is not in the table."""
+        same = self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1))
+        inside = Query(
+            (Target(Const(oids.INT4, value=1), "one", 1),),
+            (relation_rte(self.target, inh=False),),
+            (RangeRef(1),),
+            same,
+        )
+        there = SubLink(oids.BOOL, kind=SubLinkType.EXISTS, query=inside)
+        targets = tuple(
+            Target(Const(oids.INT4) if a.dropped else self._proposed(a.num, 1), a.name, a.num)
+            for a in self.target.attributes
+        )
+        return self._frame(
+            Query(
+                targets,
+                (self._outside(),),
+                (RangeRef(1),),
+                BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,)),
+                has_sublinks=True,
+            )
+        )
+
+    def found(self) -> DataFrame | None:
+        """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
+        from pgrepl.writing.bulk import new_rows
+
+        conflict, target = self.conflict, self.target
+        assert conflict.assigned is not None
+
+        def renumbered(expr: Expr) -> Expr:
+            def other(var: Var, depth: int) -> Expr | None:
+                return replace(var, varno=_PROPOSED) if var.varno == conflict.excluded else None
+
+            return map_level(expr, other)
+
+        exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
+        exprs += [self._own(a.num) for a in target.columns]
+        exprs += [renumbered(a.expr) for a in conflict.assigned]
+        conditions = [self._same(self._own, lambda number: self._proposed(number, _PROPOSED))]
+        if conflict.where is not None:
+            conditions.append(renumbered(conflict.where))
+        query = Query(
+            tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)),
+            (relation_rte(target, inh=False), self._outside()),
+            (RangeRef(TARGET), RangeRef(_PROPOSED)),
+            _all(conditions),
+            ctes=self.modify.ctes,
+            recursive=self.modify.recursive,
+            has_sublinks=True,
+        )
+        frame = self._frame(query)
+        if frame is None:
+            return None
+        columns = tuple(a.num for a in target.columns)
+        return new_rows(target, Found(query, columns, tuple(a.attnum for a in conflict.assigned), ()), frame)
+
+    # --- parts of the queries -----------------------------------------------------------------------------------------
+
+    def _frame(self, query: Query) -> DataFrame | None:
+        return compile_frame(self.session, with_values(self.session, query), Context(self.session))
+
+    def _outside(self) -> Rte:
+        return rows_rte("excluded", self.columns, _Proposed(self.proposed))
+
+    def _proposed(self, number: int, varno: int, levelsup: int = 0) -> Var:
+        return replace(self._own(number), varno=varno, levelsup=levelsup)
+
+    def _own(self, number: int) -> Var:
+        column = self.target.attributes[number - 1]
+        return Var(column.type, typmod=column.typmod, collation=column.collation, varno=TARGET, attnum=number)
+
+    def _same(self, one: _Side, other: _Side) -> Expr:
+        """The keys of the two sides are equal."""
+        return _all(
+            [
+                OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
+                for n, op in zip(self.key.columns, self.key.operators, strict=True)
+            ]
+        )
+
+    def _groups(self) -> tuple[SortGroup, ...]:
+        return tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1))
+
+
+def _not_null(expr: Expr) -> Expr:
+    return NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL)
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    return conditions[0] if len(conditions) == 1 else BoolExpr(oids.BOOL, op=BoolOp.AND, args=tuple(conditions))

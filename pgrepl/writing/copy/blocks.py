@@ -1,0 +1,163 @@
+r"""Large text and CSV files in blocks of whole lines, each taken apart by Arrow as PostgreSQL would, or not at all.
+
+Arrow knows neither backslashes nor `a"b"c` nor `\.`. What has none of them it splits many times faster than a loop
+over lines does; a block in which it might see something else than PostgreSQL is `Unusual`, and read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.writing.copy.fields import unescaped
+from pgrepl.writing.copy.options import CopyOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SIZE = 8 << 20
+_CUTS = 64  # ends of lines that are tried before more is read
+
+
+class Unusual(Exception):
+    """Something that only reading line by line gets right."""
+
+
+def blocks(pieces: Iterable[bytes], options: CopyOptions) -> Iterator[bytes]:
+    """The bytes of a file, cut between lines. In CSV a line goes on while a quote is open."""
+    kept: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        kept.append(piece)
+        size += len(piece)
+        if size < _SIZE:
+            continue
+        data = b"".join(kept)
+        cut = _cut(data, options)
+        if cut:
+            yield data[:cut]
+        kept, size = [data[cut:]], 0
+    data = b"".join(kept)
+    if data:
+        yield data
+
+
+def _cut(data: bytes, options: CopyOptions) -> int:
+    quote = options.quote.encode()
+    end = len(data)
+    for _ in range(_CUTS):
+        end = data.rfind(b"\n", 0, end)
+        if end < 0 or not options.csv or not data.count(quote, 0, end) % 2:
+            return end + 1
+    return 0
+
+
+def header_end(block: bytes, options: CopyOptions) -> int:
+    """Where the first line of a file ends; 0: it does not end in this block."""
+    quote, end = options.quote.encode(), -1
+    while True:
+        end = block.find(b"\n", end + 1)
+        if end < 0 or not options.csv or not block.count(quote, 0, end) % 2:
+            return end + 1
+
+
+class Splitter:
+    """Takes blocks of one file apart. The first line end decides for all."""
+
+    def __init__(self, options: CopyOptions, columns: int) -> None:
+        self._options = options
+        self._names = [f"c{number}" for number in range(columns)]
+        self._end = b""
+        self._quote = options.quote.encode() if options.csv else b""
+
+    def split(self, block: bytes) -> list[pa.Array]:
+        """The columns as text, NULL where the file says so."""
+        import pyarrow as pa
+
+        self._look(block)
+        if not block.endswith(b"\n"):  # without it Arrow takes an empty field at the end for no NULL
+            block += self._end or b"\n"
+        try:
+            table = self._read(block)
+        except pa.ArrowInvalid as problem:  # lines of another number of fields, invalid UTF-8
+            raise Unusual from problem
+        columns = [column.combine_chunks() for column in table.columns]
+        arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+        if self._options.csv:
+            self._check_quotes(block, arrays)
+            return arrays
+        return [_without_escapes(array) for array in arrays]
+
+    def _look(self, block: bytes) -> None:
+        returns = block.count(b"\r")
+        self._end = self._end or (b"\r\n" if returns else b"\n" if b"\n" in block else b"")
+        if returns and (self._end == b"\n" or not returns == block.count(b"\r\n") == block.count(b"\n")):
+            raise Unusual
+        if self._end == b"\r\n" and block.count(b"\n") != returns:
+            raise Unusual
+        if b"\0" in block or block.startswith((b"\xef\xbb\xbf", b"\n", b"\r")):
+            raise Unusual
+        if (b"\r\n\r\n" if returns else b"\n\n") in block:  # one empty field to PostgreSQL
+            raise Unusual
+        if self._options.csv:
+            if block.startswith(b"\\.") or b"\n\\." in block or block.count(self._quote) % 2:
+                raise Unusual
+        elif b"\\" in block and (b"\\\n" in block or b"\\\r" in block or b"\\." in block):
+            raise Unusual
+
+    def _read(self, block: bytes) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        options = self._options
+        quotes = options.csv and self._quote in block
+        return csv.read_csv(
+            pa.BufferReader(block),
+            read_options=csv.ReadOptions(column_names=self._names, block_size=len(block) + 1),
+            parse_options=csv.ParseOptions(
+                delimiter=options.delimiter,
+                quote_char=options.quote if quotes else False,
+                double_quote=quotes,
+                escape_char=False,
+                newlines_in_values=quotes,
+                ignore_empty_lines=False,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(self._names, pa.string()),
+                null_values=[options.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    def _check_quotes(self, block: bytes, arrays: list[pa.Array]) -> None:
+        """Quotes that Arrow has left in values are doubled ones, or stand where it takes them for nothing special."""
+        import pyarrow.compute as pc
+
+        if self._quote not in block:
+            return
+        if any(pc.any(pc.match_substring(array, self._options.quote)).as_py() for array in arrays):
+            if _regular(self._options).fullmatch(block) is None:
+                raise Unusual
+
+
+def _regular(options: CopyOptions) -> re.Pattern[bytes]:
+    """Lines of CSV whose fields are quoted as a whole or not at all."""
+    quote, delimiter = re.escape(options.quote.encode()), re.escape(options.delimiter.encode())
+    quoted = b"%b[^%b]*(?:%b%b[^%b]*)*%b" % (quote, quote, quote, quote, quote, quote)
+    return re.compile(b"(?:(?:%b|[^%b%b\n]*)(?:%b|\r?\n))*" % (quoted, quote, delimiter, delimiter))
+
+
+def _without_escapes(array: pa.Array) -> pa.Array:
+    r"""What `\t` and `\101` say."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    escaped = pc.match_substring(array, "\\")
+    if not pc.any(escaped).as_py():
+        return array
+    words: Any = array.filter(escaped).to_pylist()
+    if any((len(word) - len(word.rstrip("\\"))) % 2 for word in words):  # of the delimiter behind it
+        raise Unusual
+    return pc.replace_with_mask(array, pc.fill_null(escaped, False), pa.array([unescaped(word) for word in words]))

@@ -1,0 +1,131 @@
+"""COPY FROM carried out by Spark: for what is large. The rows never all come into this process.
+
+What Spark can read as it stands it reads. Anything else is read here, line by line as ever, and goes to files of its
+own on the way. Either way nothing of it is in the table before the end, and the write lock is taken only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.lake import storage
+from pgrepl.lake.relay import passing_folder
+from pgrepl.rows.changes import Kind
+from pgrepl.writing.bulk import insert_rows_of, staged
+from pgrepl.writing.copy.found_again import found_again
+from pgrepl.writing.copy.local import say_skipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.checks_bulk import Bulk
+    from pgrepl.types.lake_arrays import Form
+    from pgrepl.writing.copy.source import Row, RowSource
+
+_TRIES = 3  # without the lock; then with it
+_PORTION = 32768  # rows written to a file at a time
+_ROWS_IN_FILE = 2_000_000
+
+
+def load(session: Session, open_source: Callable[[], RowSource]) -> int | None:
+    """Read, check and write all rows; how many there were. None: Spark cannot do it for this table. `open_source`
+    finds the target anew: it may have changed since the last try."""
+    from pgrepl.lake.commit import Stale
+
+    transaction = session.transaction
+    for number in range(_TRIES + 1):
+        locked = transaction.is_writing or number == _TRIES
+        if locked:
+            transaction.require_write()
+        source = open_source()
+        bulk = _stage(session, source)
+        if bulk is None:
+            return None
+        transaction.require_write()
+        try:
+            bulk.apply()
+        except Stale:
+            bulk.discard()
+            if locked:
+                raise
+            transaction.release_write()
+            continue
+        say_skipped(session, source)
+        return bulk.count
+    raise AssertionError("with the lock nobody else can have changed the table")
+
+
+def _stage(session: Session, source: RowSource) -> Bulk | None:
+    target = source.target
+    named = frozenset(target.attnums)
+
+    def fill(bulk: Bulk) -> bool:
+        with source.queries() as queries:
+            done = bool(queries) and insert_rows_of(session, queries, bulk)
+        if not done:
+            with _kept(session, source) as frame:
+                bulk.insert(frame)
+        return True
+
+    try:
+        return staged(session, target.relation, Kind.INSERT, named, fill)
+    except PgError as error:
+        raise found_again(session, source, error) from None
+
+
+# --- rows that only this process can read -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
+    """The rows as a DataFrame with columns c{attnum}, by way of files that go when they have been read."""
+    from pgrepl.types.lake_forms import form
+
+    forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
+    with passing_folder(session.catalog.data_path) as folder:
+        yield _frame(forms, _write(source.rows(), forms, folder))
+
+
+def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str) -> list[str]:
+    """The files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pgrepl.lake.scan import storage_array
+
+    names = [f"c{number}" for number in forms] or ["__no_column"]
+    paths: list[str] = []
+    portion = list(islice(rows, _PORTION))
+    while portion or not paths:
+        path = f"{folder}{len(paths)}.parquet"
+        paths.append(path)
+        written = 0
+        writer = None
+        with storage.writing(path), storage.open_output(path) as output:
+            while written < _ROWS_IN_FILE and (portion or writer is None):
+                columns = [storage_array(f.to_array([row[n - 1] for row in portion])) for n, f in forms.items()]
+                table = pa.table(columns or [pa.nulls(len(portion), pa.int64())], names=names)
+                writer = writer or pq.ParquetWriter(output, table.schema, store_schema=False)
+                writer.write_table(table)
+                written += len(portion)
+                portion = list(islice(rows, _PORTION))
+            assert writer is not None
+            writer.close()
+    return paths
+
+
+def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from pgrepl.lake import spark
+    from pgrepl.lake.scan import spark_path
+    from pgrepl.lake.spark_types import spark_type
+
+    fields = [StructField(f"c{number}", spark_type(form.spark)) for number, form in forms.items()]
+    schema = StructType(fields or [StructField("__no_column", LongType())])
+    return spark.session().read.schema(schema).parquet(*[spark_path(path) for path in paths])

@@ -1,0 +1,115 @@
+"""COPY FROM: the rows of a file, a program or the client go into a table (BeginCopyFrom, CopyFrom)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import RelationMode
+from pgrepl.catalog.transaction import require_writable
+from pgrepl.errors import PgError, unsupported
+from pgrepl.query.result import Result
+from pgrepl.rows.locking import lock_tables, others_hold_locks
+from pgrepl.writing.copy.encoding import codec
+from pgrepl.writing.copy.options import CopyOptions, copy_options
+from pgrepl.writing.copy.places import Incoming, check_place, incoming
+from pgrepl.writing.copy.relations import check_freeze, check_target
+from pgrepl.writing.copy.target import Target, find_target, one_by_one, with_options
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import CopyStmt
+    from pgrepl.writing.copy.source import RowSource
+
+
+def copy_from(stmt: CopyStmt, session: Session) -> Result:
+    check_place(session, stmt)
+    target, options = _prepared(session, stmt)
+    if options.format == "parquet" and stmt.filename is not None and not stmt.program:
+        return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
+    with incoming(session, stmt, binary=options.format == "parquet") as data:
+        if options.format == "parquet":
+            source = _parquet(session, stmt, data.as_file(), "STDIN" if stmt.filename is None else "PROGRAM")
+        else:
+            source = _text(session, stmt, data)
+        done = _finished(session, stmt, options, target, source)
+        data.finish()
+    return done
+
+
+Opening: TypeAlias = "Callable[[Target, CopyOptions], RowSource]"
+
+
+def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = None) -> Opening:
+    """`shown` is what messages call data that come without a name of their own."""
+    from pgrepl.writing.copy.parquet_files import parquet_groups
+    from pgrepl.writing.copy.parquet_source import ParquetSource
+
+    try:
+        groups = parquet_groups(name)
+    except PgError as error:
+        if shown is not None:
+            error.report = replace(error.report, message=error.report.message.replace(name, shown))
+        raise
+    return lambda target, options: ParquetSource(session, target, groups, shown)
+
+
+def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
+    from pgrepl.writing.copy.source import TextSource
+
+    from_client = stmt.filename is None
+    return lambda target, options: TextSource(session, target, options, data, from_client=from_client)
+
+
+def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Target, opening: Opening) -> Result:
+    """Load the rows, now that there are some."""
+    check_target(target.relation)
+    if options.freeze:
+        check_freeze(session, target.relation)
+    count = None
+    if _is_large(session, opening(target, options)):
+        from pgrepl.writing.copy import bulk
+
+        count = bulk.load(session, lambda: opening(*_prepared(session, stmt)))
+    if count is None:
+        from pgrepl.writing.copy import local
+
+        # What the statement has seen of the catalog may have changed while the client was sending.
+        _take_locks(session, target)
+        target, options = _prepared(session, stmt)
+        count = local.load(session, opening(target, options), one_by_one=one_by_one(target, options))
+    return Result(f"COPY {count}")
+
+
+def _take_locks(session: Session, target: Target) -> None:
+    """Of the table, where others could write to it meanwhile; else that of the catalog."""
+    transaction = session.transaction
+    if not transaction.keeps_aside:
+        transaction.require_write()
+        if not others_hold_locks(session):
+            return
+    lock_tables(session, inheritors(session, target.relation.oid), RelationMode.ROW_EXCLUSIVE)
+
+
+def _is_large(session: Session, source: RowSource) -> bool:
+    if not source.target.relation.columns:
+        return False  # Spark has no way to write such rows
+    engine = session.settings.get("pgrepl.engine")
+    if engine != "auto":
+        return engine == "spark"
+    return source.has_more_than(int(session.settings.value("pgrepl.local_rows")))
+
+
+def _prepared(session: Session, stmt: CopyStmt) -> tuple[Target, CopyOptions]:
+    """Everything that can be known before there are data."""
+    target = find_target(session, stmt)
+    if target.relation.persistence != "t":
+        require_writable(session, "COPY FROM")
+    options = copy_options(stmt.options, is_from=True)
+    target = with_options(target, options)
+    if options.format == "binary":
+        raise unsupported('COPY format "binary"')
+    codec(options.encoding or session.settings.get("client_encoding"))
+    return target, options

@@ -1,0 +1,149 @@
+"""COPY TO: the rows of a table or a query, written to a file, a program or the client (BeginCopyTo, DoCopyTo)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.tree import Query
+from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.frozen import frozen
+from pgrepl.query import permissions
+from pgrepl.query.result import Result
+from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
+from pgrepl.query.run import as_text
+from pgrepl.sql.nodes import (
+    ColumnRef,
+    CopyStmt,
+    DeleteStmt,
+    InsertStmt,
+    MergeStmt,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    Statement,
+    UpdateStmt,
+)
+from pgrepl.types.text import read_text
+from pgrepl.writing.copy.columns import copied_columns, forced
+from pgrepl.writing.copy.encoding import encoded
+from pgrepl.writing.copy.options import copy_options
+from pgrepl.writing.copy.places import check_place, outgoing
+from pgrepl.writing.copy.relations import check_source, open_relation
+from pgrepl.writing.copy.writer import LineWriter
+from pgrepl.writing.run import modify_rows
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+TextRow = Sequence["str | None"]
+
+_LINES = 1000  # written at a time, when rows come one by one
+
+
+@frozen
+class Source:
+    """What is copied: a query (a table is one too), or the rows that INSERT and its like return."""
+
+    names: tuple[str, ...]
+    types: tuple[tuple[int, int], ...]  # with the modifiers
+    query: Query | None
+    returned: Sequence[TextRow] = ()
+    relation: Relation | None = None
+
+
+def copy_to(stmt: CopyStmt, session: Session) -> Result:
+    check_place(session, stmt)
+    source = _table(session, stmt) if stmt.relation is not None else None
+    options = copy_options(stmt.options, is_from=False)
+    if source is None:
+        assert stmt.query is not None
+        source = _query(session, stmt.query)
+    force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
+    if options.format == "binary":
+        raise unsupported('COPY format "binary"')
+    if options.format == "parquet":
+        return Result(f"COPY {_parquet(session, stmt, source)}")
+    writer = LineWriter(source.names, options, force_quote)
+    encoding = options.encoding or session.settings.get("client_encoding")
+    count = 0
+    with outgoing(session, stmt) as place:
+        if options.header == "true":
+            place.write(encoded(writer.header(), encoding))
+        for batch in _batches(session, source):
+            place.write(encoded("".join([writer.line(row) for row in batch]), encoding))
+            count += len(batch)
+    return Result(f"COPY {count}")
+
+
+def _table(session: Session, stmt: CopyStmt) -> Source:
+    """A table is read without its children."""
+    assert stmt.relation is not None
+    found = open_relation(session, stmt.relation)
+    columns = copied_columns(found, stmt.columns)
+    targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
+    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
+    permissions.check_named(session, query, session.role)
+    check_source(found)
+    return _of_query(query, tuple(column.name for column in columns), found)
+
+
+def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> Source:
+    return Source(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
+
+
+def _query(session: Session, stmt: Statement) -> Source:
+    if isinstance(stmt, SelectStmt):
+        if stmt.into is not None:
+            raise PgError("0A000", "COPY (SELECT INTO) is not supported")
+        query = analyze_query(session, stmt)
+        permissions.check(session, query)
+        permissions.check_functions(session, query)
+        return _of_query(query, tuple(column.name for column in query.columns))
+    if not isinstance(stmt, InsertStmt | UpdateStmt | DeleteStmt | MergeStmt) or not stmt.returning:
+        raise PgError("0A000", "COPY query must have a RETURNING clause")
+    session.transaction.require_write()
+    result = modify_rows(stmt, session)
+    columns = result.columns or ()
+    return Source(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
+
+
+def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
+    """The rows as texts, some at a time."""
+    if source.query is None:
+        yield source.returned
+        return
+    types = [column.type for column in source.query.columns]
+    style = session.text_style
+    for batch in passing_rows(session, source.query).batches():
+        for begin in range(0, len(batch), _LINES):
+            yield as_text(batch[begin : begin + _LINES], types, style)
+
+
+def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
+    """Write a Parquet file, or a folder of them; how many rows there are."""
+    from pgrepl.writing.copy.parquet_writer import parquet_columns, write_file, write_folder
+
+    columns = parquet_columns(source.names, source.types)
+    name = stmt.filename
+    if name is not None and not stmt.program and name.endswith("/"):
+        return write_folder(name, columns, _rows(session, source))
+    with outgoing(session, stmt) as place:
+        return write_file(place, columns, _rows(session, source))
+
+
+def _rows(session: Session, source: Source) -> PassingRows | SparkRows:
+    if source.query is not None:
+        return passing_rows(session, source.query)
+    style = session.text_style
+    rows = (
+        tuple(
+            None if text is None else read_text(text, typoid, typmod, style)
+            for text, (typoid, typmod) in zip(row, source.types, strict=True)
+        )
+        for row in source.returned
+    )
+    return PassingRows((), rows)

@@ -1,0 +1,240 @@
+r"""The fields of one line: CopyReadAttributesText and CopyReadAttributesCSV.
+
+A field is its text, None for NULL, or DEFAULT. What stands for NULL and DEFAULT is compared with the field as it is
+written, before its escapes are resolved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Final, Literal
+
+from pgrepl.errors import PgError
+from pgrepl.writing.copy.encoding import verified
+from pgrepl.writing.copy.options import CopyOptions
+
+
+class Mark(Enum):
+    DEFAULT = "default"
+
+
+DEFAULT: Final = Mark.DEFAULT
+Field = str | Literal[Mark.DEFAULT] | None
+Splitter = Callable[[str], "list[Any]"]  # of Field
+
+
+def splitter(options: CopyOptions, columns: Sequence[str], defaults: Sequence[bool]) -> Splitter:
+    """The function that takes lines of this format apart. `columns` are the names of those that the lines give, and
+    `defaults` says which of them have one."""
+    if not columns:
+        return _no_fields
+    walk = _walk_csv(options) if options.csv else _walk_text(options)
+    if options.default is None:
+        careful = _with_nulls(walk, options)
+        return _quick_csv(careful, options, len(columns)) if options.csv else _quick_text(careful, options)
+    return _with_defaults(walk, options, columns, defaults)
+
+
+def _no_fields(line: str) -> list[Any]:
+    if line:
+        raise PgError("22P04", "extra data after last expected column")
+    return []
+
+
+# --- a line that needs no care: most do not ---------------------------------------------------------------------------
+
+
+def _quick_text(careful: Splitter, options: CopyOptions) -> Splitter:
+    delimiter, null = options.delimiter, options.null
+    has_null = "\\" not in null
+
+    def split(line: str) -> list[Any]:
+        if "\\" in line:
+            return careful(line)
+        fields: list[Any] = line.split(delimiter)
+        return [None if field == null else field for field in fields] if has_null else fields
+
+    return split
+
+
+def _quick_csv(careful: Splitter, options: CopyOptions, count: int) -> Splitter:
+    """Lines without quotes, and those of so many fields whose quotes stand around whole fields."""
+    delimiter, quote, null = options.delimiter, options.quote, options.null
+    if options.escape != quote:
+        return lambda line: careful(line) if quote in line else _plain(line, delimiter, null)
+    mark, doubled = re.escape(quote), quote * 2
+    field = f"(?:{mark}([^{mark}]*(?:{mark}{mark}[^{mark}]*)*){mark}|([^{mark}{re.escape(delimiter)}]*))"
+    match = re.compile(re.escape(delimiter).join([field] * count)).fullmatch
+
+    def split(line: str) -> list[Any]:
+        if quote not in line:
+            return _plain(line, delimiter, null)
+        found = match(line)
+        if found is None:
+            return careful(line)
+        groups = found.groups()
+        return [
+            (None if plain == null else plain) if quoted is None else quoted.replace(doubled, quote)
+            for quoted, plain in zip(groups[::2], groups[1::2], strict=True)
+        ]
+
+    return split
+
+
+def _plain(line: str, delimiter: str, null: str) -> list[Any]:
+    return [None if field == null else field for field in line.split(delimiter)]
+
+
+# --- with care --------------------------------------------------------------------------------------------------------
+
+# Gives the fields of a line: as they are written, whether quotes were in them, and a function for what they say.
+Walk = Callable[[str], "Iterator[tuple[str, bool, str]]"]
+
+
+def _with_nulls(walk: Walk, options: CopyOptions) -> Splitter:
+    null, resolve = options.null, _as_is if options.csv else unescaped
+    return lambda line: [None if raw == null and not quoted else resolve(field) for raw, quoted, field in walk(line)]
+
+
+def _with_defaults(walk: Walk, options: CopyOptions, columns: Sequence[str], defaults: Sequence[bool]) -> Splitter:
+    null, default, resolve = options.null, options.default, _as_is if options.csv else unescaped
+
+    def split(line: str) -> list[Any]:
+        fields: list[Any] = []
+        for number, (raw, quoted, field) in enumerate(walk(line)):
+            if raw == null and not quoted:
+                fields.append(None)
+            elif raw == default and number < len(columns):
+                if not defaults[number]:
+                    raise PgError(
+                        "22P04",
+                        "unexpected default marker in COPY data",
+                        detail=f'Column "{columns[number]}" has no default value.',
+                    )
+                fields.append(DEFAULT)
+            else:
+                fields.append(resolve(field))
+        return fields
+
+    return split
+
+
+def _as_is(field: str) -> str:
+    return field
+
+
+def _walk_text(options: CopyOptions) -> Walk:
+    # A hexadecimal escape is looked for before a delimiter, which may be such a digit in upper case.
+    mark = re.escape(options.delimiter)
+    field = re.compile(rf"(?:[^\\{mark}]+|\\x[0-9A-Fa-f]{{1,2}}|\\[\s\S])*")
+    delimiter = options.delimiter
+
+    def walk(line: str) -> Iterator[tuple[str, bool, str]]:
+        if "\\" + delimiter not in line and "\\x" not in line:
+            raws = line.split(delimiter)
+        else:
+            raws, at = [], -1
+            while at < len(line):
+                found = field.match(line, at + 1)
+                assert found is not None
+                at = found.end()
+                raws.append(found[0])
+                if line[at : at + 1] == "\\":  # nothing follows it
+                    break
+        if raws[-1].endswith("\\") and (len(raws[-1]) - len(raws[-1].rstrip("\\"))) % 2:
+            raws[-1] = raws[-1][:-1]
+        for raw in raws:
+            yield raw, False, raw
+
+    return walk
+
+
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|([\s\S]))")
+_ESCAPE_BYTES = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|([\s\S]))")
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def unescaped(field: str) -> str:
+    r"""What a field of text format says: `\t`, `\101` and `\x41` resolved, `\q` is q."""
+    if "\\" not in field:
+        return field
+    beyond_ascii = False
+
+    def resolve(found: re.Match[str]) -> str:
+        nonlocal beyond_ascii
+        octal, hexadecimal, char = found.groups()
+        if char is not None:
+            return _LETTERS.get(char, char)
+        code = int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)
+        beyond_ascii = beyond_ascii or not 0 < code < 0x80
+        return chr(code)
+
+    text = _ESCAPE.sub(resolve, field)
+    return _unescaped_bytes(field) if beyond_ascii else text
+
+
+def _unescaped_bytes(field: str) -> str:
+    """Bytes given by number may be parts of characters."""
+
+    def resolve(found: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, char = found.groups()
+        if char is not None:
+            return _LETTERS.get(char.decode("latin-1"), "").encode() or char
+        return bytes([int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)])
+
+    return verified(_ESCAPE_BYTES.sub(resolve, field.encode()))
+
+
+def _walk_csv(options: CopyOptions) -> Walk:
+    delimiter, quote, escape = options.delimiter, options.quote, options.escape
+    outside = re.compile(f"[{re.escape(delimiter + quote)}]")
+    inside = re.compile(f"[{re.escape(quote + escape)}]")
+    # the usual form: quotes around the whole field, doubled inside
+    mark, end = re.escape(quote), f"(?:{re.escape(delimiter)}|\\Z)"
+    usual = re.compile(f"{mark}([^{mark}]*(?:{mark}{mark}[^{mark}]*)*){mark}{end}") if escape == quote else None
+    doubled = quote * 2
+
+    def walk(line: str) -> Iterator[tuple[str, bool, str]]:
+        at, length, more = 0, len(line), True
+        while more:
+            start = at
+            found = usual.match(line, at) if usual is not None else None
+            if found is not None:
+                at = found.end()
+                stop = found.end(1) + 1
+                more = stop < length
+                yield line[start:stop], True, found[1].replace(doubled, quote)
+                continue
+            parts: list[str] = []
+            quoted = False
+            while True:
+                found = outside.search(line, at)
+                stop = length if found is None else found.start()
+                parts.append(line[at:stop])
+                at = stop + 1
+                more = found is not None
+                if found is None or found[0] == delimiter:
+                    break
+                quoted = True
+                at = _quoted_part(line, at, parts)
+            yield line[start:stop], quoted, "".join(parts)
+
+    def _quoted_part(line: str, at: int, parts: list[str]) -> int:
+        """Read on to the closing quote; where the line goes on."""
+        while True:
+            found = inside.search(line, at)
+            if found is None:
+                raise PgError("22P04", "unterminated CSV quoted field")
+            parts.append(line[at : found.start()])
+            at, char = found.end(), found[0]
+            if char == escape and line[at : at + 1] in (escape, quote):
+                parts.append(line[at])
+                at += 1
+            elif char == quote:
+                return at
+            else:
+                parts.append(char)
+
+    return walk

@@ -1,0 +1,92 @@
+"""COPY FROM carried out here, row by row as PostgreSQL does: for what is small.
+
+PostgreSQL enters rows into unique indexes a thousand at a time. So a line that cannot be read may be complained of
+before a duplicate key that stands further up; that is kept here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.rows.changes import Change, Kind
+from pgrepl.rows.checks import prepare
+from pgrepl.rows.write import write_changes
+from pgrepl.writing.copy.reader import is_placed, placed
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.writing.copy.source import RowSource
+
+# When PostgreSQL empties its buffer of rows (MAX_BUFFERED_TUPLES, MAX_BUFFERED_BYTES)
+_BATCH_ROWS, _BATCH_BYTES = 1000, 65535
+
+
+def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
+    """Read, check and write all rows; how many there were. `one_by_one`: PostgreSQL would insert each before it reads
+    the next."""
+    target = source.target
+    rows = _Entering(source, one_by_one=one_by_one)
+    checks = prepare(session, target.relation, Kind.INSERT, frozenset(target.attnums))
+    try:
+        changes = checks.local(rows.changes(), entered=rows.entered)
+    except PgError as error:
+        raise rows.placed(error, checks.failed) from None
+    say_skipped(session, source)
+    write_changes(session, changes)
+    checks.after(changes)
+    return len(changes)
+
+
+def say_skipped(session: Session, source: RowSource) -> None:
+    count = source.skipped
+    if count:
+        rows = "row was" if count == 1 else "rows were"
+        session.notice("NOTICE", f"{count} {rows} skipped due to data type incompatibility")
+
+
+class _Entering:
+    """The rows on their way into the table, and which line each of them is from."""
+
+    def __init__(self, source: RowSource, *, one_by_one: bool) -> None:
+        self._source = source
+        self._one_by_one = one_by_one
+        self._numbers = array("q")  # of the lines that the rows are from
+        self._batches = array("q")  # how many rows there were each time PostgreSQL would have written them
+        self._finished = False
+
+    def changes(self) -> Iterator[Change]:
+        table, source, numbers = self._source.target.relation.oid, self._source, self._numbers
+        rows = size = 0
+        try:
+            for row in source.rows():
+                numbers.append(source.number)
+                yield Change(table, new=row)
+                rows, size = rows + 1, size + source.size
+                if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                    self._batches.append(len(numbers))
+                    rows = size = 0
+        except PgError:
+            self._finished = True
+            raise
+        self._finished = True
+
+    def entered(self, failed: int) -> int:
+        """How many rows are in their indexes when the row of this number fails."""
+        if self._one_by_one:
+            return failed
+        batch = bisect_right(self._batches, failed)
+        return self._batches[batch - 1] if batch else 0
+
+    def placed(self, error: PgError, failed: int | None) -> PgError:
+        """The error with its CONTEXT: one of a row that has just been read shows its line, one of an index may come
+        when others have been read since."""
+        if is_placed(error) or failed is None or failed >= len(self._numbers):
+            return error
+        if not self._finished and failed == len(self._numbers) - 1:
+            return placed(error, self._source.place())
+        number = self._numbers[failed]
+        return placed(error, self._source.text_of(number) if self._one_by_one else self._source.place(number))

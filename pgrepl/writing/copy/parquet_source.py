@@ -1,0 +1,243 @@
+"""COPY FROM Parquet files: their columns are found by name, and brought to the types of the table's.
+
+A column without one in the file gets its default. Values are cast as an assignment casts them; text goes through the
+type's input function, as it would from any other file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+from pgrepl.catalog.relation import Attribute
+from pgrepl.errors import PgError
+from pgrepl.expr.casts import Context as CastContext
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import Column, Expr, Query, Var
+from pgrepl.query.outside import OutsideRows
+from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.writing.copy.file_query import file_query
+from pgrepl.writing.copy.parquet_files import ParquetGroup, opened, total_rows
+from pgrepl.writing.copy.parquet_types import FileColumn, as_type, values
+from pgrepl.writing.copy.reader import placed
+from pgrepl.writing.copy.source import Row, RowSource
+from pgrepl.writing.copy.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+_BATCH = 16384  # rows read at a time
+
+
+class ParquetSource(RowSource):
+    def __init__(
+        self, session: Session, target: Target, groups: Sequence[ParquetGroup], shown: str | None = None
+    ) -> None:
+        """`shown` is what messages call the one file that there is, if not by its path."""
+        super().__init__(session, target)
+        self._groups = groups
+        self._shown = shown
+        self._path = groups[0].paths[0]
+        self._number = 0  # of the row in its file
+        self._parts = [_Part(session, target, group, shown or group.paths[0]) for group in groups]
+
+    def anew(self) -> ParquetSource:
+        return ParquetSource(self.session, self.target, self._groups, self._shown)
+
+    def has_more_than(self, rows: int) -> bool:
+        return total_rows(self._groups) > rows
+
+    def queries(self) -> AbstractContextManager[list[Query]]:
+        """One for each group of files."""
+        return nullcontext([part.query(self.target) for part in self._parts])
+
+    def _read(self) -> Iterator[Row]:
+        for part in self._parts:
+            make = part.row_maker()
+            for path in part.group.paths:
+                self._path, self._number = path, 0
+                for read in part.rows_of(path):
+                    self._number += 1
+                    try:
+                        row = make(read)
+                    except _InColumn as problem:
+                        raise placed(problem.error, f"{self.place()}, column {problem.column}") from None
+                    yield row
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def place(self, number: int | None = None) -> str:
+        row = self._number if number is None else number
+        return f'COPY {self.target.relation.name}, row {row} of file "{self._shown or self._path}"'
+
+    def text_of(self, number: int) -> str:
+        return self.place(number)
+
+
+class _InColumn(Exception):
+    """The value for a column cannot be made."""
+
+    def __init__(self, error: PgError, column: str) -> None:
+        super().__init__(column)
+        self.error = error
+        self.column = column
+
+
+class _Part:
+    """Files with the same columns, and what becomes of these."""
+
+    def __init__(self, session: Session, target: Target, group: ParquetGroup, path: str) -> None:
+        self._session = session
+        self._target = target
+        self.group = group
+        self.columns: list[FileColumn] = []  # those that are read
+        self._exprs: dict[int, Expr] = dict(target.defaults)
+        if not target.listed:
+            _refuse_more(target, group, path)
+        for column in target.columns:
+            found = group.column(column.name)
+            if found is None:
+                if target.listed:
+                    raise PgError("42703", f'column "{column.name}" does not exist in file "{path}"')
+                continue
+            found = as_type(found, column.type)
+            self.columns.append(found)
+            number = len(self.columns)
+            self._exprs[column.num] = _converted(session, found, number, column, path)
+
+    def query(self, target: Target) -> Query:
+        columns = [Column(c.name, c.shipped, c.typmod) for c in self.columns]
+        return file_query(target, columns, self._exprs, _FileRows(self))
+
+    # --- here --------------------------------------------------------------------------------------------------------
+
+    def rows_of(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """The values as they stand in the file."""
+        with opened(path) as file:
+            names = [c.name for c in self.columns]
+            for batch in file.iter_batches(_BATCH, columns=names):
+                if not names:
+                    yield from [()] * batch.num_rows
+                    continue
+                yield from zip(*[values(c, batch.column(c.name)) for c in self.columns], strict=True)
+
+    def row_maker(self) -> Callable[[tuple[Any, ...]], Row]:
+        """Errors are those of a column, which their context names."""
+        context = Context(self._session)
+        made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
+        attributes = self._target.relation.attributes
+
+        def make(read: tuple[Any, ...]) -> Row:
+            row: list[Any] = [None] * len(attributes)
+            place = 0
+            try:
+                for place, value in made:
+                    row[place] = value(read)
+            except PgError as error:
+                raise _InColumn(error, attributes[place].name) from None
+            return tuple(row)
+
+        return make
+
+
+class _FileRows(OutsideRows):
+    """What stands in FROM: the columns that are read."""
+
+    def __init__(self, part: _Part) -> None:
+        self._part = part
+
+    def frame(self, numbers: Sequence[int]) -> DataFrame:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        from pgrepl.lake import spark
+        from pgrepl.lake.near import readable
+        from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_types import spark_type
+
+        session = spark.session()
+        wanted = [(number, self._part.columns[number - 1]) for number in numbers]
+        if any(column.spark == "BIGINT" and column.made != "{0}" for _, column in wanted):
+            session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+        fields = [StructField(c.name, spark_type(c.spark)) for _, c in wanted if c.spark]
+        # of rows without columns Spark still finds out how many there are
+        schema = StructType(fields or [StructField("__no_column", LongType())])
+        reader = session.read.schema(schema).option("recursiveFileLookup", "true")
+        frame = reader.parquet(*[spark_path(path) for path in readable(self._part.group.paths)])
+        return frame.select(*[F.expr(c.made.format(_quoted(c.name))).alias(f"c{n}") for n, c in wanted])
+
+    def __len__(self) -> int:
+        return self._part.group.rows
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for path in self._part.group.paths:
+            yield from self._part.rows_of(path)
+
+    def __getitem__(self, index: Any) -> Any:
+        return cast(Any, list(self)[index])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _refuse_more(target: Target, group: ParquetGroup, path: str) -> None:
+    """Nothing of a file is dropped unless a list of columns says so."""
+    known = {column.name for column in target.relation.columns}
+    for column in group.columns:
+        if column.name not in known:
+            raise PgError(
+                "22P04",
+                f'column "{column.name}" of file "{path}" does not exist in relation "{target.relation.name}"',
+                hint="Name the columns to be copied: COPY table (column, ...) FROM ...",
+            )
+        if target.relation.attribute(column.name) not in target.columns:
+            raise PgError(
+                "42P10",
+                f'column "{column.name}" is a generated column',
+                detail="Generated columns cannot be used in COPY.",
+                hint="Name the columns to be copied: COPY table (column, ...) FROM ...",
+            )
+
+
+def _converted(session: Session, found: FileColumn, number: int, column: Attribute, path: str) -> Expr:
+    """A column of the file as the table's: text by the input function, anything else by an assignment cast."""
+    source = found.shipped
+    expr: Expr = Var(source, typmod=found.typmod, collation=_collation(source), varno=1, attnum=number)
+    scope = Scope(session)
+    if found.json:
+        expr = _cast(scope, expr, oids.JSONB, -1, CastContext.EXPLICIT) or expr
+    kind = type_by_oid(column.type)
+    if expr.type == oids.TEXT and (kind is None or kind.category != "S" or column.type == oids.CHAR):
+        expr = _cast(scope, expr, column.type, -1, CastContext.EXPLICIT) or expr
+    made = _cast(scope, expr, column.type, column.typmod, CastContext.ASSIGNMENT)
+    if made is None:
+        raise PgError(
+            "42804",
+            f'column "{column.name}" is of type {format_type(column.type)} but column "{found.name}" of file "{path}" '
+            f"is of type {format_type(expr.type)}",
+        )
+    return made
+
+
+def _cast(scope: Scope, expr: Expr, typoid: int, typmod: int, context: CastContext) -> Expr | None:
+    return coerce_to_target(scope, expr, expr.type, typoid, typmod, context, IMPLICIT_CAST, -1)
+
+
+def _collation(typoid: int) -> int:
+    kind = type_by_oid(typoid)
+    return kind.collation if kind is not None else 0

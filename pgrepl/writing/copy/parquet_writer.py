@@ -1,0 +1,159 @@
+"""COPY TO in Parquet format: a plain file for whoever asks for one, or a folder of files that Spark writes at once.
+
+A name that ends in a slash is a folder's. Types are kept as tables of the lake keep them: what Parquet has none like is
+PostgreSQL's text.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.query.rowset import PassingRows, SparkRows
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
+from pgrepl.writing.copy.places import Outgoing, file_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS_IN_GROUP = 131_072
+
+
+@frozen
+class ParquetColumn:
+    name: str
+    form: Form
+
+
+def parquet_columns(names: Sequence[str], types: Sequence[tuple[int, int]]) -> list[ParquetColumn]:
+    """Columns of a file must have names of their own."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise PgError("42701", f'column "{name}" specified more than once')
+    if not names:
+        raise PgError("0A000", "a Parquet file must have at least one column")
+    return [ParquetColumn(name, form(*kind)) for name, kind in zip(names, types, strict=True)]
+
+
+def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
+    """One file; how many rows it has."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([pa.field(column.name, column.form.arrow()) for column in columns])
+    count = 0
+    with pq.ParquetWriter(_Sink(place), schema, compression="snappy", store_schema=False) as writer:
+        for table in _groups(_tables(columns, rows, schema)):
+            writer.write_table(table, _ROWS_IN_GROUP)
+            count += table.num_rows
+    return count
+
+
+def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, schema: pa.Schema) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    if isinstance(rows, SparkRows):
+        from pgrepl.lake.relay import relayed
+
+        for batch in relayed(rows.frame, rows.data_path):
+            arrays = [_as(batch.column(n), field.type) for n, field in enumerate(schema)]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+        return
+    for part in rows.batches():
+        values = list(zip(*part, strict=True))
+        arrays = [c.form.to_array(v) for c, v in zip(columns, values, strict=True)]
+        yield pa.Table.from_arrays([_as(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+
+
+def _as(array: Any, kind: pa.DataType) -> Any:
+    """Spark's columns are of the same types, but for names that Parquet has for values (uuid) and for time zones."""
+    import pyarrow as pa
+
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array.cast(kind.storage_type))
+    return array.cast(kind)
+
+
+def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables as row groups of the usual size."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(each.num_rows for each in waiting) >= _ROWS_IN_GROUP:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+class _Sink(io.RawIOBase):
+    """What pyarrow takes for a file that is written from front to back."""
+
+    def __init__(self, place: Outgoing) -> None:
+        self._place = place
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        self._place.write(raw)
+        self._at += len(raw)
+        return len(raw)
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def write_folder(folder: str, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
+    """Files in a new folder; how many rows they have."""
+    _refuse_taken(folder)
+    if isinstance(rows, SparkRows):
+        return _write_by_spark(folder, columns, rows)
+    os.makedirs(folder, exist_ok=True)
+    place = Outgoing(os.path.join(folder, "part-00000.parquet"))
+    try:
+        count = write_file(place, columns, rows)
+    except BaseException:
+        place.abandon()
+        raise
+    place.finish()
+    return count
+
+
+def _refuse_taken(folder: str) -> None:
+    """Files that are there would be taken for part of the result."""
+    if not os.path.isabs(folder):
+        raise PgError("42602", "relative path not allowed for COPY to file")
+    try:
+        if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+            raise PgError("58P02", f'folder "{folder}" is not empty')
+    except OSError as error:
+        raise file_error(f'could not open directory "{folder}"', error) from error
+
+
+def _write_by_spark(folder: str, columns: Sequence[ParquetColumn], rows: SparkRows) -> int:
+    import pyarrow.parquet as pq
+    from pyspark.sql import functions as F
+
+    from pgrepl.lake import spark
+    from pgrepl.lake.scan import spark_path
+    from pgrepl.writing.copy.parquet_files import parquet_paths
+
+    named = [F.col(f"c{n}").alias(column.name) for n, column in enumerate(columns, 1)]
+    with spark.pg_errors():
+        rows.frame.select(*named).write.mode("append").parquet(spark_path(folder))
+    return sum(pq.read_metadata(path).num_rows for path in parquet_paths(folder))

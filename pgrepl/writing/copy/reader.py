@@ -1,0 +1,231 @@
+"""From the text of a COPY file to rows of values: header, fields, input functions, and where an error happened.
+
+reader = Reader("t", columns, options, decoded(chunks, "UTF8"), style)
+for row in reader.rows():
+    ...                       # a PgError gets the CONTEXT `COPY t, line 3, column a: "x"`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+from pgrepl.types.text import reader as input_function
+from pgrepl.writing.copy.fields import DEFAULT, splitter
+from pgrepl.writing.copy.lines import Lines
+from pgrepl.writing.copy.options import CopyOptions
+
+_MOST_SHOWN = 100  # bytes of a line or a value
+
+
+@frozen
+class CopyColumn:
+    """A column that the file gives."""
+
+    name: str
+    type: int
+    typmod: int = -1
+    has_default: bool = False
+    force_not_null: bool = False
+    force_null: bool = False
+
+
+def shown(text: str) -> str:
+    """What a message shows of a text (CopyLimitPrintoutLength)."""
+    raw = text.encode("utf-8", "surrogateescape")
+    return text if len(raw) <= _MOST_SHOWN else raw[:_MOST_SHOWN].decode("utf-8", "ignore") + "..."
+
+
+def placed(error: PgError, context: str) -> PgError:
+    """The error with this behind the CONTEXT it has, unless it has a place already."""
+    before = error.report.context
+    if not is_placed(error):
+        error.report = replace(error.report, context=context if before is None else f"{before}\n{context}")
+    return error
+
+
+def is_placed(error: PgError) -> bool:
+    return re.search(r"^COPY .*, (line|row) [0-9]", error.report.context or "", re.MULTILINE) is not None
+
+
+class Reader:
+    """Reads one file. `skipped` counts the rows that ON_ERROR ignore has passed over."""
+
+    def __init__(
+        self,
+        relation: str,
+        columns: Sequence[CopyColumn],
+        options: CopyOptions,
+        pieces: Iterator[str],
+        style: TextStyle = DEFAULT_STYLE,
+        *,
+        from_client: bool = False,
+        notice: Callable[[str, str], None] | None = None,
+        default: Callable[[int], Any] | None = None,
+    ) -> None:
+        """`default` makes the value of the column with this position in `columns`, where the file asks for it;
+        `notice` is given a message and its context."""
+        self.skipped = 0
+        self._relation = relation
+        self._columns = columns
+        self._options = options
+        self._lines = Lines(pieces, options, from_client=from_client)
+        self._style = style
+        self._notice = notice
+        self._default = default
+        names = [column.name for column in columns]
+        self._split = splitter(options, names, [column.has_default for column in columns])
+        self._readers = [(input_function(c.type), c.typmod, style) for c in columns]
+        self._forced = [i for i, c in enumerate(columns) if c.force_not_null or c.force_null]
+        self._column = -1  # the one whose value is being read
+        self._value: str | None = None
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[list[Any]]:
+        """A list for each line: the values of the columns, in their order."""
+        try:
+            if self._header():
+                return
+            lines = iter(self._lines)
+        except PgError as error:
+            raise self.with_context(error) from None
+        count, split = len(self._columns), self._split
+        while True:
+            try:
+                line = next(lines, None)
+                if line is None:
+                    return
+                fields = split(line)
+                if len(fields) == count:
+                    row = self._read(fields)
+                else:
+                    row = self._wrong_count(fields)
+            except PgError as error:
+                raise self.with_context(error) from None
+            if row is not None:
+                yield row
+
+    def lines(self) -> Iterator[str]:
+        """Only the lines, for finding one again."""
+        if not self._header():
+            yield from self._lines
+
+    def _read(self, fields: list[Any]) -> list[Any] | None:
+        """The values of a line; None if the line is passed over."""
+        if self._forced:
+            self._force(fields)
+        row: list[Any] = []
+        column = 0
+        try:
+            for field in fields:
+                if field is None:
+                    row.append(None)
+                elif field is DEFAULT:
+                    assert self._default is not None
+                    row.append(self._default(column))
+                else:
+                    read, typmod, style = self._readers[column]
+                    row.append(read(field, typmod, style))
+                column += 1
+        except PgError as error:
+            self._column, self._value = column, self._options.default if field is DEFAULT else field
+            if not self._options.ignore_errors or field is DEFAULT or error.sqlstate[:2] not in _SOFT:
+                raise
+            self._skip()
+            return None
+        return row
+
+    def _skip(self) -> None:
+        self.skipped += 1
+        if self._options.verbose and self._notice is not None:
+            name, value = self._columns[self._column].name, self._value
+            given = "null input" if value is None else f'"{shown(value)}"'
+            self._notice(
+                f"skipping row due to data type incompatibility at line {self._lines.number} for column "
+                f'"{name}": {given}',
+                f"COPY {self._relation}",
+            )
+        self._column = -1
+
+    def _force(self, fields: list[Any]) -> None:
+        """FORCE_NOT_NULL and FORCE_NULL."""
+        null = self._options.null
+        for number in self._forced:
+            if number >= len(fields):
+                return
+            field = fields[number]
+            if field is None:
+                if self._columns[number].force_not_null:
+                    fields[number] = null
+            elif self._columns[number].force_null and field == null:
+                fields[number] = None
+
+    def _wrong_count(self, fields: list[Any]) -> list[Any] | None:
+        """An error; but what stands before a missing field is read, and may be a reason to pass over the line."""
+        if len(fields) > len(self._columns):
+            raise PgError("22P04", "extra data after last expected column")
+        missing = self._columns[len(fields)].name
+        if self._read(fields) is not None:
+            raise PgError("22P04", f'missing data for column "{missing}"')
+        return None
+
+    # --- the header --------------------------------------------------------------------------------------------------
+
+    def _header(self) -> bool:
+        """Read it, if there is one. True if the file ends with it."""
+        header = self._options.header
+        if header == "false":
+            return False
+        ended = self._lines.read()
+        if header == "match":
+            assert self._lines.line is not None
+            self._match_header(self._split(self._lines.line))
+        return ended
+
+    def _match_header(self, fields: list[Any]) -> None:
+        columns = self._columns
+        if len(fields) != len(columns):
+            raise PgError("22P04", f"wrong number of fields in header line: got {len(fields)}, expected {len(columns)}")
+        for number, (field, column) in enumerate(zip(fields, columns, strict=True), 1):
+            mismatch = f"column name mismatch in header line field {number}: got"
+            if field is None:
+                null = self._options.null
+                raise PgError("22P04", f'{mismatch} null value ("{null}"), expected "{column.name}"')
+            field = self._options.default if field is DEFAULT else field
+            if field != column.name:
+                raise PgError("22P04", f'{mismatch} "{field}", expected "{column.name}"')
+
+    # --- where it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """The number of the current line."""
+        return self._lines.number
+
+    @property
+    def size(self) -> int:
+        """The length of the current line in bytes."""
+        line = self._lines.line or ""
+        return len(line) if line.isascii() else len(line.encode())
+
+    def with_context(self, error: PgError) -> PgError:
+        """The error with the place in the file (CopyFromErrorCallback)."""
+        return placed(error, self.context())
+
+    def context(self) -> str:
+        lines = self._lines
+        place = f"COPY {self._relation}, line {lines.number}"
+        if self._column >= 0:
+            value = "null input" if self._value is None else f'"{shown(self._value)}"'
+            return f"{place}, column {self._columns[self._column].name}: {value}"
+        return place if lines.line is None else f'{place}: "{shown(lines.line)}"'
+
+
+# Classes of errors that an input function reports softly: the value is not one of its type.
+_SOFT = frozenset(("22", "42", "0A", "54", "2B"))

@@ -1,0 +1,152 @@
+"""What COPY FROM fills: the table, the columns that the file gives, what the others get, and the WHERE condition.
+
+It is worked out before the client is asked for its data, so that a statement which cannot work says so at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import acl
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_where
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.evaluate import compile
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import functions_used, var_attnums, walk
+from pgrepl.frozen import frozen
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.writing.copy.columns import copied_columns, forced
+from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.reader import CopyColumn
+from pgrepl.writing.copy.relations import open_relation
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import CopyStmt
+
+_NEXTVAL = 1574
+
+
+@frozen
+class Target:
+    relation: Relation
+    columns: tuple[Attribute, ...]  # those that the file gives, in its order
+    listed: bool  # the statement names them
+    defaults: dict[int, Expr]  # by attnum, of all columns that have one, but for generated ones
+    where: Expr | None
+    force_not_null: tuple[bool, ...]
+    force_null: tuple[bool, ...]
+
+    @property
+    def attnums(self) -> tuple[int, ...]:
+        return tuple([column.num for column in self.columns])
+
+    @property
+    def left_out(self) -> list[tuple[int, Expr]]:
+        """The columns that always get their default."""
+        given = set(self.attnums)
+        return [(number, expr) for number, expr in self.defaults.items() if number not in given]
+
+    def copy_columns(self) -> list[CopyColumn]:
+        flags = zip(self.columns, self.force_not_null, self.force_null, strict=True)
+        return [
+            CopyColumn(a.name, a.type, a.typmod, a.num in self.defaults, not_null, null) for a, not_null, null in flags
+        ]
+
+
+def find_target(session: Session, stmt: CopyStmt) -> Target:
+    """Everything about the target but the options: DoCopy."""
+    assert stmt.relation is not None
+    found = open_relation(session, stmt.relation)
+    where = _condition(session, found, stmt) if stmt.where is not None else None
+    columns = copied_columns(found, stmt.columns)
+    _check_privileges(session, found, columns, where)
+    defaults = {}
+    for column in found.columns:
+        default = column_default(session, found, column)
+        if default is not None:
+            defaults[column.num] = default
+    no = (False,) * len(columns)
+    return Target(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
+
+
+def with_options(target: Target, options: CopyOptions) -> Target:
+    """The columns that options name are looked up once all options have been read."""
+    names = [column.name for column in target.columns]
+    return replace(
+        target,
+        force_not_null=tuple(forced("FORCE_NOT_NULL", options.force_not_null, names, target.relation)),
+        force_null=tuple(forced("FORCE_NULL", options.force_null, names, target.relation)),
+    )
+
+
+def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
+    assert stmt.where is not None
+    scope = scope_of_relation(session, found)
+    where = assign_collations(analyze_where(scope, stmt.where, ExprKind.COPY_WHERE, "WHERE"))
+    used = var_attnums(where)
+    for column in found.columns:
+        if column.generated and (column.num in used or 0 in used):
+            raise PgError(
+                "42P10",
+                "generated columns are not supported in COPY FROM WHERE conditions",
+                detail=f'Column "{column.name}" is a generated column.',
+            )
+    return where
+
+
+def _check_privileges(session: Session, found: Relation, columns: list[Attribute], where: Expr | None) -> None:
+    """INSERT on what is filled, SELECT on what the condition reads."""
+    _check(session, found, "INSERT", [column.num for column in columns])
+    if where is not None:
+        read = var_attnums(where)
+        if read:
+            _check(session, found, "SELECT", [a.num for a in found.columns] if 0 in read else sorted(read))
+
+
+def _check(session: Session, found: Relation, privilege: str, attnums: list[int]) -> None:
+    if acl.has_table_privilege(session, found, privilege):
+        return
+    if attnums:
+        allowed = all(acl.has_column_privilege(session, found, number, privilege) for number in attnums)
+    else:
+        allowed = any(acl.has_column_privilege(session, found, a.num, privilege) for a in found.columns)
+    if not allowed:
+        raise acl.permission_denied(found)
+
+
+def one_by_one(target: Target, options: CopyOptions) -> bool:
+    """Whether PostgreSQL would insert each row before it reads the next: a default or the condition might look at the
+    table. It decides which of several faults is met first."""
+    asked = target.left_out if options.default is None else target.defaults.items()
+    if any(_is_volatile(expr, nextval_too=False) for _, expr in asked):
+        return True
+    return target.where is not None and _is_volatile(target.where, nextval_too=True)
+
+
+def _is_volatile(expr: Expr, *, nextval_too: bool) -> bool:
+    for node in walk(expr):
+        for function in functions_used(node):
+            proc = proc_by_oid(function)
+            if proc is not None and proc.volatile == "v" and (nextval_too or function != _NEXTVAL):
+                return True
+    return False
+
+
+def default_values(session: Session, target: Target) -> dict[int, Callable[[], Any]]:
+    """What makes the default of each column that has one."""
+    context = Context(session)
+
+    def value_of(expr: Expr) -> Callable[[], Any]:
+        compiled = compile(expr, context)
+        return lambda: compiled(())
+
+    return {number: value_of(expr) for number, expr in target.defaults.items()}

@@ -1,0 +1,188 @@
+"""A large text or CSV file on its way to Spark: its values, read here, in Parquet files that go when they were read.
+
+Block by block Arrow takes the lines apart and makes values of them; a block with anything unusual in it is read line by
+line. Whatever is wrong with a file is found out here and told elsewhere: then the whole file is read line by line, up
+to the first mistake, whose place is known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import Column, Var
+from pgrepl.lake import storage
+from pgrepl.lake.relay import passing_folder
+from pgrepl.query.outside import OutsideRows
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_forms import form
+from pgrepl.writing.copy.arrow_values import values_of
+from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
+from pgrepl.writing.copy.encoding import decoded, is_utf8
+from pgrepl.writing.copy.file_query import file_query
+from pgrepl.writing.copy.reader import Reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Query
+    from pgrepl.writing.copy.source import TextSource
+
+_ROWS_IN_FILE = 2_000_000
+
+
+@contextmanager
+def typed_files(session: Session, source: TextSource) -> Iterator[Query | None]:
+    """A query over the rows of the file as they come into the table. None: it is to be read line by line."""
+    if not _is_plain(session, source):
+        yield None
+        return
+    columns = source.target.columns
+    with passing_folder(session.catalog.data_path) as folder:
+        try:
+            rows = _TypedRows([form(a.type, a.typmod) for a in columns], _written(session, source, folder))
+        except PgError:
+            yield None
+            return
+        given = [Column(a.name, a.type, a.typmod, a.collation) for a in columns]
+        exprs = dict(source.target.defaults)
+        for number, a in enumerate(columns, 1):
+            exprs[a.num] = Var(a.type, typmod=a.typmod, collation=a.collation, varno=1, attnum=number)
+        yield file_query(source.target, given, exprs, rows)
+
+
+def _is_plain(session: Session, source: TextSource) -> bool:
+    options, target = source.options, source.target
+    return (
+        bool(target.columns)
+        and is_utf8(options.encoding or session.settings.get("client_encoding"))
+        and options.header != "match"
+        and options.default is None
+        and not options.ignore_errors
+        and not any(target.force_null)
+        and not any(target.force_not_null)
+        and (not options.csv or options.escape == options.quote)
+    )
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _written(session: Session, source: TextSource, folder: str) -> list[str]:
+    """The files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = _tables(session, source)
+    first = next(tables, None)
+    if first is None:
+        kinds = [form(a.type, a.typmod) for a in source.target.columns]
+        first = pa.table([kind.to_array([]) for kind in kinds], names=_names(source))
+    paths: list[str] = []
+    waiting: pa.Table | None = first
+    while waiting is not None:
+        path = f"{folder}{len(paths)}.parquet"
+        paths.append(path)
+        written = 0
+        with (
+            storage.writing(path),
+            storage.open_output(path) as output,
+            pq.ParquetWriter(output, waiting.schema, store_schema=False) as writer,
+        ):
+            while waiting is not None and written < _ROWS_IN_FILE:
+                writer.write_table(waiting)
+                written += waiting.num_rows
+                waiting = next(tables, None)
+    return paths
+
+
+def _names(source: TextSource) -> list[str]:
+    return [f"c{number}" for number in range(1, len(source.target.columns) + 1)]
+
+
+def _tables(session: Session, source: TextSource) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    options, columns, style = source.options, source.target.columns, session.text_style
+    splitter, names = Splitter(options, len(columns)), _names(source)
+    pieces = blocks(source.data, options)
+    if options.header == "true":
+        pieces = _without_header(pieces, source)
+    for block in pieces:
+        try:
+            texts = splitter.split(block)
+        except Unusual:
+            arrays = _line_by_line(session, source, block)
+        else:
+            arrays = [values_of(text, a.type, a.typmod, style) for text, a in zip(texts, columns, strict=True)]
+        yield pa.table(arrays, names=names)
+
+
+def _without_header(pieces: Iterator[bytes], source: TextSource) -> Iterator[bytes]:
+    first = next(pieces, b"")
+    end = header_end(first, source.options)
+    rest = first[end:] if end else b""
+    return chain([rest] if rest else [], pieces)
+
+
+def _line_by_line(session: Session, source: TextSource, block: bytes) -> list[pa.Array]:
+    from pgrepl.lake.scan import storage_array
+
+    options, target = source.options, source.target
+    if b"\r" in block or b"\\." in block:
+        raise PgError("22P04", "the end of the data is to be found line by line")
+    reader = Reader(
+        target.relation.name,
+        target.copy_columns(),
+        replace(options, header="false"),
+        decoded([block], options.encoding or session.settings.get("client_encoding")),
+        session.text_style,
+    )
+    kinds = [form(a.type, a.typmod) for a in target.columns]
+    rows = list(reader.rows())
+    values: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(kinds)
+    return [storage_array(kind.to_array(column)) for kind, column in zip(kinds, values, strict=True)]
+
+
+# --- what stands in FROM ----------------------------------------------------------------------------------------------
+
+
+class _TypedRows(OutsideRows):
+    def __init__(self, forms: Sequence[Form], paths: list[str]) -> None:
+        self._forms = forms
+        self._paths = paths
+
+    def frame(self, numbers: Sequence[int]) -> DataFrame:
+        from pyspark.sql.types import StructField, StructType
+
+        from pgrepl.lake import spark
+        from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_types import spark_type
+
+        fields = [StructField(f"c{n}", spark_type(kind.spark)) for n, kind in enumerate(self._forms, 1)]
+        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in self._paths])
+        return frame.select(*[f"c{n}" for n in numbers])
+
+    def _tables(self) -> Iterator[pa.Table]:
+        import pyarrow.parquet as pq
+
+        for path in self._paths:
+            with storage.open_input(path) as file:
+                yield pq.read_table(file)
+
+    def __len__(self) -> int:
+        return sum(table.num_rows for table in self._tables())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for table in self._tables():
+            columns = [kind.from_array(column) for kind, column in zip(self._forms, table.columns, strict=True)]
+            yield from zip(*columns, strict=True)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]

@@ -1,0 +1,63 @@
+"""Rows as lines of a COPY file, as CopyOneRowTo writes them in text and CSV format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from pgrepl.writing.copy.options import CopyOptions
+
+_LETTERS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+
+Quoting = Callable[[str], str]
+
+
+class LineWriter:
+    """Makes the lines of one file. All of them are text; what character set the file has is the caller's to see to."""
+
+    def __init__(self, names: Sequence[str], options: CopyOptions, force_quote: Sequence[bool]) -> None:
+        self._names = names
+        self._null = options.null
+        self._delimiter = options.delimiter
+        alone = len(names) == 1
+        if options.csv:
+            self._header_quoting = _csv_field(options, force=False, alone=alone)
+            self._quoting = [_csv_field(options, force=force, alone=alone) for force in force_quote]
+        else:
+            self._header_quoting = _text_field(options)
+            self._quoting = [self._header_quoting] * len(names)
+
+    def header(self) -> str:
+        return self._delimiter.join([self._header_quoting(name) for name in self._names]) + "\n"
+
+    def line(self, row: Sequence[str | None]) -> str:
+        """The values are the texts that the types' output functions give."""
+        null = self._null
+        fields = [null if text is None else quote(text) for text, quote in zip(row, self._quoting, strict=True)]
+        return self._delimiter.join(fields) + "\n"
+
+
+def _text_field(options: CopyOptions) -> Quoting:
+    """Backslashes before what a reader would misunderstand."""
+    special = re.compile(f"[\b-\r\\\\{re.escape(options.delimiter)}]")
+
+    def escape(found: re.Match[str]) -> str:
+        return _LETTERS.get(found[0]) or "\\" + found[0]
+
+    search, sub = special.search, special.sub
+    return lambda text: sub(escape, text) if search(text) else text
+
+
+def _csv_field(options: CopyOptions, *, force: bool, alone: bool) -> Quoting:
+    quote, escape, null = options.quote, options.escape, options.null
+    needs_quotes = re.compile(f"[\r\n{re.escape(options.delimiter + quote)}]").search
+    marks = re.compile(f"[{re.escape(quote + escape)}]")
+    # In a line of its own it would be the end of the data.
+    marker = "\\." if alone else None
+
+    def quoted(text: str) -> str:
+        return quote + marks.sub(lambda found: escape + found[0], text) + quote
+
+    if force:
+        return quoted
+    return lambda text: quoted(text) if text in (null, marker) or needs_quotes(text) else text

@@ -1,0 +1,239 @@
+"""Statements carried out here, row by row as PostgreSQL does: for what is small.
+
+Rows are computed from the state before the statement, checked one after the other, and written at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.dml.plan import Command, Conflict, Modify
+from pgrepl.expr.dml.queries import (
+    Found,
+    check_query,
+    conflict_query,
+    found_query,
+    insert_query,
+    pinned,
+    returning_query,
+)
+from pgrepl.expr.tree import PinnedRow
+from pgrepl.query.rowset import rows_of, stream
+from pgrepl.rows.changes import Change, Kind, OnConflict, Row
+from pgrepl.rows.checks import RowChecks, prepare
+from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.routing import converter
+from pgrepl.writing.run import Pending
+from pgrepl.writing.targets import changed_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+
+
+def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:
+    """`hidden`: row security lets no row in."""
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.INSERT, modify.named)
+    conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
+    rows = stream(session, insert_query(session, modify))
+    if hidden:
+        rows = _refused(target, rows)
+    changes = checks.local((Change(target.oid, new=row) for row in rows), conflict)
+    return _finished(session, modify, checks, changes, ())
+
+
+def _refused(target: Relation, rows: Iterator[Row]) -> Iterator[Row]:
+    for _ in rows:
+        raise PgError("42501", f'new row violates row-level security policy for table "{target.name}"')
+    yield from ()
+
+
+def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters: frozenset[int]) -> OnConflict:
+    if conflict.assigned is None:
+        return OnConflict(arbiters)
+    target = relation(session, modify.relid)
+    assigned = [a.attnum for a in conflict.assigned]
+    now: list[Row] = []  # the row in conflict and the one proposed, as the query sees them
+    query = conflict_query(session, modify, conflict, now)
+    compiled = _replayed(session, query)
+
+    def update(table: Relation, old: Row, proposed: Row) -> Row | None:
+        to_named, back = converter(table, target), converter(target, table)
+        existing = to_named(old)
+        now[:] = [(*existing, *to_named(proposed), table.oid)]
+        found = compiled()
+        if not found:
+            return None
+        return back(_with(existing, assigned, found[0]))
+
+    return OnConflict(arbiters, update, frozenset(assigned))
+
+
+def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
+    """A query over rows that change between its runs."""
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.rewrite import expand_views
+    from pgrepl.query.env import Env
+    from pgrepl.query.execute import compile_query
+
+    compiled = compile_query(expand_views(session, query), Context(session))
+    return lambda: list(compiled(Env([], None)))
+
+
+def _with(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
+    changed = list(row)
+    for attnum, value in zip(attnums, values, strict=False):
+        changed[attnum - 1] = value
+    return tuple(changed)
+
+
+# --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+def update(session: Session, modify: Modify) -> Pending:
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.UPDATE, modify.named)
+    carried: list[Row] = []
+
+    def changes() -> Iterator[Change]:
+        for change, rest in _found_and_locked(session, modify, target):
+            carried.append(rest)
+            yield change
+
+    done = checks.local(changes())
+    return _finished(session, modify, checks, done, carried)
+
+
+def delete(session: Session, modify: Modify) -> Pending:
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, Kind.DELETE)
+    carried: list[Row] = []
+    changes = []
+    for change, rest in _found_and_locked(session, modify, target):
+        changes.append(change)
+        carried.append(rest)
+    return _finished(session, modify, checks, checks.local(changes), carried)
+
+
+def nothing(session: Session, modify: Modify) -> Pending:
+    """An UPDATE or DELETE that finds no row."""
+    checks = prepare(session, relation(session, modify.relid), Kind(modify.command.value))
+    return _finished(session, modify, checks, (), ())
+
+
+def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:
+    """The rows to change, locked; those that others have changed since in their newest version, if that is still to be
+    changed (ExecUpdate, ExecDelete, EvalPlanQual)."""
+    if not session.transaction.locks_rows:
+        yield from found_rows(session, modify, target)
+        return
+    found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
+    verb = "updating" if modify.command is Command.UPDATE else "deleting"
+    changed = _locked(session, [change for change, _ in found.values()], verb)
+    for row, each in found.items():
+        if row not in changed:
+            yield each
+            continue
+        newer = changed[row]
+        if newer is None:
+            continue
+        for again in found_rows(session, modify, target, (row.table, newer)):
+            _locked(session, [again[0]], verb)
+            yield again
+            break
+
+
+def _locked(session: Session, changes: Sequence[Change], verb: str) -> Mapping[Standing, Newer | None]:
+    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
+    _, changed = lock_rows(session, rows, [mode_of(session, change) for change in changes], verb=verb)
+    refuse_changed(session, changed)
+    return changed
+
+
+def found_rows(
+    session: Session, modify: Modify, target: Relation, newer: tuple[int, Newer] | None = None
+) -> Iterator[tuple[Change, Row]]:
+    """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them.
+    `newer`: this one alone, a row of this table."""
+    updates = modify.command is Command.UPDATE
+    seen: set[tuple[int, Place]] = set()
+    for found, layout in _queries(session, modify, target):
+        width, count = len(layout.attributes), 2 + len(found.columns)
+        behind = count + len(found.assigned)
+        for row in stream(session, found.query) if newer is None else _pinned(session, found, target, layout, newer):
+            place, oid = row[0], row[1]
+            if len(modify.from_) > 1:
+                # joined to several rows it is changed by the first
+                if (oid, place) in seen:
+                    continue
+                seen.add((oid, place))
+            old = _with((None,) * width, found.columns, row[2:count])
+            new = _with(old, found.assigned, row[count:behind]) if updates else None
+            if oid != layout.oid:
+                convert = converter(layout, relation(session, oid))
+                old, new = convert(old), convert(new) if new is not None else None
+            yield Change(oid, place, old, new), row[behind:]
+
+
+def _pinned(
+    session: Session, found: Found, target: Relation, layout: Relation, newer: tuple[int, Newer]
+) -> Iterable[Row]:
+    """The query over one row of the target."""
+    oid, version = newer
+    if layout.oid != oid and target.kind != "p":
+        return ()
+    row = version.row if layout.oid == oid else converter(relation(session, oid), layout)(version.row)
+    return _replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
+
+
+def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:
+    """One query over all partitions; children by inheritance may have columns of their own, so each has its query."""
+    tables = changed_tables(session, modify)
+    if target.kind == "p" or len(tables) == 1:
+        yield found_query(session, modify), target
+        return
+    for member in tables:
+        yield found_query(session, modify, member.relation), member.relation
+
+
+# --- the end of a statement -----------------------------------------------------------------------------------------
+
+
+def _finished(
+    session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change], carried: Sequence[Row]
+) -> Pending:
+    """RETURNING sees what the statement saw."""
+    _check_views(session, modify, checks, changes)
+    returned: list[Row] = []
+    if modify.returning:
+        rest = carried or ((),) * len(changes)
+        written = [
+            (*checks.named(change), change.to or change.table, *more)
+            for change, more in zip(changes, rest, strict=True)
+        ]
+        returned = list(rows_of(session, returning_query(session, modify, written)))
+    return Pending(modify, checks, changes, returned)
+
+
+def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change]) -> None:
+    """WITH CHECK OPTION: no row may be written through a view that the view would not show (ExecWithCheckOptions)."""
+    from pgrepl.rows.checks_text import failing_row
+
+    target = relation(session, modify.relid)
+    now: list[Row] = []
+    tests = [
+        (option.view, _replayed(session, check_query(session, modify, option, now)))
+        for option in modify.check_options
+        if option.view
+    ]
+    for change in changes if tests else ():
+        row = checks.named(change)
+        now[:] = [(*row, change.to)]
+        for view, test in tests:
+            if not test():
+                message = f'new row violates check option for view "{view}"'
+                raise PgError("44000", message, detail=failing_row(session, target, row, modify.named))

@@ -1,0 +1,274 @@
+"""The keeper of rows: what a change of definition asks of the rows that are there (see commands.table.rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.opclasses import LESS, equality_operator, opclass_operator
+from pgrepl.expr.partition import PartitionBound, partition_key
+from pgrepl.expr.partition_constraint import bound_constraint, partition_constraint
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import map_attnums
+from pgrepl.rows.checks_table import own
+from pgrepl.rows.foreign_key import ForeignKey, foreign_key, mixed_nulls, not_present
+from pgrepl.sql.quote import quote_always
+from pgrepl.types.text import write_text
+from pgrepl.writing.rewrite import queries as ask
+from pgrepl.writing.rewrite.requirements import (
+    CheckHolds,
+    DefaultPartition,
+    Indexed,
+    InPartition,
+    KeysExist,
+    NewValue,
+    NotNull,
+    NotReferenced,
+    Requirement,
+    Unique,
+)
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.query.rowset import LocalRows, SparkRows
+
+
+class LakeKeeper:
+    """Keeps the rows of tables in the lake."""
+
+    def require(self, session: Session, requirement: Requirement) -> None:
+        tables = [relation(session, oid) for oid in inheritors(session, requirement.table)]
+        below = isinstance(requirement, (InPartition, DefaultPartition, NotReferenced))
+        for rel in tables if below else tables[:1]:
+            if rel.kind == "r" and has_rows(session, rel):
+                _CHECKS[type(requirement)](session, rel, requirement)
+
+    def append(self, session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
+        from pgrepl.writing.rewrite.append import append
+
+        return append(session, table, rows)
+
+    def rewrite(self, session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+        from pgrepl.writing.rewrite.rewrite import rewrite
+
+        return rewrite(session, values)
+
+
+def has_rows(session: Session, rel: Relation) -> bool:
+    """Whether there is anything to look at. What the statement has changed of the table is defined in the lake now."""
+    from pgrepl.catalog.store import one
+    from pgrepl.catalog.tables import pg_class
+
+    row = one(session, pg_class, oid=rel.oid)
+    if row is None or row.table_id is None:
+        return False
+    define_now(session)
+    from pgrepl.lake.files import estimate
+    from pgrepl.lake.table import lake_table
+
+    return estimate(session, lake_table(session, rel.oid)) > 0
+
+
+def define_now(session: Session) -> None:
+    """Let the lake know what the running statement has changed so far: rows are to be read or written."""
+    if session.transaction.numbering.touched:
+        session.define_in_lake()
+
+
+# --- what must hold ---------------------------------------------------------------------------------------------------
+
+
+def _not_null(session: Session, rel: Relation, requirement: NotNull) -> None:
+    columns = [a for a in rel.columns if a.notnull]
+    if not columns:
+        return
+    exprs = [ask.column(rel, a.num) for a in columns]
+    found = ask.first(session, rel, exprs, ask.some([ask.is_null(expr) for expr in exprs]))
+    if found is not None:
+        name = next(a.name for a, value in zip(columns, found, strict=True) if value is None)
+        raise PgError(
+            "23502",
+            f'column "{name}" of relation "{rel.name}" contains null values',
+            schema=rel.schema,
+            table=rel.name,
+            column=name,
+        )
+
+
+def _check(session: Session, rel: Relation, requirement: CheckHolds) -> None:
+    if ask.first(session, rel, [], ask.is_false(own(requirement.expr, rel))) is not None:
+        raise PgError(
+            "23514",
+            f'check constraint "{requirement.name}" of relation "{rel.name}" is violated by some row',
+            schema=rel.schema,
+            table=rel.name,
+            constraint=requirement.name,
+        )
+
+
+def _unique(session: Session, rel: Relation, requirement: Unique) -> None:
+    """As the sort that builds a unique index complains (comparetup_index_btree)."""
+    from pgrepl.expr.index_info import index_info
+    from pgrepl.rows.checks_text import index_key
+
+    info = index_info(session, requirement.index)
+    exprs = iter(info.exprs)
+    count = info.key_count
+    keys = [own(ask.column(rel, attnum) if attnum else next(exprs), rel) for attnum in info.columns[:count]]
+    operators = [(equality_operator(oid), opclass_operator(oid, LESS)) for oid in info.opclasses[:count]]
+    conditions = [] if info.predicate is None else [own(info.predicate, rel)]
+    if not info.nulls_not_distinct:
+        conditions += [ask.is_not_null(key) for key in keys]
+    found = ask.duplicate(session, rel, keys, operators, ask.every(conditions))
+    if found is not None:
+        shown = index_key(session, info, found)
+        raise PgError(
+            "23505",
+            f'could not create unique index "{info.name}"',
+            detail="Duplicate keys exist." if shown is None else f"{shown} is duplicated.",
+            schema=rel.schema,
+            table=rel.name,
+            constraint=info.name,
+        )
+
+
+def _indexed(session: Session, rel: Relation, requirement: Indexed) -> None:
+    """As index_build evaluates the expressions."""
+    from pgrepl.expr.index_info import index_info
+
+    info = index_info(session, requirement.index)
+    predicate = None if info.predicate is None else own(info.predicate, rel)
+    ask.compute(session, rel, [own(expr, rel) for expr in info.exprs], predicate)
+
+
+def _bound(session: Session, parent: int, bound: PartitionBound, rel: Relation) -> list[Expr]:
+    """What the bound says, and those of the parent, over the columns of a table below."""
+    key = partition_key(session, parent)
+    assert key is not None
+    parts = [*partition_constraint(session, parent), *bound_constraint(session, parent, key, bound)]
+    numbers = attnum_map(rel, relation(session, parent))
+    return [map_attnums(part, numbers) for part in parts]
+
+
+def _in_partition(session: Session, rel: Relation, requirement: InPartition) -> None:
+    parts = _bound(session, requirement.parent, requirement.bound, rel)
+    if parts and ask.first(session, rel, [], ask.some([ask.is_false(part) for part in parts])) is not None:
+        raise PgError(
+            "23514",
+            f'partition constraint of relation "{rel.name}" is violated by some row',
+            schema=rel.schema,
+            table=rel.name,
+        )
+
+
+def _default_partition(session: Session, rel: Relation, requirement: DefaultPartition) -> None:
+    parts = _bound(session, requirement.parent, requirement.bound, rel)
+    if ask.first(session, rel, [], ask.every(parts)) is not None:
+        default = relation(session, requirement.table)
+        raise PgError(
+            "23514",
+            f'updated partition constraint for default partition "{default.name}" would be violated by some row',
+            schema=default.schema,
+            table=default.name,
+        )
+
+
+# --- foreign keys -----------------------------------------------------------------------------------------------------
+
+
+def _keys_exist(session: Session, rel: Relation, requirement: KeysExist) -> None:
+    """As RI_Initial_Check does."""
+    key = foreign_key(session, requirement.constraint)
+    other = relation(session, key.referenced)
+    own_names, other_names = _names(rel, key.columns), _names(other, key.referenced_columns)
+    pairs = " AND ".join(f"pk.{theirs} = fk.{ours}" for ours, theirs in zip(own_names, other_names, strict=True))
+    present = (" OR " if key.match_full else " AND ").join(f"fk.{name} IS NOT NULL" for name in own_names)
+    found = _answer(
+        session,
+        f"SELECT {', '.join(f'fk.{name}' for name in own_names)} FROM {_from(rel)} fk"
+        f" LEFT JOIN {_from(other)} pk ON {pairs} WHERE pk.{other_names[0]} IS NULL AND ({present}) LIMIT 1",
+    )
+    if found is None:
+        return
+    if None in found:
+        raise mixed_nulls(key, rel)
+    row: list[Any] = [None] * len(rel.attributes)
+    for number, value in zip(key.columns, found, strict=True):
+        row[number - 1] = value
+    raise not_present(session, key, rel, tuple(row))
+
+
+def _not_referenced(session: Session, rel: Relation, requirement: NotReferenced) -> None:
+    """As RI_PartitionRemove_Check does."""
+    key = foreign_key(session, requirement.constraint)
+    other = relation(session, key.referencing)
+    numbers = attnum_map(rel, relation(session, key.referenced))
+    theirs = _names(other, key.columns)
+    ours = _names(rel, [numbers[number] for number in key.referenced_columns])
+    pairs = " AND ".join(f"pk.{one} = fk.{two}" for one, two in zip(ours, theirs, strict=True))
+    found = _answer(
+        session,
+        f"SELECT {', '.join(f'fk.{name}' for name in theirs)} FROM {_from(other)} fk JOIN {_from(rel)} pk ON {pairs}"
+        " LIMIT 1",
+    )
+    if found is not None:
+        raise _partition_referenced(session, rel, key, other, found)
+
+
+def _partition_referenced(
+    session: Session, rel: Relation, key: ForeignKey, other: Relation, values: Sequence[Any]
+) -> PgError:
+    attributes = [other.attributes[number - 1] for number in key.columns]
+    names = ", ".join(a.name for a in attributes)
+    texts = ", ".join(
+        write_text(value, a.type, session.text_style) for a, value in zip(attributes, values, strict=True)
+    )
+    return PgError(
+        "23503",
+        f'removing partition "{rel.name}" violates foreign key constraint "{key.name}"',
+        detail=f'Key ({names})=({texts}) is still referenced from table "{other.name}".',
+        schema=other.schema,
+        table=other.name,
+        constraint=key.name,
+    )
+
+
+def _names(rel: Relation, columns: Sequence[int]) -> list[str]:
+    return [quote_always(rel.attributes[number - 1].name) for number in columns]
+
+
+def _from(rel: Relation) -> str:
+    name = f"{quote_always(rel.schema)}.{quote_always(rel.name)}"
+    return name if rel.kind == "p" else f"ONLY {name}"
+
+
+def _answer(session: Session, text: str) -> tuple[Any, ...] | None:
+    """The first row of a query that the system itself asks."""
+    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.sql.nodes import SelectStmt
+    from pgrepl.sql.parser import parse
+
+    (raw,) = parse(text, rules=session.settings.string_rules)
+    assert isinstance(raw.stmt, SelectStmt)
+    before = session.act_as(BOOTSTRAP_SUPERUSER)
+    try:
+        return ask.first_row(session, analyze_query(session, raw.stmt))
+    finally:
+        session.act_as(before)
+
+
+_CHECKS: dict[type, Callable[[Session, Relation, Any], None]] = {
+    NotNull: _not_null,
+    CheckHolds: _check,
+    KeysExist: _keys_exist,
+    Unique: _unique,
+    Indexed: _indexed,
+    InPartition: _in_partition,
+    DefaultPartition: _default_partition,
+    NotReferenced: _not_referenced,
+}

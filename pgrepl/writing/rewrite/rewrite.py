@@ -1,0 +1,192 @@
+"""ALTER TABLE gives existing rows new values: converted columns, volatile defaults, generated columns.
+
+What the lake can say without touching a file it says: a column that only gets wider, a default that is the same for all
+rows. Otherwise all rows are written anew, with the row ids they have; to who replicates the table nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.tables import pg_attribute, pg_class
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile, evaluate
+from pgrepl.expr.tree import Expr, FuncExpr, NextValueExpr, RelabelType, Var
+from pgrepl.expr.walk import functions_used, walk_deep
+from pgrepl.frozen import frozen
+from pgrepl.lake.definition_columns import replace_column
+from pgrepl.lake.definition_types import default_text, keeps_files
+from pgrepl.lake.files import estimate
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.write import Write
+from pgrepl.rows.checks_table import own
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.style import DEFAULT_STYLE
+from pgrepl.types.text import write_text
+from pgrepl.writing.rewrite.keeper import define_now
+from pgrepl.writing.rewrite.requirements import NewValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import Place
+
+Row = tuple[Any, ...]
+
+
+@frozen
+class Rewrite:
+    """A table whose rows are to be written anew: as it was, at the snapshot before the statement."""
+
+    relation: Relation
+    was: LakeTable
+    snapshot: int
+    values: tuple[NewValue, ...]
+
+
+def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+    """The tables that were written anew."""
+    from pgrepl.lake import commit
+
+    snapshot = session.snapshot() - 1
+    tables = [
+        found
+        for table, new in values.items()
+        if (found := _prepared(session, relation(session, table), new, snapshot)) is not None
+    ]
+    if not tables:
+        return set()
+    frames = {each.relation.oid: _frame(session, each) for each in tables if _is_large(session, each)}
+    rows = {
+        each.relation.oid: list(_new_rows(session, each)) for each in tables if frames.get(each.relation.oid) is None
+    }
+    define_now(session)
+    writes = []
+    for each in tables:
+        write = Write(session, lake_table(session, each.relation.oid))
+        writes.append(write)
+        frame = frames.get(each.relation.oid)
+        if frame is not None:
+            from pgrepl.writing.rewrite.rewrite_spark import write_rows
+
+            write_rows(session, each, frame, write)
+            continue
+        for place, row in rows[each.relation.oid]:
+            write.update(place, write.table.lake_row(row))
+    commit.apply(session, writes, {"rewrite": [write.table.table_id for write in writes]})
+    return {each.relation.oid for each in tables}
+
+
+def _is_large(session: Session, each: Rewrite) -> bool:
+    engine = session.settings.get("pgrepl.engine")
+    if engine != "auto":
+        return engine == "spark"
+    return estimate(session, each.was, snapshot=each.snapshot) > int(session.settings.value("pgrepl.local_rows"))
+
+
+def _frame(session: Session, each: Rewrite) -> DataFrame | None:
+    from pgrepl.writing.rewrite.rewrite_spark import new_rows
+
+    return new_rows(session, each)
+
+
+def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:
+    from pgrepl.lake import local
+
+    context = Context(session)
+    rel = each.relation
+    plain = [(v.attnum, compile(own(v.expr, rel), context)) for v in each.values if not v.generates]
+    generated = [(v.attnum, compile(own(v.expr, rel), context)) for v in each.values if v.generates]
+    width = len(rel.attributes)
+    attnums = [column.attnum for column in each.was.columns]
+    for read in local.rows(session, each.was, attnums, places=True, snapshot=each.snapshot):
+        old = each.was.own_row(width, read[:-1])
+        new = list(old)
+        for attnum, value in plain:
+            new[attnum - 1] = value(old)
+        for attnum, value in generated:
+            new[attnum - 1] = value(tuple(new))
+        yield read[-1], tuple(new)
+
+
+# --- what needs no rewrite --------------------------------------------------------------------------------------------
+
+
+def _prepared(session: Session, rel: Relation, values: Sequence[NewValue], snapshot: int) -> Rewrite | None:
+    """None: the lake's definitions say it all, or there is no row."""
+    row = store.one(session.at(snapshot), pg_class, oid=rel.oid)
+    if rel.kind != "r" or row is None or row.table_id is None:
+        return None
+    was = lake_table(session, rel.oid, snapshot)
+    before = {column.attnum: column for column in was.columns}
+    left = []
+    for value in values:
+        attribute = rel.attributes[value.attnum - 1]
+        column = before.get(value.attnum)
+        if column is None:
+            if value.generates or not _is_missing_value(session, rel, attribute, value.expr):
+                left.append(value)
+            continue
+        kept = keeps_files((column.typoid, column.typmod), (attribute.type, attribute.typmod))
+        if not kept:
+            replace_column(session, rel.oid, value.attnum)
+            _forget_missing_value(session, rel, value.attnum)
+        if not kept or value.generates or not _is_column_itself(value.expr, value.attnum):
+            left.append(value)
+    if not left or not estimate(session, was, snapshot=snapshot):
+        return None
+    return Rewrite(rel, was, snapshot, tuple(values))
+
+
+def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, expr: Expr) -> bool:
+    """The default of a new column that is the same for all rows is what rows hold that are older (attmissingval)."""
+    if is_volatile(expr):
+        return False
+    value = evaluate(own(expr, rel), (), Context(session))
+    if value is None:
+        return True
+    if default_text(value, attribute.type, attribute.typmod) is None:
+        return False  # other readers of the lake could not be told
+    store.update(
+        session,
+        pg_attribute,
+        {"attrelid": rel.oid, "attnum": attribute.num},
+        atthasmissing=True,
+        attmissingval=write_text(value, attribute.type, DEFAULT_STYLE),
+    )
+    return True
+
+
+def _forget_missing_value(session: Session, rel: Relation, attnum: int) -> None:
+    """Every row gets a value of its own (RelationClearMissing)."""
+    where = {"attrelid": rel.oid, "attnum": attnum}
+    store.update(session, pg_attribute, where, atthasmissing=False, attmissingval=None)
+
+
+def is_volatile(expr: Expr) -> bool:
+    """As contain_volatile_functions says."""
+    for node, _ in walk_deep(expr):
+        if isinstance(node, NextValueExpr):
+            return True
+        for oid in functions_used(node):
+            proc = proc_by_oid(oid)
+            if proc is not None and proc.volatile == "v":
+                return True
+    return False
+
+
+def _is_column_itself(expr: Expr, attnum: int) -> bool:
+    """Nothing but the column, maybe cast to its new type."""
+    while not isinstance(expr, Var):
+        if isinstance(expr, RelabelType) and expr.arg is not None:
+            expr = expr.arg
+        elif isinstance(expr, FuncExpr) and expr.form is CoercionForm.IMPLICIT_CAST:
+            expr = expr.args[0]
+        else:
+            return False
+    return expr.attnum == attnum

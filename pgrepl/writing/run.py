@@ -1,0 +1,272 @@
+"""INSERT, UPDATE and DELETE as statements, alone or in WITH.
+
+A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
+see the state before any of them. What is small is worked out here: in a block it is kept aside, under locks of its
+rows (locking.py); by itself it holds the catalog's write lock instead, as long as nobody has locked anything. What is
+large is Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile
+what it read (as READ COMMITTED waits and goes on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.lock_modes import RelationMode
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.row_security import hides_rows
+from pgrepl.catalog.transaction import is_read_only
+from pgrepl.expr.analyze import analyze_modifying
+from pgrepl.expr.dml.defaults import with_constants
+from pgrepl.expr.dml.insert import rows_rte
+from pgrepl.expr.dml.plan import Command, Modify
+from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target, Var
+from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.frozen import frozen
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.run import as_text
+from pgrepl.rows.locking import lock_tables, others_hold_locks
+from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
+from pgrepl.writing import permissions
+from pgrepl.writing.read_only import check_writable
+from pgrepl.writing.size import is_large
+from pgrepl.writing.targets import check_targets
+from pgrepl.writing.views import on_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.changes import Change
+    from pgrepl.rows.checks import RowChecks
+    from pgrepl.rows.checks_bulk import Bulk
+
+Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
+_TRIES = 3  # without the lock; then with it
+
+
+@frozen
+class Plan:
+    """A statement on tables, all defaults in; everybody may do it."""
+
+    modify: Modify
+    arbiters: frozenset[int] = frozenset()
+    hidden: bool = False  # row security lets nobody through
+
+
+@dataclass
+class Pending:
+    """A statement that is worked out: what it changes, and what it returns of that."""
+
+    modify: Modify
+    checks: RowChecks
+    changes: Sequence[Change]
+    returned: Sequence[tuple[Any, ...]] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.changes)
+
+
+def modify_rows(stmt: Statement, session: Session) -> Result:
+    transaction = session.transaction
+    if is_read_only(session):
+        modify = analyze_modifying(session, stmt)
+        check_writable(session, modify.command.value, modify.ctes, modify)
+    if transaction.keeps_aside:
+        return _aside(session, stmt)
+    tries = 0 if transaction.is_writing or _is_small(stmt, session) else _TRIES
+    for _ in range(tries):
+        done = _without_lock(stmt, session)
+        if done is not None:
+            return done
+        if transaction.is_writing:
+            break
+    transaction.require_write()
+    if others_hold_locks(session):
+        return _aside(session, stmt)
+    return _locked(session, analyze_modifying(session, stmt))
+
+
+def _aside(session: Session, stmt: Statement) -> Result:
+    """The statement under locks of its tables and rows; what it changes is kept aside until the commit."""
+    transaction = session.transaction
+    while True:
+        written = analyze_modifying(session, stmt)
+        changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
+        tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
+        planned = plan(session, written) if len(changing) == 1 and not _is_small(stmt, session) else None
+        if planned is not None and _is_bulk(session, planned):
+            # too many rows for locks of their own
+            lock_tables(session, tables, RelationMode.EXCLUSIVE)
+            transaction.require_write()
+            return _locked(session, analyze_modifying(session, stmt))
+        if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
+            return _locked(session, written, small=True, planned=planned)
+
+
+def target_tables(session: Session, modify: Modify) -> list[int]:
+    """The table that the statement changes, with those below it."""
+    if relation(session, modify.relid).kind == "v":
+        modify, _ = on_tables(session, modify)
+    return inheritors(session, modify.relid)
+
+
+def _is_small(stmt: Statement, session: Session) -> bool:
+    """Whether it is plain that Spark has nothing to do with it."""
+    if session.settings.get("pgrepl.engine") == "local":
+        return True
+    return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
+
+
+def _without_lock(stmt: Statement, session: Session) -> Result | None:
+    """The statement, if it is large or nobody has changed anything since it was looked at. None: it is to be done
+    again, with the lock if that has been taken."""
+    from pgrepl.lake.commit import Stale
+
+    transaction = session.transaction
+    written = analyze_modifying(session, stmt)
+    modifies = any(cte.modify is not None for cte in written.ctes)
+    planned = None if modifies else plan(session, written)
+    bulk = None if planned is None else _bulk(session, planned)
+    version = transaction.version
+    transaction.require_write()
+    if bulk is None:
+        if transaction.version != version:
+            return None
+        if others_hold_locks(session):
+            return _aside(session, stmt)
+        return _locked(session, written, small=True, planned=planned)
+    try:
+        bulk.apply()
+    except Stale:
+        bulk.discard()
+        transaction.release_write()
+        return None
+    return Result(_tag(written, bulk.count))
+
+
+def _locked(session: Session, written: Modify, *, small: bool = False, planned: Plan | None = None) -> Result:
+    """`planned`: of a statement without others in WITH, if it has been looked at already."""
+    ctes, before = with_queries(session, written.ctes)
+    if planned is None:
+        written = replace(written, ctes=ctes)
+        planned = plan(session, written)
+    bulk = _bulk(session, planned) if not before and not small else None
+    if bulk is not None:
+        bulk.apply()
+        return Result(_tag(written, bulk.count))
+    done = work_out(session, planned)
+    write(session, [*before, done])
+    if not written.returning:
+        return Result(_tag(written, done.count))
+    columns = [(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning]
+    rows = as_text(done.returned, [t.expr.type for t in written.returning], session.text_style)
+    return Result(_tag(written, done.count), tuple(ResultColumn(*column) for column in columns), rows)
+
+
+def _tag(modify: Modify, count: int) -> str:
+    words = "INSERT 0" if modify.command is Command.INSERT else modify.command.value
+    return f"{words} {count}"
+
+
+def plan(session: Session, written: Modify) -> Plan:
+    """What there is to do, once it is known that it may be done."""
+    from pgrepl.writing.arbiters import arbiter_indexes
+
+    modify, levels = on_tables(session, written)
+    modify = with_constants(session, modify)
+    arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
+    permissions.check(session, levels)
+    check_targets(session, modify)
+    return Plan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
+
+
+def _bulk(session: Session, planned: Plan) -> Bulk | None:
+    """The statement as Spark has staged it, if it is large."""
+    if not _is_bulk(session, planned):
+        return None
+    from pgrepl.writing.bulk import stage
+
+    return stage(session, planned.modify, planned.arbiters)
+
+
+def _is_bulk(session: Session, planned: Plan) -> bool:
+    modify = planned.modify
+    return not (planned.hidden or modify.returning or modify.check_options) and is_large(session, modify)
+
+
+def work_out(session: Session, planned: Plan) -> Pending:
+    """What the statement changes; nothing is written yet."""
+    from pgrepl.writing import local
+
+    modify = planned.modify
+    if modify.command is Command.INSERT:
+        return local.insert(session, modify, planned.arbiters, hidden=planned.hidden)
+    if planned.hidden:
+        return local.nothing(session, modify)
+    if modify.command is Command.UPDATE:
+        return local.update(session, modify)
+    return local.delete(session, modify)
+
+
+def write(session: Session, pending: Sequence[Pending]) -> None:
+    """Write what the statements change, each at a snapshot of its own, and look at foreign keys."""
+    from pgrepl.rows.write import next_snapshot, write_changes
+
+    gone: set[tuple[int, Any]] = set()
+    for number, each in enumerate(pending):
+        changes = each.changes
+        if len(pending) > 1:
+            # of two statements that change one row the first does
+            changes = [c for c in changes if c.place is None or (c.table, c.place) not in gone]
+            gone |= {(c.table, c.place) for c in changes if c.place is not None}
+        if number:
+            next_snapshot(session)
+        write_changes(session, changes)
+    for each in pending:
+        each.checks.after(each.changes)
+
+
+# --- statements in WITH ---------------------------------------------------------------------------------------------
+
+
+def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...], list[Pending]]:
+    """The WITH list with what its statements return in their places, and these statements."""
+    done: list[Cte] = []
+    pending: list[Pending] = []
+    modifies = any(cte.modify is not None for cte in ctes)
+    for cte in ctes:
+        if cte.modify is None:
+            done.append(_settled(session, cte, done) if modifies else cte)
+            continue
+        found = work_out(session, plan(session, replace(cte.modify, around=tuple(done))))
+        pending.append(found)
+        done.append(replace(cte, query=_rows_query(cte.query, found.returned), modify=None))
+    return tuple(done), pending
+
+
+def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
+    """A query beside such statements, as the rows that all of them see: if it would give others another time."""
+    from pgrepl.query.rowset import rows_of
+
+    if not any(is_volatile(expr) for expr, _ in walk_deep(cte.query)):
+        return cte
+    targets = tuple(
+        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
+        for n, c in enumerate(cte.query.columns, 1)
+    )
+    entry = Rte(RteKind.CTE, cte.name, cte.query.columns, cte=cte.name)
+    found = rows_of(session, Query(targets, (entry,), (RangeRef(1),), ctes=(*before, cte)))
+    return replace(cte, query=_rows_query(cte.query, list(found)), recursive=False)
+
+
+def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:
+    """Rows as the query that gives them."""
+    columns = query.columns
+    targets = tuple(
+        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
+        for n, c in enumerate(columns, 1)
+    )
+    return Query(targets, (rows_rte("*RETURNED*", columns, rows),), (RangeRef(1),))

@@ -1,0 +1,220 @@
+"""Statements that change rows through a view: they become statements on the table behind it (rewriteTargetView)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup
+from pgrepl.expr.dml.defaults import with_defaults
+from pgrepl.expr.dml.levels import map_level
+from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
+from pgrepl.expr.range_table import relation_rte
+from pgrepl.expr.rewrite import view_query, view_role
+from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowExpr, Rte, RteKind, SubLink, Var
+from pgrepl.expr.updatable import why_not_updatable
+from pgrepl.frozen import frozen
+from pgrepl.query.columns import used_columns
+from pgrepl.sql.nodes import BoolOp
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_ONE_TABLE = "Views that do not select from a single table or view are not automatically updatable."
+_WORDS = {
+    Command.INSERT: ("insert into", "inserting into"),
+    Command.UPDATE: ("update", "updating"),
+    Command.DELETE: ("delete from", "deleting from"),
+}
+
+
+@frozen
+class Level:
+    """The statement as it concerns one relation, and whose privileges count there."""
+
+    modify: Modify
+    role: int
+    where: Query | None = None  # what the view looks at beside its table
+    shown: frozenset[int] = frozenset()  # the table's columns that the view looks at
+
+
+def on_tables(session: Session, written: Modify) -> tuple[Modify, list[Level]]:
+    """The statement on the table at the bottom with all defaults, and its forms on the way there."""
+    levels = [Level(written, session.role)]
+    modify = written
+    while relation(session, modify.relid).kind == "v":
+        view = relation(session, modify.relid)
+        modify = with_defaults(session, modify)
+        modify, where, shown = _through(session, modify, view)
+        levels.append(Level(modify, view_role(session, view), where, shown))
+    return with_defaults(session, modify), levels
+
+
+def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, Query, frozenset[int]]:
+    query = _updatable(session, modify, view)
+    step = _Step(session, modify, view, query)
+    _check_columns(modify, view, step)
+    own = list(query.rtable)
+    own[step.base - 1] = replace(step.rte, kind=RteKind.VALUES, relid=0)
+    shown = used_columns(query).get(step.base, frozenset())
+    return step.rewritten(), replace(query, targets=(), rtable=tuple(own)), shown
+
+
+def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
+    query = None if view.is_system else view_query(session, view.oid)
+    problem = _ONE_TABLE if query is None else why_not_updatable(query)
+    if problem is None:
+        assert query is not None
+        return query
+    word, doing = _WORDS[modify.command]
+    name = modify.command.value
+    raise PgError(
+        "55000",
+        f'cannot {word} view "{view.name}"',
+        detail=problem,
+        hint=f"To enable {doing} the view, provide an INSTEAD OF {name} trigger or an unconditional "
+        f"ON {name} DO INSTEAD rule.",
+    )
+
+
+def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
+    """Only columns that are columns of the table behind can be given values."""
+    conflict = modify.conflict
+    named = {*modify.named, *(a.attnum for a in modify.assigned)}  # a default of the view's own is given, too
+    if conflict is not None and conflict.assigned is not None:
+        named |= {a.attnum for a in conflict.assigned}
+    for column in view.columns:
+        if column.num not in named:
+            continue
+        problem = _problem(step.exprs[column.num], step.base)
+        if problem is not None:
+            word = "update" if modify.command is Command.UPDATE else "insert into"
+            message = f'cannot {word} column "{column.name}" of view "{view.name}"'
+            raise PgError("0A000", message, detail=problem)
+
+
+def _problem(expr: Expr, base: int) -> str | None:
+    """As view_col_is_auto_updatable does."""
+    if not isinstance(expr, Var) or expr.varno != base or expr.levelsup:
+        return "View columns that are not columns of their base relation are not updatable."
+    if expr.attnum < 0:
+        return "View columns that refer to system columns are not updatable."
+    if expr.attnum == 0:
+        return "View columns that return whole-row references are not updatable."
+    return None
+
+
+class _Step:
+    """One view on the way to the table."""
+
+    def __init__(self, session: Session, modify: Modify, view: Relation, query: Query) -> None:
+        self.session = session
+        self.modify = modify
+        self.view = view
+        self.query = query
+        source = query.from_[0]
+        assert isinstance(source, RangeRef)
+        self.base = source.varno
+        self.rte: Rte = query.rtable[self.base - 1]
+        shown = [t.expr for t in query.targets if not t.junk]
+        self.exprs = dict(enumerate(shown, 1))
+
+    def rewritten(self) -> Modify:
+        modify = self.modify
+        where = self._mapped_optional(modify.where)
+        own = self.query.where
+        checks = modify.check_options
+        if own is not None:
+            condition = self._own(own, TARGET, 0)
+            if modify.command is not Command.INSERT:
+                where = condition if where is None else BoolExpr(oids.BOOL, op=BoolOp.AND, args=(condition, where))
+        if modify.command is not Command.DELETE:
+            checks = (*self._check_option(), *(replace(c, expr=self._mapped(c.expr)) for c in checks))
+        rtable = list(modify.rtable)
+        rtable[TARGET - 1] = replace(
+            self.rte, name=modify.rtable[TARGET - 1].name, alias=modify.rtable[TARGET - 1].alias
+        )
+        if modify.conflict is not None and modify.conflict.excluded:
+            table = relation(self.session, self.rte.relid)
+            rtable[modify.conflict.excluded - 1] = relation_rte(table, "excluded")
+        return replace(
+            modify,
+            relid=self.rte.relid,
+            rtable=tuple(rtable),
+            from_=tuple(self._join(item) for item in modify.from_),
+            where=where,
+            assigned=self._assigned(modify.assigned),
+            named=frozenset(e.attnum for n in modify.named if isinstance(e := self.exprs[n], Var)),
+            returning=tuple(replace(t, expr=self._mapped(t.expr)) for t in modify.returning),
+            multi=tuple(self._link(link) for link in modify.multi),
+            conflict=self._conflict(modify.conflict) if modify.conflict is not None else None,
+            check_options=checks,
+        )
+
+    def _assigned(self, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+        found = []
+        for each in assigned:
+            column = self.exprs[each.attnum]
+            assert isinstance(column, Var)
+            found.append(Assignment(column.attnum, self._mapped(each.expr)))
+        return tuple(found)
+
+    def _conflict(self, conflict: Conflict) -> Conflict:
+        return replace(
+            conflict,
+            elements=tuple(replace(e, expr=self._mapped(e.expr)) for e in conflict.elements),
+            arbiter_where=self._mapped_optional(conflict.arbiter_where),
+            assigned=self._assigned(conflict.assigned) if conflict.assigned is not None else None,
+            where=self._mapped_optional(conflict.where),
+            multi=tuple(self._link(link) for link in conflict.multi),
+        )
+
+    def _check_option(self) -> tuple[CheckOption, ...]:
+        """WITH CHECK OPTION: a cascaded one is asked of the views below, too."""
+        option = next((o.partition("=")[2] for o in self.view.options or () if o.startswith("check_option=")), None)
+        above = self.modify.check_options
+        cascaded = option == "cascaded" or any(c.cascaded for c in above)
+        if (option is None and not cascaded) or self.query.where is None:
+            return (CheckOption("", Const(oids.BOOL, value=True), True),) if cascaded else ()
+        return (CheckOption(self.view.name, self._own(self.query.where, TARGET, 0), cascaded),)
+
+    def _link(self, link: SubLink) -> SubLink:
+        mapped = self._mapped(link)
+        assert isinstance(mapped, SubLink)
+        return mapped
+
+    def _join(self, item: RangeRef | Join) -> RangeRef | Join:
+        if isinstance(item, RangeRef):
+            return item
+        quals = self._mapped_optional(item.quals)
+        return replace(item, left=self._join(item.left), right=self._join(item.right), quals=quals)
+
+    def _mapped_optional(self, expr: Expr | None) -> Expr | None:
+        return self._mapped(expr) if expr is not None else None
+
+    def _mapped(self, expr: Expr) -> Expr:
+        """The view's columns replaced by what stands for them."""
+        excluded = self.modify.conflict.excluded if self.modify.conflict is not None else 0
+
+        def other(var: Var, depth: int) -> Expr | None:
+            if var.varno not in (TARGET, excluded):
+                return None
+            if var.attnum > 0:
+                return self._own(self.exprs[var.attnum], var.varno, depth)
+            if var.attnum == 0:
+                args = tuple(self._own(e, var.varno, depth) for e in self.exprs.values())
+                return RowExpr(lookup.row_type(self.session, self.view.oid), args=args)
+            return None
+
+        return map_level(expr, other)
+
+    def _own(self, expr: Expr, varno: int, depth: int) -> Expr:
+        """An expression of the view over the table, used `depth` levels further in."""
+
+        def other(var: Var, inside: int) -> Expr | None:
+            return replace(var, varno=varno, levelsup=var.levelsup + depth)
+
+        return map_level(expr, other)
