@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Query, RangeRef, RteKind
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.frozen import frozen
 from pgrepl.query.bounds import bounds_of, value_of
@@ -146,8 +146,8 @@ def levels(query: Query) -> Iterator[Query]:
 # --- what the query does with the rows ------------------------------------------------------------------------------
 
 
-def _only_gives_rows(query: Query) -> bool:
-    """Whether it gives rows of one table in their order, and all of them up to a LIMIT."""
+def _only_source(query: Query) -> Rte | None:
+    """The one entry of FROM whose rows it gives as they come; None: it does more with them."""
     if (
         len(query.from_) != 1
         or not isinstance(query.from_[0], RangeRef)
@@ -157,11 +157,17 @@ def _only_gives_rows(query: Query) -> bool:
         or query.distinct is not None
         or query.windows
         or query.has_sublinks
-        or query.ctes
         or uses_groups(query)
     ):
+        return None
+    return query.rtable[query.from_[0].varno - 1]
+
+
+def _only_gives_rows(query: Query) -> bool:
+    """Whether it gives rows of one table in their order, and all of them up to a LIMIT."""
+    entry = _only_source(query)
+    if entry is None or query.ctes:
         return False
-    entry = query.rtable[query.from_[0].varno - 1]
     if entry.kind is RteKind.SUBQUERY:
         return entry.subquery is not None and _only_gives_rows(entry.subquery)
     return is_user_table(entry) and entry.sample is None
@@ -181,19 +187,9 @@ def _ends_early(query: Query, context: Context) -> bool:
 
 
 def _streams(query: Query, top: Query) -> bool:
-    if (
-        len(query.from_) != 1
-        or not isinstance(query.from_[0], RangeRef)
-        or query.set_operation is not None
-        or query.where is not None
-        or query.sort
-        or query.distinct is not None
-        or query.windows
-        or query.has_sublinks
-        or uses_groups(query)
-    ):
+    entry = _only_source(query)
+    if entry is None:
         return False
-    entry = query.rtable[query.from_[0].varno - 1]
     if entry.kind is RteKind.CTE:
         found = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
         return bool(found) and _streams(found[0].query, top)
