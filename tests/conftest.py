@@ -15,6 +15,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.harness.played import Instance
+
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("HYPOTHESIS_PROFILE"):
     settings.load_profile("same")
@@ -51,3 +53,13 @@ def spark() -> Iterator[SparkSession]:
     lake_spark.configure(given)
     yield lake_spark.session()
     lake_spark.stop()
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    """A fresh instance for each test."""
+    from tests.harness.played import Instance
+
+    made = Instance(tmp_path / "here")
+    yield made
+    made.catalog.close()

@@ -30,7 +30,7 @@ from pgrepl.statements.run import run
 from tests.shell.conftest import environment
 
 TESTS = Path(__file__).resolve().parents[1]
-SCRIPTS = sorted([*TESTS.glob("postgres/scripts/*.sql"), *TESTS.glob("commands/scripts/*.sql")])
+SCRIPTS = sorted([path for room in ("postgres", "query", "statements") for path in TESTS.glob(f"{room}/scripts/*.sql")])
 TOKEN = re.compile(r"\s+|\w+|'(?:[^']|'')*'|\"[^\"]*\"|.", re.S)
 NOISE = [
     "'",

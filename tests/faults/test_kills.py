@@ -11,7 +11,7 @@ from tests.faults.kills import State, check_survival, random_kills, states
 
 LAKE = Path(__file__).resolve().parents[2] / "pgrepl" / "lake"
 SPARK_ONLY = {"stage.written"}
-# tests/commands/test_two_phase.py kills at the steps of prepared transactions
+# tests/statements/test_two_phase.py kills at the steps of prepared transactions
 SOURCE = "".join(path.read_text() for path in LAKE.glob("*.py") if path.name != "prepared.py")
 STEPS = sorted(set(re.findall(r'\bstep\("([^"]+)"\)', SOURCE)))
 

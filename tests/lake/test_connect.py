@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 DATA_TESTS = ["tests/lake/test_scan.py", "tests/lake/test_stage.py"]
-MORE = ["tests/commands/dml/test_engines.py", "tests/commands/query/test_typical.py", "tests/commands/copy"]
+MORE = ["tests/writing/test_engines.py", "tests/query/test_typical.py", "tests/writing/copy"]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
 
 def test_statements_by_joins_and_a_file_over_connect(server: str) -> None:
     some = "CONFLICT or USING or src.v or columns_are_found"
-    over_connect(server, [MORE[0], "tests/commands/copy/test_parquet.py"], "-k", f"spark and ({some})")
+    over_connect(server, [MORE[0], "tests/writing/copy/test_parquet.py"], "-k", f"spark and ({some})")
 
 
 def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ catalog.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import subprocess
@@ -114,3 +115,9 @@ def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> 
     )
     printed = CATALOG_PART.sub(r"\1.", done.stdout.decode("utf-8", "surrogateescape"))
     return SYNC_SLOT.sub("pg_N_sync_N_N", printed)
+
+
+def difference(wanted: str, got: str) -> str:
+    """A unified diff without context and line numbers, empty when equal."""
+    lines = difflib.unified_diff(wanted.splitlines(), got.splitlines(), lineterm="", n=0)
+    return "".join(line + "\n" for line in list(lines)[2:] if not line.startswith("@@"))

@@ -13,9 +13,9 @@ import argparse
 from pathlib import Path
 
 from tests.postgres.conftest import start_pair
-from tests.postgres.play import Pair
+from tests.postgres.play import Pair, difference
 from tests.postgres.server import Server
-from tests.postgres.test_scripts import SCRIPTS, difference
+from tests.postgres.test_scripts import SCRIPTS
 
 
 def main() -> None:

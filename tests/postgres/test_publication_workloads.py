@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.postgres.play import Pair, play_pgrepl
-from tests.postgres.test_scripts import difference
+from tests.postgres.play import Pair, difference, play_pgrepl
 
 TABLES = ("t1", "t2", "s1.t1", '"Odd T"', "part", "part1")
 COLUMNS = ("a", "b", "c", '"D d"', "gen")

@@ -6,20 +6,13 @@ recording only by the lines that NAME.diff16 lists.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import pytest
 
-from tests.postgres.play import Pair, play_pgrepl
+from tests.postgres.play import Pair, difference, play_pgrepl
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.sql"))
-
-
-def difference(wanted: str, got: str) -> str:
-    """A unified diff without context and line numbers, empty when equal."""
-    lines = difflib.unified_diff(wanted.splitlines(), got.splitlines(), lineterm="", n=0)
-    return "".join(line + "\n" for line in list(lines)[2:] if not line.startswith("@@"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)

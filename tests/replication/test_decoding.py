@@ -11,7 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.replication.postgres.pgoutput import Relations, transactions
 from pgrepl.replication.sending.wire import Message, TruncateMessage
 from pgrepl.statements.run import run
-from tests.commands.played import Instance
+from tests.harness.played import Instance
 from tests.postgres.play import play_pgrepl
 
 HERE = Path(__file__).parent

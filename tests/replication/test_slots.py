@@ -10,7 +10,7 @@ import pytest
 
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
-from tests.commands.played import Instance
+from tests.harness.played import Instance
 
 CREATE = "SELECT slot_name FROM pg_create_logical_replication_slot('{}', 'pgoutput')"
 SLOTS = "SELECT slot_name FROM pg_replication_slots ORDER BY 1"

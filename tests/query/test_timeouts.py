@@ -1,0 +1,89 @@
+"""Timeouts: a statement that takes too long is cancelled, wherever it is and in whichever thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from pgrepl import interrupts
+from pgrepl.errors import PgError
+from tests.harness.played import Instance
+
+CANCELLED = "ERROR:  canceling statement due to statement timeout"
+
+
+def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
+    began = time.monotonic()
+    answers = instance.play(
+        "pub",
+        "CREATE TABLE t (a int)",
+        "INSERT INTO t VALUES (1)",
+        "SET statement_timeout = '1500ms'",
+        "INSERT INTO t SELECT 1 FROM pg_sleep(50)",
+        "SELECT count(*) FROM generate_series(1, 1000000000000000)",  # too long for Spark, too
+        "BEGIN; INSERT INTO t VALUES (2); SELECT pg_sleep(50); COMMIT",
+        "SELECT 'aborted'",
+        "ROLLBACK",
+        "SELECT count(*) FROM t",
+    )
+    assert answers == [
+        *("CREATE TABLE", "INSERT 0 1", "SET", CANCELLED, CANCELLED, "BEGIN", "INSERT 0 1", CANCELLED),
+        "ERROR:  current transaction is aborted, commands ignored until end of transaction block",
+        *("ROLLBACK", "1"),
+    ]
+    assert time.monotonic() - began < 40
+
+
+def test_each_statement_of_a_string_has_the_whole_time(instance: Instance) -> None:
+    answers = instance.play(
+        "pub",
+        "SELECT pg_sleep(0)",
+        "SET statement_timeout = '2s'",
+        "SELECT pg_sleep(1.2); SELECT pg_sleep(1.2)",
+        "SELECT pg_sleep(0.1); SELECT pg_sleep(50)",
+    )
+    assert answers == ["", "SET", "", "", "", CANCELLED]
+
+
+def test_a_wait_for_anothers_lock_ends(instance: Instance) -> None:
+    instance.play("pub", "CREATE TABLE t (a int)", "BEGIN", "ALTER TABLE t ADD b int")
+    answers = instance.play("sub", "SET statement_timeout = '300ms'", "CREATE TABLE u (a int)")
+    assert answers == ["SET", CANCELLED]
+
+
+def test_a_statement_of_another_thread_is_cancelled_where_it_waits(instance: Instance) -> None:
+    answers: list[str] = []
+
+    def work() -> None:
+        answers.extend(instance.play("pub", "SET statement_timeout = '1s'", "SELECT pg_sleep(50)", "SELECT 1"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert answers == ["SET", CANCELLED, "1"]
+
+
+def test_the_transaction_that_takes_too_long_ends_its_session(instance: Instance) -> None:
+    answers = instance.play("pub", "SET transaction_timeout = '1s'", "BEGIN; SELECT pg_sleep(50)")
+    assert answers == ["SET", "BEGIN", "FATAL:  terminating connection due to transaction timeout"]
+
+
+def test_the_longer_timeout_is_ignored(instance: Instance) -> None:
+    answers = instance.play(
+        "pub", "SET transaction_timeout = '20s'; SET statement_timeout = '300ms'", "SELECT pg_sleep(50)"
+    )
+    assert answers == ["SET", "SET", CANCELLED]
+
+
+def test_an_interrupt_waits_while_it_is_held_and_stays_until_the_statement_has_ended() -> None:
+    interrupts.begin()
+    with interrupts.hold_interrupts():
+        interrupts.interrupt(interrupts.user_request())
+        interrupts.check_for_interrupts()
+    for _ in range(2):
+        with pytest.raises(PgError, match="canceling statement due to user request"):
+            interrupts.check_for_interrupts()
+    interrupts.begin()
+    interrupts.check_for_interrupts()

@@ -1,0 +1,65 @@
+"""What is not there is refused with SQLSTATE 0A000 and its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.errors import PgError
+from pgrepl.sql.nodes import UnsupportedStmt
+from pgrepl.sql.parser import parse
+from pgrepl.statements.run import run
+from tests.harness.played import Instance
+from tests.sql.ddl_corpus import OUTSIDE, lines
+
+
+def test_every_statement_outside_the_dialect(instance: Instance) -> None:
+    wrong = []
+    for text in lines(OUTSIDE):
+        stmt = parse(text)[0].stmt
+        assert isinstance(stmt, UnsupportedStmt)
+        with pytest.raises(PgError) as refused:
+            list(run(instance.session("pub"), text))
+        if (refused.value.sqlstate, refused.value.message) != ("0A000", f"{stmt.what} is not supported"):
+            wrong.append((text, refused.value.sqlstate, refused.value.message))
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT point '(1,2)'", "type point is not supported"),
+        ("SELECT '1'::money", "type money is not supported"),
+        ("SELECT '$.a'::jsonpath", "type jsonpath is not supported"),
+        ("SELECT to_tsvector('a')", "function to_tsvector(text) is not supported"),
+        ("INSERT INTO u VALUES ('(1,1),(0,0)')", "type box is not supported"),
+        ("CREATE TABLE x (a tsvector DEFAULT 'x')", "type tsvector is not supported"),
+        ("CREATE TABLE x (a int4range, EXCLUDE USING gist (a WITH &&))", "EXCLUDE is not supported"),
+        ("SELECT json_value('{}', '$.a')", "JSON_VALUE is not supported"),
+        ("SELECT '{}' IS JSON", "IS JSON is not supported"),
+        ("SELECT * FROM json_table('{}', '$' COLUMNS (a int))", "JSON_TABLE is not supported"),
+        ("SELECT pg_advisory_lock(1)", "function pg_advisory_lock(bigint) is not supported"),
+        ("SELECT lo_create(1)", "function lo_create(oid) is not supported"),
+        ("CREATE TABLE x OF y", "CREATE TABLE OF is not supported"),
+        ("CREATE SCHEMA y CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION f()", "CREATE TRIGGER is not supported"),
+        ("DROP TYPE IF EXISTS nosuch", "DROP TYPE is not supported"),
+        ("MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE", "MERGE is not supported"),
+        ("COPY t TO STDOUT (FORMAT binary)", 'COPY format "binary" is not supported'),
+        ("ALTER TABLE t ENABLE TRIGGER x", "ENABLE TRIGGER is not supported"),
+        ("ALTER TABLE t OF y", "OF is not supported"),
+        ("REINDEX TABLE t", "REINDEX is not supported"),
+        ("CLUSTER t", "CLUSTER is not supported"),
+        ("CREATE STATISTICS s ON a, b FROM t", "CREATE STATISTICS is not supported"),
+        ("EXPLAIN EXECUTE q", "EXPLAIN EXECUTE is not supported"),
+        ("EXPLAIN (ANALYZE, BUFFERS) SELECT 1", "EXPLAIN option BUFFERS is not supported"),
+        ("EXPLAIN (ANALYZE, SERIALIZE) SELECT 1", "EXPLAIN option SERIALIZE is not supported"),
+        ("EXPLAIN (GENERIC_PLAN) SELECT $1", "EXPLAIN option GENERIC_PLAN is not supported"),
+        ("GRANT USAGE ON LANGUAGE sql TO PUBLIC", "GRANT ON LANGUAGE is not supported"),
+        ("COMMENT ON TYPE int4 IS 'x'", "COMMENT ON TYPE is not supported"),
+        ("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", "ALTER DEFAULT PRIVILEGES is not supported"),
+    ],
+)
+def test_the_name_of_what_is_refused(statement: str, message: str, instance: Instance) -> None:
+    instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE TABLE u (a box)")
+    with pytest.raises(PgError) as refused:
+        list(run(instance.session("pub"), statement))
+    assert (refused.value.sqlstate, refused.value.message) == ("0A000", message)

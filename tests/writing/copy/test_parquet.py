@@ -1,0 +1,243 @@
+"""Parquet files in and out, by either engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pgrepl.errors import PgError
+from pgrepl.statements.run import run
+from tests.harness.played import Instance, lines_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=["local", "spark"])
+def engine(request: pytest.FixtureRequest, instance: Instance) -> Instance:
+    if request.param == "spark":
+        _: SparkSession = request.getfixturevalue("spark")
+    instance.play("pub", f"SET pgrepl.engine = {request.param}")
+    return instance
+
+
+def written(path: Path, **columns: Any) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def failure(instance: Instance, statement: str) -> list[str]:
+    """The lines of its error, with the context."""
+    with pytest.raises(PgError) as caught:
+        list(run(instance.session("pub"), statement))
+    context = caught.value.report.context
+    return [*lines_of(caught.value.report), *([f"CONTEXT:  {context}"] if context else [])]
+
+
+TYPES = (
+    "CREATE TABLE types (b bool, i2 int2, i4 int, i8 int8, f4 float4, f8 float8, n numeric(8,3), u numeric, t text,"
+    " v varchar(4), c char(4), by bytea, d date, ts timestamp, tz timestamptz, tm time, iv interval, id uuid, j jsonb,"
+    " a int[], ta text[], o oid)",
+    "INSERT INTO types VALUES (true, 1, 2, 3, 1.5, 'NaN', 1.25, 1.500, 'x', 'ab', 'ab', '\\x00ff', '2024-02-29',"
+    " '2024-01-01 12:00:00.5', '2024-01-01 12:00+02', '23:59:59.999999', '1 mon 2 days', "
+    " 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{\"b\": 1, \"a\": [1]}', '{1,NULL}', '{\"a b\",NULL}', 7)",
+    "INSERT INTO types (t) VALUES ('only')",
+    "INSERT INTO types (d, ts, tz, f8, u) VALUES ('infinity', '-infinity', 'infinity', '-Infinity', 'NaN')",
+)
+
+
+@pytest.mark.parametrize("target", ["file.parquet", "folder/"])
+def test_what_is_copied_out_comes_back_the_same(engine: Instance, tmp_path: Path, target: str) -> None:
+    engine.play("pub", *TYPES, "CREATE TABLE back (LIKE types)")
+    name = f"{tmp_path}/{target}"
+    assert engine.play("pub", f"COPY types TO '{name}' (FORMAT parquet)") == ["COPY 3"]
+    assert engine.play("pub", f"COPY back FROM '{name}' (FORMAT parquet)") == ["COPY 3"]
+    everything = "SELECT * FROM {} ORDER BY t, b"
+    assert engine.play("pub", everything.format("back")) == engine.play("pub", everything.format("types"))
+
+
+def test_a_file_is_plain_parquet(engine: Instance, tmp_path: Path) -> None:
+    engine.play("pub", "CREATE TABLE t (id int, name text)", "INSERT INTO t VALUES (1, 'one'), (2, NULL)")
+    name = tmp_path / "t.parquet"
+    query = f"COPY (SELECT id, name, id * 1.5 AS x FROM t ORDER BY id) TO '{name}' (FORMAT parquet)"
+    assert engine.play("pub", query) == ["COPY 2"]
+    table = pq.read_table(name)
+    assert table.to_pydict() == {"id": [1, 2], "name": ["one", None], "x": ["1.5", "3.0"]}
+    assert table.schema == pa.schema([("id", pa.int32()), ("name", pa.string()), ("x", pa.string())])
+
+
+def test_columns_are_found_by_name_and_the_others_get_their_defaults(engine: Instance, tmp_path: Path) -> None:
+    engine.play(
+        "pub", "CREATE TABLE t (id serial, a int, b text DEFAULT 'bee', g int GENERATED ALWAYS AS (a + 1) STORED)"
+    )
+    name = written(tmp_path / "t.parquet", b=["x", None], a=[1, 2])
+    other = written(tmp_path / "other.parquet", a=[3])
+    assert engine.play("pub", f"COPY t FROM '{name}' (FORMAT parquet)") == ["COPY 2"]
+    assert engine.play("pub", f"COPY t FROM '{other}' (FORMAT parquet)") == ["COPY 1"]
+    assert engine.play("pub", f"COPY t (a) FROM '{name}' (FORMAT parquet) WHERE a > 1") == ["COPY 1"]
+    assert engine.play("pub", "SELECT a, b, g FROM t ORDER BY a, b NULLS FIRST") == [
+        "1|x|2", "2||3", "2|bee|3", "3|bee|4",
+    ]  # fmt: skip
+
+
+def test_all_files_of_a_folder_or_of_a_pattern(engine: Instance, tmp_path: Path) -> None:
+    engine.play("pub", "CREATE TABLE t (a int, b text)")
+    written(tmp_path / "in" / "1.parquet", a=[1], b=["one"])
+    written(tmp_path / "in" / "2.parquet", b=["two"], a=pa.array([2], pa.int64()))
+    written(tmp_path / "in" / "3.parquet", a=[3])
+    (tmp_path / "in" / "_SUCCESS").write_text("")
+    written(tmp_path / "other.parquet", a=[4])
+    assert engine.play("pub", f"COPY t FROM '{tmp_path}/in' (FORMAT parquet)") == ["COPY 3"]
+    assert engine.play("pub", f"COPY t FROM '{tmp_path}/*.parquet' (FORMAT parquet)") == ["COPY 1"]
+    assert engine.play("pub", "SELECT * FROM t ORDER BY a") == ["1|one", "2|two", "3|", "4|"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "shown"),
+    [
+        (pa.array([1, None], pa.int8()), "int", ["1", ""]),
+        (pa.array([2**63], pa.uint64()), "numeric", ["9223372036854775808"]),
+        (pa.array([1, 2], pa.uint32()), "bigint", ["1", "2"]),
+        (pa.array([1.5]), "numeric(6,2)", ["1.50"]),
+        (pa.array([1, 2]), "text", ["1", "2"]),
+        (pa.array(["7", " 8 "]), "int", ["7", "8"]),
+        (pa.array(["2024-02-29"]), "date", ["2024-02-29"]),
+        (pa.array(["1 day"]), "interval", ["1 day"]),
+        (pa.array([1_700_000_000_123_456_789, -1], pa.timestamp("ns")), "timestamp",
+         ["1969-12-31 23:59:59.999999", "2023-11-14 22:13:20.123456"]),
+        (pa.array([1_700_000_000_123], pa.timestamp("ms", "UTC")), "timestamptz", ["2023-11-14 22:13:20.123+00"]),
+        (pa.array([0], pa.timestamp("us")), "date", ["1970-01-01"]),
+        (pa.array(["x", "y"]).dictionary_encode(), "text", ["x", "y"]),
+        (pa.array([bytes(range(16))], pa.binary(16)), "uuid", ["00010203-0405-0607-0809-0a0b0c0d0e0f"]),
+        (pa.array([{"a": 1, "b": None}]), "jsonb", ['{"a": 1, "b": null}']),
+        (pa.array([[1, 2], None]), "bigint[]", ["{1,2}", ""]),
+        (pa.nulls(2), "int", ["", ""]),
+    ],
+)  # fmt: skip
+def test_types_of_other_writers(
+    engine: Instance, tmp_path: Path, values: pa.Array, kind: str, shown: list[str]
+) -> None:
+    name = written(tmp_path / "x.parquet", x=values)
+    engine.play("pub", "SET timezone = 'UTC'", f"CREATE TABLE t (x {kind})")
+    assert engine.play("pub", f"COPY t FROM '{name}' (FORMAT parquet)") == [f"COPY {len(values)}"]
+    assert engine.play("pub", "SELECT x FROM t ORDER BY x") == shown
+
+
+def test_int96_is_in_utc(engine: Instance, tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array([1_700_000_000_000_000], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)
+    engine.play("pub", "SET timezone = 'UTC'", "CREATE TABLE t (x timestamptz)")
+    assert engine.play("pub", f"COPY t FROM '{tmp_path}/x.parquet' (FORMAT parquet)") == ["COPY 1"]
+    assert engine.play("pub", "SELECT x FROM t") == ["2023-11-14 22:13:20+00"]
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "answer"),
+    [
+        ("a int", {"x": [1]}, [
+            'ERROR:  column "x" of file "{file}" does not exist in relation "t"',
+            "HINT:  Name the columns to be copied: COPY table (column, ...) FROM ...",
+        ]),
+        ("a int", {"a": [True]}, [
+            'ERROR:  column "a" is of type integer but column "a" of file "{file}" is of type boolean',
+        ]),
+        ("a int", {"a": ["1", "x"]}, [
+            'ERROR:  invalid input syntax for type integer: "x"', 'CONTEXT:  COPY t, row 2 of file "{file}", column a',
+        ]),
+        ("a int2", {"a": [1, 70000]}, [
+            "ERROR:  smallint out of range", 'CONTEXT:  COPY t, row 2 of file "{file}", column a',
+        ]),
+        ("a varchar(2)", {"a": ["ab", "abc"]}, [
+            "ERROR:  value too long for type character varying(2)",
+            'CONTEXT:  COPY t, row 2 of file "{file}", column a',
+        ]),
+        ("a int NOT NULL", {"a": [1, None]}, [
+            'ERROR:  null value in column "a" of relation "t" violates not-null constraint',
+            "DETAIL:  Failing row contains (null).", 'CONTEXT:  COPY t, row 2 of file "{file}"',
+        ]),
+        ("a int CHECK (a < 3)", {"a": [1, 2, 3, 4]}, [
+            'ERROR:  new row for relation "t" violates check constraint "t_a_check"',
+            "DETAIL:  Failing row contains (3).", 'CONTEXT:  COPY t, row 3 of file "{file}"',
+        ]),
+        ("a int PRIMARY KEY", {"a": [1, 2, 1]}, [
+            'ERROR:  duplicate key value violates unique constraint "t_pkey"', "DETAIL:  Key (a)=(1) already exists.",
+            'CONTEXT:  COPY t, row 3 of file "{file}"',
+        ]),
+        ("g int GENERATED ALWAYS AS (1) STORED", {"g": [1]}, [
+            'ERROR:  column "g" is a generated column', "DETAIL:  Generated columns cannot be used in COPY.",
+            "HINT:  Name the columns to be copied: COPY table (column, ...) FROM ...",
+        ]),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit(
+    engine: Instance, tmp_path: Path, table: str, columns: dict[str, Any], answer: list[str]
+) -> None:
+    name = written(tmp_path / "t.parquet", **columns)
+    engine.play("pub", f"CREATE TABLE t ({table})")
+    assert failure(engine, f"COPY t FROM '{name}' (FORMAT parquet)") == [line.format(file=name) for line in answer]
+    assert engine.play("pub", "SELECT count(*) FROM t") == ["0"]
+
+
+def test_files_that_cannot_be_read(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (a int)")
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"PAR1" + b"x" * 40 + b"PAR1")
+    assert instance.play("pub", f"COPY t FROM '{tmp_path}/none.parquet' (FORMAT parquet)")[0] == (
+        f'ERROR:  could not open file "{tmp_path}/none.parquet" for reading: No such file or directory'
+    )
+    assert instance.play("pub", f"COPY t FROM '{bad}' (FORMAT parquet)")[0].startswith(
+        f'ERROR:  could not read file "{bad}": '
+    )
+    assert instance.play("pub", f"COPY t FROM '{tmp_path}/*.nothing' (FORMAT parquet)") == [
+        f'ERROR:  no Parquet file is at "{tmp_path}/*.nothing"'
+    ]
+    good = written(tmp_path / "good.parquet", a=[1])
+    assert instance.play("pub", f"COPY t (a, b) FROM '{good}' (FORMAT parquet)") == [
+        'ERROR:  column "b" of relation "t" does not exist'
+    ]
+
+
+def test_a_file_with_damaged_pages_is_named_and_nothing_of_it_stays(engine: Instance, tmp_path: Path) -> None:
+    engine.play("pub", "CREATE TABLE t (a text)")
+    name = written(tmp_path / "t.parquet", a=[f"value {n}" for n in range(5000)])
+    raw = bytearray(name.read_bytes())
+    raw[100:2000] = b"\xff" * 1900
+    name.write_bytes(raw)
+    answer = engine.play("pub", f"COPY t FROM '{name}' (FORMAT parquet)")
+    assert answer[0].startswith(f'ERROR:  could not read file "{name}"')
+    assert engine.play("pub", "SELECT count(*) FROM t") == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("DELIMITER ','", "cannot specify DELIMITER in PARQUET mode"),
+        ("NULL 'x'", "cannot specify NULL in PARQUET mode"),
+        ("DEFAULT 'x'", "cannot specify DEFAULT in PARQUET mode"),
+        ("ENCODING 'utf8'", "cannot specify ENCODING in PARQUET mode"),
+        ("HEADER", "cannot specify HEADER in PARQUET mode"),
+        ("ON_ERROR ignore", "only ON_ERROR STOP is allowed in PARQUET mode"),
+        ("QUOTE 'x'", "COPY QUOTE requires CSV mode"),
+        ("FORCE_NULL *", "COPY FORCE_NULL requires CSV mode"),
+    ],
+)
+def test_options_that_do_not_go_with_it(instance: Instance, options: str, message: str) -> None:
+    instance.play("pub", "CREATE TABLE t (a int)")
+    assert instance.play("pub", f"COPY t FROM '/x' (FORMAT parquet, {options})") == [f"ERROR:  {message}"]
+
+
+def test_copying_out_refuses_what_a_file_cannot_hold(instance: Instance, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("")
+    for query, name, message in (
+        ("SELECT 1 AS a, 2 AS a", "t.parquet", 'column "a" specified more than once'),
+        ("SELECT", "t.parquet", "a Parquet file must have at least one column"),
+        ("SELECT 1", "full/", f'folder "{tmp_path}/full/" is not empty'),
+    ):
+        answer = instance.play("pub", f"COPY ({query}) TO '{tmp_path}/{name}' (FORMAT parquet)")
+        assert answer == [f"ERROR:  {message}"]
