@@ -67,7 +67,6 @@ class Parameter:
     maximum: Value | None
     options: tuple[str, ...] | None
     boot: str | None
-    from_file: bool = False  # initdb writes it into postgresql.conf
 
     @property
     def key(self) -> str:
@@ -98,9 +97,7 @@ def find(name: str) -> Parameter | None:
     low, high = (None if bound is None else number(bound) for bound in line[8:10])
     options = None if line[10] is None else tuple(line[10])
     unit, category, short, extra, context, vartype = line[2:8]
-    return Parameter(
-        line[0], value, unit, category, short, extra, context, vartype, low, high, options, line[11], line[12]
-    )
+    return Parameter(line[0], value, unit, category, short, extra, context, vartype, low, high, options, line[11])
 
 
 def all_parameters() -> list[Parameter]:

@@ -164,8 +164,9 @@ def _has_input_collation(kind: type) -> bool:
 def _row_compare(expr: RowCompareExpr) -> Expr:
     left = tuple(assign_collations(arg) for arg in expr.left)
     right = tuple(assign_collations(arg) for arg in expr.right)
-    collations = tuple(common_collation(pair, none_ok=True) for pair in zip(left, right, strict=True))
-    return replace(expr, left=left, right=right, input_collations=collations)
+    for pair in zip(left, right, strict=True):
+        common_collation(pair, none_ok=True)  # two that are named and differ are an error
+    return replace(expr, left=left, right=right)
 
 
 def _inside(expr: Expr, inner: State) -> Expr:

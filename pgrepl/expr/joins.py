@@ -173,7 +173,6 @@ def _join_item(
         ),
         alias=alias.name if alias is not None else None,
         alias_columns=given,
-        join_kind=item.kind,
         join_using=tuple(using),
         join_using_alias=item.using_alias.name if item.using_alias is not None else None,
         join_vars=tuple(values),

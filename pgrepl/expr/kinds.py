@@ -60,7 +60,6 @@ class ExprKind(Enum):
     USING = Place("USING", "transform expressions", "transform expression")  # ALTER COLUMN TYPE … USING
     PARTITION_BOUND = Place("partition bound", "partition bound", "partition bound")
     PARTITION_KEY = Place("PARTITION BY", "partition key expressions", "partition key expression")
-    CALL_ARGUMENT = Place("CALL", "CALL arguments", "CALL argument")
     COPY_WHERE = Place("WHERE", "COPY FROM WHERE conditions", "COPY FROM WHERE condition")
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
     CYCLE_MARK = Place("CYCLE")

@@ -50,7 +50,6 @@ class _Family1:
     enum: bool = False
     wants_multirange: bool = False
     args: int = 0
-    unknowns: bool = False
 
 
 @dataclass(slots=True)
@@ -138,8 +137,8 @@ def _collect1(one: _Family1, given: int, parameter: int) -> None:
     one.enum |= parameter == oids.ANYENUM
     one.wants_multirange |= parameter == oids.ANYMULTIRANGE
     if given == oids.UNKNOWN:
-        one.unknowns = True
-    elif parameter in _ELEMENTS:
+        return
+    if parameter in _ELEMENTS:
         one.elem = _alike(one.elem, given, "anyelement")
     elif parameter == oids.ANYARRAY:
         one.array = _alike(one.array, typefacts.base(given), "anyarray")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import lookup, typefacts
@@ -104,7 +103,3 @@ def query_scope(parent: Scope, query: Query) -> Scope:
     """A scope as it stood when the query had been analysed."""
     ctes = [WithItem(c.name, c.columns, query=c.query) for c in query.ctes]
     return Scope(parent.session, parent, rtable=list(query.rtable), ctes=ctes)
-
-
-def renamed(columns: tuple[Column, ...], names: tuple[str, ...]) -> tuple[Column, ...]:
-    return tuple(replace(column, name=names[i]) if i < len(names) else column for i, column in enumerate(columns))

@@ -28,7 +28,7 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.expr.walk import location_of, walk_deep
-from pgrepl.sql.nodes import JoinType, SelectStmt, SetOp
+from pgrepl.sql.nodes import SelectStmt, SetOp
 from pgrepl.types import oids
 
 
@@ -102,7 +102,6 @@ def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup
         RteKind.JOIN,
         "unnamed_join",
         tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in targets.items),
-        join_kind=JoinType.INNER,
         join_vars=tuple(t.expr for t in targets.items),
         in_from=False,
     )
@@ -147,7 +146,6 @@ def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOper
         raise PgError("42601", message, location=_first(right_columns))
     columns: list[Column] = []
     results: list[_Result] = []
-    eqops: list[int] = []
     sortops: list[int] = []
     keyed = stmt.op is not SetOp.UNION or not stmt.all
     for one, other in zip(left_columns, right_columns, strict=True):
@@ -159,10 +157,9 @@ def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOper
         columns.append(Column("", typoid, typmod, collation))
         if keyed:
             found = equality_operators(scope, typoid, location)
-            eqops.append(found.eq)
             sortops.append(found.lt)
         results.append(_Result(SetToDefault(typoid, typmod=typmod, collation=collation, location=location)))
-    node = SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(eqops), tuple(sortops))
+    node = SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(sortops))
     return node, results
 
 

@@ -252,7 +252,6 @@ class RowCompareExpr(Typed):
     ops: tuple[int, ...] = ()
     left: tuple[Expr, ...] = ()
     right: tuple[Expr, ...] = ()
-    input_collations: tuple[int, ...] = ()
 
 
 @frozen
@@ -400,7 +399,6 @@ class Rte:
     cte_levelsup: int = 0
     self_reference: bool = False  # a recursive query's name inside itself
     lateral: bool = False
-    join_kind: JoinType | None = None
     join_using: tuple[str, ...] = ()
     join_using_alias: str | None = None
     join_vars: tuple[Expr | None, ...] = ()  # what each join column stands for
@@ -508,7 +506,6 @@ class SetOperation:
     left: SetOperation | RangeRef
     right: SetOperation | RangeRef
     columns: tuple[Column, ...]
-    eqops: tuple[int, ...] = ()
     sortops: tuple[int, ...] = ()
 
 

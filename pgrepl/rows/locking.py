@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Wait
@@ -250,10 +249,6 @@ def _has_other_keys(session: Session, oid: int) -> bool:
     rel = relation(session, oid)
     infos = index_infos(session, oid) if rel.has_index else ()
     return any(info.unique and (info.exprs or info.predicate is not None) for info in infos)
-
-
-def _meant(session: Session, arbiters: Collection[int], indexes: Iterable[int]) -> bool:
-    return any(oid in arbiters for each in indexes for oid in (each, *partition_ancestors(session, each)))
 
 
 def _same(index: UniqueIndex, change: Change) -> bool:

@@ -20,7 +20,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 DATA = Path(__file__).with_name("data")
 
-INTERNAL, C, SQL = 12, 13, 14  # pg_language
+SQL = 14  # of pg_language
 
 
 class PgType(NamedTuple):

@@ -264,7 +264,7 @@ class _Parted:
         if frame is None:
             return None
         columns = tuple(a.num for a in target.columns)
-        return new_rows(target, Found(query, columns, tuple(a.attnum for a in conflict.assigned), ()), frame)
+        return new_rows(target, Found(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
 
     # --- parts of the queries -----------------------------------------------------------------------------------------
 

@@ -11,13 +11,15 @@ from pgrepl.expr.functions.array_assign import set_element, set_slice
 from pgrepl.types import oids
 from pgrepl.types.text import read_text, write_text
 
+INT4_ARRAY = 1007
+
 
 def array(text: str | None) -> object:
-    return None if text is None else read_text(text, oids.INT4_ARRAY)
+    return None if text is None else read_text(text, INT4_ARRAY)
 
 
 def shown(value: object) -> str:
-    return write_text(value, oids.INT4_ARRAY)
+    return write_text(value, INT4_ARRAY)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_in_with_many_constants_means_the_same(length: int) -> None:
     equal = builtin.operator("=", oids.INT4, oids.INT4)
     assert equal is not None
     items = [None, *range(length)]
-    array = tree.Const(oids.INT4_ARRAY, value=array_of(oids.INT4, items))
+    array = tree.Const(1007, value=array_of(oids.INT4, items))
     compiled = evaluate.compile(tree.ScalarArrayOpExpr(oids.BOOL, op=equal.oid, args=(COLUMN_A, array)))
     assert [compiled((value,)) for value in (2, 99, None)] == [True, None, None]
 

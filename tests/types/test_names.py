@@ -36,7 +36,7 @@ DAY_TO_SECOND = next(mask for mask, words in INTERVAL_FIELDS.items() if words ==
         (oids.INTERVAL, YEAR_TO_MONTH << 16 | 0xFFFF, "interval year to month"),
         (oids.INTERVAL, DAY_TO_SECOND << 16 | 3, "interval day to second(3)"),
         (oids.INTERVAL, 0x7FFF << 16 | 2, "interval(2)"),
-        (oids.INT4_ARRAY, None, "integer[]"),
+        (1007, None, "integer[]"),
         (1015, 44, "character varying(40)[]"),
         (oids.OIDVECTOR, None, "oidvector"),
         (oids.TEXT, 5, "text(5)"),

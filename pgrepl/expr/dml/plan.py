@@ -15,7 +15,6 @@ class Command(Enum):
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
-    MERGE = "MERGE"
 
 
 @frozen

@@ -104,8 +104,7 @@ class Found:
 
     query: Query
     columns: tuple[int, ...]  # the old row: attnums, from position 2
-    assigned: tuple[int, ...]  # the new values behind it: attnums
-    carried: tuple[Var, ...]  # then columns of other relations that RETURNING asks for
+    assigned: tuple[int, ...]  # the new values behind it: attnums; then columns of others that RETURNING asks for
 
 
 def found_query(
@@ -137,7 +136,7 @@ def found_query(
         has_sublinks=True,
     )
     query = _within(_computed_once(query, modify.multi), modify)
-    return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned), tuple(carried))
+    return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned))
 
 
 def pinned(query: Query, row: PinnedRow) -> Query:

@@ -55,13 +55,13 @@ class Call:
 
 
 Native = Callable[[Call], "Sql | None"]
-_NATIVE: dict[str, Native] = {}
+NATIVE: dict[str, Native] = {}
 
 
 def native(*sources: str) -> Callable[[Native], Native]:
     def register(function: Native) -> Native:
         for source in sources:
-            _NATIVE[source] = function
+            NATIVE[source] = function
         return function
 
     return register
@@ -69,16 +69,12 @@ def native(*sources: str) -> Callable[[Native], Native]:
 
 def template(source: str, result: str, write: Callable[..., str]) -> None:
     """A function whose SQL is its arguments' texts put together."""
-    _NATIVE[source] = lambda call: Sql(write(*[value.text for value in call.values()]), result)
-
-
-def is_native(source: str) -> bool:
-    return source in _NATIVE
+    NATIVE[source] = lambda call: Sql(write(*[value.text for value in call.values()]), result)
 
 
 def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> Sql | None:
     proc = proc_by_oid(oid)
-    make = None if proc is None else _NATIVE.get(source_of(proc))
+    make = None if proc is None else NATIVE.get(source_of(proc))
     if make is None or proc is None:
         return None
     call = Call(node, args, compiler)

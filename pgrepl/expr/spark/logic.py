@@ -14,8 +14,6 @@ from pgrepl.expr.walk import map_children
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 
-MAX_DECIMAL = 38
-
 
 @native.register
 def _(node: tree.BoolExpr, compiler: Compiler) -> Sql:

@@ -35,7 +35,6 @@ class Pattern:
     text: str
     name: Part
     schema: Part | None = None
-    dots: int = 0
 
 
 class BadPattern(Exception):
@@ -59,7 +58,7 @@ def parse_pattern(
     if (len(parts) == 3 and parts[0].literal != database) or (of_schemas and dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
-    return Pattern(text, parts[-1], schema, dots)
+    return Pattern(text, parts[-1], schema)
 
 
 def _split(text: str, most: int) -> tuple[list[Part], int]:

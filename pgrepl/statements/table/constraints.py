@@ -8,9 +8,8 @@ from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
 from pgrepl.catalog.constraint import constraint_named, constraint_row
 from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_class, pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
@@ -256,8 +255,3 @@ def set_parent_constraint(session: Session, child: int, parent: int, child_table
         update_constraint(session, child, conislocal=True, coninhcount=row.coninhcount - 1, conparentid=0)
         forget_dependencies(session, self, refclassid=PG_CONSTRAINT, kind=Dependency.PARTITION_PRI)
         forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.PARTITION_SEC)
-
-
-def table_of(session: Session, row: Row) -> Relation:
-    """The table a constraint's row is about."""
-    return relation(session, row.conrelid)

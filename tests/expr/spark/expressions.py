@@ -17,7 +17,7 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.functions import find
 from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark import Sql, Statement, to_sql
-from pgrepl.expr.spark.functions import is_native
+from pgrepl.expr.spark.functions import NATIVE
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
@@ -154,7 +154,7 @@ def _operators() -> dict[int, tuple[list[Operator], list[Operator]]]:
         proc = proc_by_oid(each.code)
         if _usable(proc) and proc is not None and find(proc) is not None:
             found[each.result][1].append(each)
-            if is_native(source_of(proc)):
+            if source_of(proc) in NATIVE:
                 found[each.result][0].append(each)
     return found
 
@@ -165,7 +165,7 @@ def _functions() -> dict[int, tuple[list[Proc], list[Proc]]]:
     for each in procs:
         if _usable(each) and find(each) is not None:
             found[each.rettype][1].append(each)
-            if is_native(source_of(each)):
+            if source_of(each) in NATIVE:
                 found[each.rettype][0].append(each)
     return found
 

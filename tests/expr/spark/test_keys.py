@@ -19,6 +19,8 @@ from pgrepl.types.text import read_text
 from pgrepl.types.values import comparer
 from tests.expr.spark import expressions as made
 
+INT4RANGE = 3904
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,8 +33,8 @@ VALUES: dict[int, tuple[Any, ...]] = {
     oids.TIMETZ: tuple(
         read_text(t, oids.TIMETZ) for t in ("12:00+00", "13:00+01", "12:00+01", "00:00-12", "12:00:01+00")
     ),
-    oids.INT4RANGE: tuple(
-        read_text(t, oids.INT4RANGE) for t in ("empty", "[1,5)", "(,5)", "[1,)", "(,)", "[1,4)", "[2,3)")
+    INT4RANGE: tuple(
+        read_text(t, INT4RANGE) for t in ("empty", "[1,5)", "(,5)", "[1,)", "(,)", "[1,4)", "[2,3)")
     ),
     oids.NUMRANGE: tuple(read_text(t, oids.NUMRANGE) for t in ("[1.0,2)", "[1,2)", "(1,2)", "[1,2]", "empty", "(,1)")),
     4451: tuple(read_text(t, 4451) for t in ("{}", "{[1,2)}", "{[1,2),[4,5)}", "{[1,3)}")),

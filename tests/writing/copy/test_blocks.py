@@ -89,7 +89,7 @@ WORDS = {
     (oids.VARCHAR, 7): ["abc", "abcd", "ab   ", "äöü"],
     (oids.BPCHAR, 7): ["a", "abc", "abcd"],
     (oids.INTERVAL, -1): ["1 day", "nonsense"],
-    (oids.INT4_ARRAY, -1): ["{1,2}", "{1", "{}"],
+    (1007, -1): ["{1,2}", "{1", "{}"],
 }  # fmt: skip
 
 

@@ -141,11 +141,3 @@ def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
     if is_called:
         used(session).values[oid] = value
     return value
-
-
-def rows_of(session: Session, oid: int) -> list[tuple[Any, ...]]:
-    """A sequence read as a relation: one row."""
-    row = one(session, pg_sequence, seqrelid=oid)
-    assert row is not None
-    last = row.seqstart if row.last_value is None else row.last_value
-    return [(last, 0, bool(row.is_called))]
