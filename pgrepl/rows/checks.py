@@ -5,8 +5,8 @@ written:
 
     checks = prepare(session, relation, Kind.UPDATE, modified=frozenset({2}))
     changes = checks.local(changes)      # routes, computes generated columns; NOT NULL, CHECK, bounds, unique keys
-    write_changes(session, changes)      # keeper_write: one lake.write.Write for each table
-    checks.after(changes)                # foreign keys: what is referenced, what referenced it, CASCADE and its like
+    write_changes(session, changes)      # one lake.write.Write for each table
+    fire_triggers(session, checks, changes)  # foreign keys on both sides, CASCADE and its like
 
 For each row, in the order of the rows: routing to a partition, generated columns, NOT NULL, CHECK, the partition's
 bound, unique indexes (ExecInsert, ExecUpdate, ExecConstraints). Foreign keys come after the last row, as the triggers
@@ -27,6 +27,8 @@ from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows.changes import Change, Kind, OnConflict, Row
 from pgrepl.rows.checks_table import TableChecks
+from pgrepl.rows.foreign_events import Recheck
+from pgrepl.rows.foreign_modes import fires
 from pgrepl.rows.locking import lock_conflicting, lock_keys, lock_new_keys, wait_for_changes
 from pgrepl.rows.routing import Router, converter
 from pgrepl.rows.unique import UniqueChecks
@@ -78,17 +80,14 @@ class RowChecks:
         self.failed = None
         return done
 
-    def after(self, changes: Sequence[Change]) -> None:
-        """Once the changes are written: foreign keys on both sides, and deferrable unique constraints. What CASCADE
-        and its like change are further snapshots."""
-        from pgrepl.rows.foreign import Recheck, fire
-        from pgrepl.rows.foreign_modes import fires
-
-        late: dict[int, list[Recheck]] = {}
+    def rechecks(self) -> dict[int, list[Recheck]]:
+        """The keys of deferrable unique constraints to be looked at again once the changes are written, by the
+        positions of the changes in what `local` gave."""
+        found: dict[int, list[Recheck]] = {}
         for each in self._unique.values() if fires(self._session) else ():
             for number, index, values in each.late:
-                late.setdefault(self._numbers[number], []).append(Recheck(index, values))
-        fire(self._session, self.relation, changes, late)
+                found.setdefault(self._numbers[number], []).append(Recheck(index, values))
+        return found
 
     def named(self, change: Change) -> Row:
         """The new row (of a DELETE the old one) in the layout of the relation that the statement names, for

@@ -10,7 +10,6 @@ INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
@@ -19,11 +18,11 @@ from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.tables import pg_constraint, pg_index
 from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.foreign_actions import act
+from pgrepl.rows.foreign_events import Does, Event, Fired, Recheck
 from pgrepl.rows.foreign_key import (
-    NO_ACTION,
     RESTRICT,
     SET_DEFAULT,
     ForeignKey,
@@ -36,68 +35,19 @@ from pgrepl.rows.foreign_key import (
 )
 from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.rows.routing import converter
-from pgrepl.rows.unique import UniqueIndex
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.rows.checks import RowChecks
 
 _FEW = 64  # events that are fired one by one where their order could matter
 
 
-class Does(Enum):
-    CHECK = "check"  # a row of the referencing table came or changed
-    UPDATE = "update"  # a key of the referenced table became another
-    DELETE = "delete"  # a key of the referenced table went
-
-
-@frozen
-class Event:
-    """One row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own table, else the
-    old row as the referenced table of the key has it, and `new` what became of it."""
-
-    key: ForeignKey
-    does: Does
-    table: int
-    row: Row
-    new: Row | None = None
-
-    @property
-    def action(self) -> str:
-        """What is done; of a CHECK nothing but looking."""
-        if self.does is Does.CHECK:
-            return ""
-        return self.key.on_update if self.does is Does.UPDATE else self.key.on_delete
-
-    @property
-    def acts(self) -> bool:
-        return self.action not in ("", NO_ACTION, RESTRICT)
-
-    @property
-    def can_wait(self) -> bool:
-        return self.does is Does.CHECK or self.action == NO_ACTION
-
-
-@frozen
-class Recheck:
-    """A key of a deferrable constraint that somebody else had when the row came."""
-
-    index: UniqueIndex
-    values: tuple[Any, ...]
-
-    @property
-    def table(self) -> int:
-        return self.index.relation.oid
-
-
-Fired = Event | Recheck
-
-
-def fire(
-    session: Session, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
-) -> None:
-    """Fire what the written changes of a statement on `named` call for; `late` by their positions."""
+def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[Change]) -> None:
+    """Fire what the written changes of a statement call for: foreign keys on both sides, and deferrable unique
+    constraints. What CASCADE and its like change are further snapshots."""
     queue = Queue(session)
-    queue.add(named, changes, late or {})
+    queue.add(checks.relation, changes, checks.rechecks())
     queue.run()
 
 
@@ -281,8 +231,6 @@ class Queue:
         if not events:
             self._raise_first(group, [group])
             return
-        from pgrepl.rows.foreign_actions import act
-
         self.add(*act(self.session, events))
         if events[0].action == SET_DEFAULT:  # the default may be the very key that went
             found = self._still_referenced(events, restrict=False)

@@ -17,23 +17,22 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import Change, Kind, Row
+from pgrepl.rows.checks import prepare
+from pgrepl.rows.foreign_events import Does, Event
 from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
+from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.write import next_snapshot, write_changes
 from pgrepl.sql.quote import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.foreign import Event
     from pgrepl.rows.foreign_lookup import Referencing
 
 
 def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Change]]:
     """Change the rows that reference the events' keys, with the rights of their table's owner; the table and what was
     changed."""
-    from pgrepl.rows.checks import prepare
-    from pgrepl.rows.foreign import Does
-
     key, delete = events[0].key, events[0].does is Does.DELETE
     rel = relation(session, key.referencing)
     action = key.on_delete if delete else key.on_update
@@ -69,8 +68,6 @@ def _locked(
     change: Callable[[Referencing], Row | None],
 ) -> list[Change]:
     """The changes of rows that are still there once they are locked, and reference the key as before."""
-    from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
-
     rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
     modes = [mode_of(session, each) for each in changes]
     removes = any(each.new is None for each in changes)

@@ -10,7 +10,7 @@ what it read (as READ COMMITTED waits and goes on).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import inheritors
@@ -38,9 +38,8 @@ from pgrepl.writing.views import on_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.changes import Change
-    from pgrepl.rows.checks import RowChecks
-    from pgrepl.rows.checks_bulk import Bulk
+    from pgrepl.rows.changes_spark import SparkChanges
+    from pgrepl.writing.modify import Pending
 
 Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
 _TRIES = 3  # without the lock; then with it
@@ -53,20 +52,6 @@ class Plan:
     modify: Modify
     arbiters: frozenset[int] = frozenset()
     hidden: bool = False  # row security lets nobody through
-
-
-@dataclass
-class Pending:
-    """A statement that is worked out: what it changes, and what it returns of that."""
-
-    modify: Modify
-    checks: RowChecks
-    changes: Sequence[Change]
-    returned: Sequence[tuple[Any, ...]] = ()
-
-    @property
-    def count(self) -> int:
-        return len(self.changes)
 
 
 def modify_rows(stmt: Statement, session: Session) -> Result:
@@ -97,7 +82,7 @@ def _aside(session: Session, stmt: Statement) -> Result:
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
         tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
         planned = plan(session, written) if len(changing) == 1 and not _is_small(stmt, session) else None
-        if planned is not None and _is_bulk(session, planned):
+        if planned is not None and _is_large(session, planned):
             # too many rows for locks of their own
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
             transaction.require_write()
@@ -129,22 +114,24 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
     written = analyze_modifying(session, stmt)
     modifies = any(cte.modify is not None for cte in written.ctes)
     planned = None if modifies else plan(session, written)
-    bulk = None if planned is None else _bulk(session, planned)
+    staged = None if planned is None else _staged(session, planned)
     version = transaction.version
     transaction.require_write()
-    if bulk is None:
+    if staged is None:
         if transaction.version != version:
             return None
         if others_hold_locks(session):
             return _aside(session, stmt)
         return _locked(session, written, small=True, planned=planned)
+    from pgrepl.rows.foreign_actions_spark import apply
+
     try:
-        bulk.apply()
+        apply(staged)
     except Stale:
-        bulk.discard()
+        staged.discard()
         transaction.release_write()
         return None
-    return Result(_tag(written, bulk.count))
+    return Result(_tag(written, staged.count))
 
 
 def _locked(session: Session, written: Modify, *, small: bool = False, planned: Plan | None = None) -> Result:
@@ -153,10 +140,12 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
     if planned is None:
         written = replace(written, ctes=ctes)
         planned = plan(session, written)
-    bulk = _bulk(session, planned) if not before and not small else None
-    if bulk is not None:
-        bulk.apply()
-        return Result(_tag(written, bulk.count))
+    staged = _staged(session, planned) if not before and not small else None
+    if staged is not None:
+        from pgrepl.rows.foreign_actions_spark import apply
+
+        apply(staged)
+        return Result(_tag(written, staged.count))
     done = work_out(session, planned)
     write(session, [*before, done])
     if not written.returning:
@@ -183,36 +172,37 @@ def plan(session: Session, written: Modify) -> Plan:
     return Plan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
 
 
-def _bulk(session: Session, planned: Plan) -> Bulk | None:
+def _staged(session: Session, planned: Plan) -> SparkChanges | None:
     """The statement as Spark has staged it, if it is large."""
-    if not _is_bulk(session, planned):
+    if not _is_large(session, planned):
         return None
-    from pgrepl.writing.bulk import stage
+    from pgrepl.writing.modify_spark import stage
 
     return stage(session, planned.modify, planned.arbiters)
 
 
-def _is_bulk(session: Session, planned: Plan) -> bool:
+def _is_large(session: Session, planned: Plan) -> bool:
     modify = planned.modify
     return not (planned.hidden or modify.returning or modify.check_options) and is_large(session, modify)
 
 
 def work_out(session: Session, planned: Plan) -> Pending:
     """What the statement changes; nothing is written yet."""
-    from pgrepl.writing import local
+    from pgrepl.writing.modify import delete, insert, nothing, update
 
     modify = planned.modify
     if modify.command is Command.INSERT:
-        return local.insert(session, modify, planned.arbiters, hidden=planned.hidden)
+        return insert(session, modify, planned.arbiters, hidden=planned.hidden)
     if planned.hidden:
-        return local.nothing(session, modify)
+        return nothing(session, modify)
     if modify.command is Command.UPDATE:
-        return local.update(session, modify)
-    return local.delete(session, modify)
+        return update(session, modify)
+    return delete(session, modify)
 
 
 def write(session: Session, pending: Sequence[Pending]) -> None:
     """Write what the statements change, each at a snapshot of its own, and look at foreign keys."""
+    from pgrepl.rows.foreign import fire_triggers
     from pgrepl.rows.write import next_snapshot, write_changes
 
     gone: set[tuple[int, Any]] = set()
@@ -226,7 +216,7 @@ def write(session: Session, pending: Sequence[Pending]) -> None:
             next_snapshot(session)
         write_changes(session, changes)
     for each in pending:
-        each.checks.after(each.changes)
+        fire_triggers(session, each.checks, each.changes)
 
 
 # --- statements in WITH ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
-from pgrepl.writing import bulk
+from pgrepl.writing import modify_spark
 from tests.harness.played import Instance
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ def test_what_somebody_changed_meanwhile_is_worked_out_again(
             list(run(other, "INSERT INTO t VALUES (3, 100)"))
         return found
 
-    stage = bulk.stage
-    monkeypatch.setattr(bulk, "stage", stage_and_be_late)
+    stage = modify_spark.stage
+    monkeypatch.setattr(modify_spark, "stage", stage_and_be_late)
     assert instance.play("pub", "UPDATE t SET n = n + 1", "SELECT * FROM t ORDER BY a") == [
         "UPDATE 3",
         "1|1",
@@ -175,8 +175,8 @@ def test_spark_works_while_others_write(
         list(run(other, "INSERT INTO u VALUES (1)"))
         return found
 
-    stage = bulk.stage
-    monkeypatch.setattr(bulk, "stage", stage_while_others_write)
+    stage = modify_spark.stage
+    monkeypatch.setattr(modify_spark, "stage", stage_while_others_write)
     assert instance.play("pub", "DELETE FROM t WHERE a = 1", "SELECT * FROM t", "SELECT * FROM u") == [
         "DELETE 1",
         "2",

@@ -70,16 +70,16 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Ta
         check_freeze(session, target.relation)
     count = None
     if _is_large(session, opening(target, options)):
-        from pgrepl.writing.copy import bulk
+        from pgrepl.writing.copy import load_spark
 
-        count = bulk.load(session, lambda: opening(*_prepared(session, stmt)))
+        count = load_spark.load(session, lambda: opening(*_prepared(session, stmt)))
     if count is None:
-        from pgrepl.writing.copy import local
+        from pgrepl.writing.copy.load import load
 
         # What the statement has seen of the catalog may have changed while the client was sending.
         _take_locks(session, target)
         target, options = _prepared(session, stmt)
-        count = local.load(session, opening(target, options), one_by_one=one_by_one(target, options))
+        count = load(session, opening(target, options), one_by_one=one_by_one(target, options))
     return Result(f"COPY {count}")
 
 

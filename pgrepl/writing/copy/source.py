@@ -146,7 +146,7 @@ class TextSource(RowSource):
     def queries(self) -> Iterator[list[Query]]:
         from pgrepl.writing.copy.typed_files import typed_files
 
-        with typed_files(self.session, self) as query:
+        with typed_files(self.session, self.target, self.options, self.data) as query:
             yield [] if query is None else [query]
 
     def _read(self) -> Iterator[Row]:

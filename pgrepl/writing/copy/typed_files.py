@@ -32,33 +32,37 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
-    from pgrepl.writing.copy.source import TextSource
+    from pgrepl.writing.copy.options import CopyOptions
+    from pgrepl.writing.copy.places import Incoming
+    from pgrepl.writing.copy.target import Target
 
 _ROWS_IN_FILE = 2_000_000
 
 
 @contextmanager
-def typed_files(session: Session, source: TextSource) -> Iterator[Query | None]:
+def typed_files(session: Session, target: Target, options: CopyOptions, data: Incoming) -> Iterator[Query | None]:
     """A query over the rows of the file as they come into the table. None: it is to be read line by line."""
-    if not _is_plain(session, source):
+    if not _is_plain(session, target, options):
         yield None
         return
-    columns = source.target.columns
+    columns = target.columns
     with passing_folder(session.catalog.data_path) as folder:
         try:
-            rows = _TypedRows([form(a.type, a.typmod) for a in columns], _written(session, source, folder))
+            rows = _TypedRows(
+                [form(a.type, a.typmod) for a in columns],
+                _written(_tables(session, target, options, data), target, folder),
+            )
         except PgError:
             yield None
             return
         given = [Column(a.name, a.type, a.typmod, a.collation) for a in columns]
-        exprs = dict(source.target.defaults)
+        exprs = dict(target.defaults)
         for number, a in enumerate(columns, 1):
             exprs[a.num] = Var(a.type, typmod=a.typmod, collation=a.collation, varno=1, attnum=number)
-        yield file_query(source.target, given, exprs, rows)
+        yield file_query(target, given, exprs, rows)
 
 
-def _is_plain(session: Session, source: TextSource) -> bool:
-    options, target = source.options, source.target
+def _is_plain(session: Session, target: Target, options: CopyOptions) -> bool:
     return (
         bool(target.columns)
         and is_utf8(options.encoding or session.settings.get("client_encoding"))
@@ -74,16 +78,15 @@ def _is_plain(session: Session, source: TextSource) -> bool:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _written(session: Session, source: TextSource, folder: str) -> list[str]:
+def _written(tables: Iterator[pa.Table], target: Target, folder: str) -> list[str]:
     """The files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = _tables(session, source)
     first = next(tables, None)
     if first is None:
-        kinds = [form(a.type, a.typmod) for a in source.target.columns]
-        first = pa.table([kind.to_array([]) for kind in kinds], names=_names(source))
+        kinds = [form(a.type, a.typmod) for a in target.columns]
+        first = pa.table([kind.to_array([]) for kind in kinds], names=_names(target))
     paths: list[str] = []
     waiting: pa.Table | None = first
     while waiting is not None:
@@ -102,39 +105,38 @@ def _written(session: Session, source: TextSource, folder: str) -> list[str]:
     return paths
 
 
-def _names(source: TextSource) -> list[str]:
-    return [f"c{number}" for number in range(1, len(source.target.columns) + 1)]
+def _names(target: Target) -> list[str]:
+    return [f"c{number}" for number in range(1, len(target.columns) + 1)]
 
 
-def _tables(session: Session, source: TextSource) -> Iterator[pa.Table]:
+def _tables(session: Session, target: Target, options: CopyOptions, data: Incoming) -> Iterator[pa.Table]:
     import pyarrow as pa
 
-    options, columns, style = source.options, source.target.columns, session.text_style
-    splitter, names = Splitter(options, len(columns)), _names(source)
-    pieces = blocks(source.data, options)
+    columns, style = target.columns, session.text_style
+    splitter, names = Splitter(options, len(columns)), _names(target)
+    pieces = blocks(data, options)
     if options.header == "true":
-        pieces = _without_header(pieces, source)
+        pieces = _without_header(pieces, options)
     for block in pieces:
         try:
             texts = splitter.split(block)
         except Unusual:
-            arrays = _line_by_line(session, source, block)
+            arrays = _line_by_line(session, target, options, block)
         else:
             arrays = [values_of(text, a.type, a.typmod, style) for text, a in zip(texts, columns, strict=True)]
         yield pa.table(arrays, names=names)
 
 
-def _without_header(pieces: Iterator[bytes], source: TextSource) -> Iterator[bytes]:
+def _without_header(pieces: Iterator[bytes], options: CopyOptions) -> Iterator[bytes]:
     first = next(pieces, b"")
-    end = header_end(first, source.options)
+    end = header_end(first, options)
     rest = first[end:] if end else b""
     return chain([rest] if rest else [], pieces)
 
 
-def _line_by_line(session: Session, source: TextSource, block: bytes) -> list[pa.Array]:
+def _line_by_line(session: Session, target: Target, options: CopyOptions, block: bytes) -> list[pa.Array]:
     from pgrepl.lake.scan import storage_array
 
-    options, target = source.options, source.target
     if b"\r" in block or b"\\." in block:
         raise PgError("22P04", "the end of the data is to be found line by line")
     reader = Reader(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.write import Write
-    from pgrepl.writing.bulk_numbers import Numbered
+    from pgrepl.writing.nextval_spark import Numbered
     from pgrepl.writing.rewrite.requirements import NewValue
     from pgrepl.writing.rewrite.rewrite import Rewrite
 
@@ -27,7 +27,7 @@ def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
     """The rows of a table as they become, with their row ids; None: Spark cannot compute them."""
     from pgrepl.expr.spark import Statement
     from pgrepl.lake import scan, spark
-    from pgrepl.writing.bulk_numbers import numbered
+    from pgrepl.writing.nextval_spark import numbered
 
     statement = Statement(Context(session))
     rel = each.relation
@@ -56,7 +56,7 @@ def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
 
 def _without_numbers(each: Rewrite) -> tuple[list[NewValue], list[Numbered]]:
     """The values with NULL where it is the next number of a sequence, and those columns."""
-    from pgrepl.writing.bulk_numbers import without_numbers
+    from pgrepl.writing.nextval_spark import without_numbers
 
     query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(each.values, 1)))
     query, found = without_numbers(query)

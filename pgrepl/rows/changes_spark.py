@@ -1,18 +1,19 @@
-"""Statements that Spark carries out: their rows are checked while they are written, their keys before they count.
+"""What a statement that Spark carries out does to rows: they are checked while they are written, their keys before they
+count.
 
     if fits(session, relation, Kind.UPDATE, modified): …
-    bulk = Bulk(session, relation, Kind.UPDATE, modified, snapshot)
-    bulk.insert(frame)            # INSERT: columns c{attnum} of the relation the statement names
-    bulk.update(table, frame)     # UPDATE, table by table: c{attnum} of the whole new row, and `place`
-    bulk.delete(table, frame)     # DELETE, table by table: `place`
-    bulk.check()                  # unique keys and foreign keys
+    changes = SparkChanges(session, relation, Kind.UPDATE, modified, snapshot)
+    changes.insert(frame)         # INSERT: columns c{attnum} of the relation the statement names
+    changes.update(table, frame)  # UPDATE, table by table: c{attnum} of the whole new row, and `place`
+    changes.delete(table, frame)  # DELETE, table by table: `place`
+    changes.check()               # unique keys and foreign keys
     …                             # take the write lock
-    bulk.apply()                  # commit.Stale if a table that was read or written has changed since `snapshot`
+    apply(changes)                # commit.Stale if a table that was read or written has changed since `snapshot`
 
 Files are staged by insert, update and delete; nothing refers to them before `apply`. If anything fails, or the
-statement is to begin anew, `bulk.discard()` removes them. `bulk.count` is the number of rows for the command tag,
-`bulk.written(table, attnums)` gives the new rows as they have been staged, for RETURNING. What ON DELETE CASCADE and
-its like change comes with `apply`, as further snapshots.
+statement is to begin anew, `changes.discard()` removes them. `changes.count` is the number of rows for the command tag.
+`apply` stands in foreign_actions_spark: it commits, then does what ON DELETE CASCADE and its like change, as further
+snapshots.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
 from pgrepl.rows.staged import ROW, Staged
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_staged import check_unique
-from pgrepl.rows.write import next_snapshot
 from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class FoundTwice(Exception):
     """A row to update was there more than once: the same row joined to several others."""
 
 
-class Bulk:
+class SparkChanges:
     """One statement on one relation."""
 
     def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int], snapshot: int) -> None:
@@ -127,10 +127,6 @@ class Bulk:
         from pgrepl.lake.stage import positions
 
         self.count += self._of(table).leave(positions(frame))
-
-    def written(self, table: Relation, attnums: Sequence[int]) -> DataFrame:
-        """The staged rows: c{attnum}, their order in `__n`."""
-        return self._of(table).new_rows(attnums)
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
@@ -243,27 +239,29 @@ class Bulk:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     @property
-    def _after(self) -> After:
+    def after(self) -> After:
+        """The tables as the statement leaves them."""
         return After(self._session, self.staged, self.snapshot)
 
     def check(self) -> None:
         """Unique keys first, then foreign keys, as triggers come after the last row."""
         for staged in self.staged.values():
             check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
-        _raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
-        acting = bool(self._acting())
-        _raise_first(
+        raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
+        acting = bool(self.acting())
+        raise_first(
             self._still_referenced(left, key)
-            for left, key in self._referenced()
-            if self._action(key) == RESTRICT or (self._action(key) == NO_ACTION and not acting)
+            for left, key in self.referenced()
+            if self.action(key) == RESTRICT or (self.action(key) == NO_ACTION and not acting)
         )
 
     def _still_referenced(self, left: Sequence[Staged], key: ForeignKey) -> Failure | None:
         self._note_read(key.referencing)
-        restrict = self._action(key) == RESTRICT and not self._moved
-        return first_referenced(self._after, left, key, restrict=restrict)
+        restrict = self.action(key) == RESTRICT and not self._moved
+        return first_referenced(self.after, left, key, restrict=restrict)
 
-    def _action(self, key: ForeignKey) -> str:
+    def action(self, key: ForeignKey) -> str:
+        """ON DELETE, or ON UPDATE, of a foreign key."""
         return key.on_delete if self.kind is Kind.DELETE else key.on_update
 
     def _missing(self, staged: Staged) -> Iterator[Failure | None]:
@@ -271,9 +269,9 @@ class Bulk:
         for key in keys_of(self._session, staged.relation.oid):
             if changed is None or changed & set(key.columns):
                 self._note_read(key.referenced)
-                yield first_missing(self._after, staged, key)
+                yield first_missing(self.after, staged, key)
 
-    def _referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
+    def referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
         """The foreign keys to tables whose rows go or have other keys now."""
         if self._moved:
             left = [staged for staged in self.staged.values() if staged.anything_gone]
@@ -287,8 +285,9 @@ class Bulk:
                         found.append(([staged], key))
         return found
 
-    def _acting(self) -> list[tuple[list[Staged], ForeignKey]]:
-        return [(left, key) for left, key in self._referenced() if self._action(key) not in (NO_ACTION, RESTRICT)]
+    def acting(self) -> list[tuple[list[Staged], ForeignKey]]:
+        """Those of them that change the rows that reference them."""
+        return [(left, key) for left, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
 
     def _note_read(self, table: int) -> None:
         for member in side(self._session, table):
@@ -297,28 +296,14 @@ class Bulk:
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def apply(self) -> None:
-        """Holding the write lock: what was staged is there, and foreign keys do what they do."""
+    def commit(self) -> None:
+        """Holding the write lock: what was staged is there."""
         from pgrepl.lake import commit
 
-        session = self._session
-        commit.check_unchanged(session, sorted(self._read), self.snapshot)
+        commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
         writes = [staged.write for staged in self.staged.values()]
         if self.count:
-            commit.apply(session, writes)
-        acting = self._acting()
-        if acting:
-            from pgrepl.rows.foreign_bulk import act
-
-            next_snapshot(session)
-            for left, key in acting:
-                act(self._after, left, key)
-            now = After(session, {}, session.transaction.numbering.last_snapshot())
-            _raise_first(
-                first_referenced(now, left, key, restrict=False)
-                for left, key in self._referenced()
-                if self._action(key) == NO_ACTION
-            )
+            commit.apply(self._session, writes)
 
     def discard(self) -> None:
         for staged in self.staged.values():
@@ -339,7 +324,7 @@ def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame
     return rows.select(*columns, *kept)
 
 
-def _raise_first(failures: Iterable[Failure | None]) -> None:
+def raise_first(failures: Iterable[Failure | None]) -> None:
     """The error of the row that comes first; for one row, of the key that does."""
     found = [failure for failure in failures if failure is not None]
     if found:

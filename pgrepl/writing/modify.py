@@ -6,6 +6,7 @@ Rows are computed from the state before the statement, checked one after the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
@@ -26,12 +27,25 @@ from pgrepl.rows.changes import Change, Kind, OnConflict, Row
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
-from pgrepl.writing.run import Pending
 from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.place import Place
+
+
+@dataclass
+class Pending:
+    """A statement that is worked out: what it changes, and what it returns of that."""
+
+    modify: Modify
+    checks: RowChecks
+    changes: Sequence[Change]
+    returned: Sequence[tuple[Any, ...]] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.changes)
 
 
 def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:

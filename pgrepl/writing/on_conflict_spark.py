@@ -20,7 +20,6 @@ from pgrepl.expr.dml.plan import TARGET, Conflict, Modify
 from pgrepl.expr.dml.queries import Found, insert_query
 from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.range_table import TABLEOID, relation_rte
-from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import (
     PLACE,
     Aggref,
@@ -46,13 +45,14 @@ from pgrepl.rows.checks_spark import VIOLATION, SparkChecks
 from pgrepl.sql.nodes import BoolOp, NullTestType, SubLinkType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator, procs_by_name
-from pgrepl.writing.bulk_numbers import numbered, without_numbers
+from pgrepl.writing.frames import new_rows, query_frame
+from pgrepl.writing.nextval_spark import numbered, without_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.checks_bulk import Bulk
+    from pgrepl.rows.changes_spark import SparkChanges
 
 _PROPOSED = 2  # the range table entry beside the target
 _PLAIN = frozenset(
@@ -110,7 +110,7 @@ def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> K
     return Key(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
 
 
-def insert_or_update(session: Session, modify: Modify, key: Key, bulk: Bulk) -> bool:
+def insert_or_update(session: Session, modify: Modify, key: Key, changes: SparkChanges) -> bool:
     """Hand the rows over; whether that could be done."""
     conflict = modify.conflict
     assert conflict is not None
@@ -128,8 +128,8 @@ def insert_or_update(session: Session, modify: Modify, key: Key, bulk: Bulk) -> 
         if new is None or (conflict.assigned is not None and found is None):
             return False
         if found is not None:
-            bulk.update(target, found)
-        bulk.insert(new)
+            changes.update(target, found)
+        changes.insert(new)
         return True
     finally:
         proposed.unpersist()
@@ -138,7 +138,7 @@ def insert_or_update(session: Session, modify: Modify, key: Key, bulk: Bulk) -> 
 def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame | None:
     """The rows as they would be inserted, with what a table asks of them; kept."""
     plain, numbers = without_numbers(insert_query(session, modify))
-    frame = compile_frame(session, with_values(session, expand_views(session, plain)), Context(session))
+    frame = query_frame(session, plain)
     if frame is None:
         return None
     if numbers:
@@ -234,8 +234,6 @@ class _Parted:
 
     def found(self) -> DataFrame | None:
         """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
-        from pgrepl.writing.bulk import new_rows
-
         conflict, target = self.conflict, self.target
         assert conflict.assigned is not None
 

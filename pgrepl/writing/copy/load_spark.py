@@ -15,15 +15,16 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.relay import passing_folder
 from pgrepl.rows.changes import Kind
-from pgrepl.writing.bulk import insert_rows_of, staged
+from pgrepl.rows.foreign_actions_spark import apply
 from pgrepl.writing.copy.found_again import found_again
-from pgrepl.writing.copy.local import say_skipped
+from pgrepl.writing.copy.load import say_skipped
+from pgrepl.writing.modify_spark import insert_rows_of, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.checks_bulk import Bulk
+    from pgrepl.rows.changes_spark import SparkChanges
     from pgrepl.types.lake_arrays import Form
     from pgrepl.writing.copy.source import Row, RowSource
 
@@ -43,33 +44,33 @@ def load(session: Session, open_source: Callable[[], RowSource]) -> int | None:
         if locked:
             transaction.require_write()
         source = open_source()
-        bulk = _stage(session, source)
-        if bulk is None:
+        changes = _stage(session, source)
+        if changes is None:
             return None
         transaction.require_write()
         try:
-            bulk.apply()
+            apply(changes)
         except Stale:
-            bulk.discard()
+            changes.discard()
             if locked:
                 raise
             transaction.release_write()
             continue
         say_skipped(session, source)
-        return bulk.count
+        return changes.count
     raise AssertionError("with the lock nobody else can have changed the table")
 
 
-def _stage(session: Session, source: RowSource) -> Bulk | None:
+def _stage(session: Session, source: RowSource) -> SparkChanges | None:
     target = source.target
     named = frozenset(target.attnums)
 
-    def fill(bulk: Bulk) -> bool:
+    def fill(changes: SparkChanges) -> bool:
         with source.queries() as queries:
-            done = bool(queries) and insert_rows_of(session, queries, bulk)
+            done = bool(queries) and insert_rows_of(session, queries, changes)
         if not done:
             with _kept(session, source) as frame:
-                bulk.insert(frame)
+                changes.insert(frame)
         return True
 
     try:

@@ -15,9 +15,11 @@ from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Kind
-from pgrepl.rows.foreign import Does, Event, Queue
+from pgrepl.rows.changes_spark import SparkChanges, raise_first
+from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
-from pgrepl.rows.foreign_key import CASCADE, SET_DEFAULT, SET_NULL, ForeignKey
+from pgrepl.rows.foreign_events import Does, Event
+from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
 from pgrepl.rows.foreign_spark import (
     After,
     Failure,
@@ -31,6 +33,7 @@ from pgrepl.rows.foreign_spark import (
 from pgrepl.rows.members import Member
 from pgrepl.rows.routing_spark import condition_text
 from pgrepl.rows.staged import Staged
+from pgrepl.rows.write import next_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +41,25 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
+def apply(changes: SparkChanges) -> None:
+    """Holding the write lock: what was staged is there, and foreign keys do what they do."""
+    changes.commit()
+    acting = changes.acting()
+    if not acting:
+        return
+    session = changes.after.session
+    next_snapshot(session)
+    for left, key in acting:
+        _act(changes.after, left, key)
+    now = After(session, {}, session.transaction.numbering.last_snapshot())
+    raise_first(
+        first_referenced(now, left, key, restrict=False)
+        for left, key in changes.referenced()
+        if changes.action(key) == NO_ACTION
+    )
+
+
+def _act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
     """`before`: as the tables were when the statement began; it has been written since."""
     session = before.session
     now = After(session, {}, session.transaction.numbering.last_snapshot())
@@ -55,7 +76,7 @@ def act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
         queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for _, row in rows]
         queue.run()
         return
-    _act_in_bulk(now, key, gone, left)
+    _act_on_many(now, key, gone, left)
 
 
 def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
@@ -68,9 +89,7 @@ def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
         return bool(key.statement.run(spark.session(), text, frames).toArrow().num_rows > few)
 
 
-def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Staged]) -> None:
-    from pgrepl.rows.checks_bulk import Bulk
-
+def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Staged]) -> None:
     session, foreign = now.session, key.key
     rel = relation(session, foreign.referencing)
     remove = foreign.on_delete == CASCADE
@@ -79,21 +98,21 @@ def _act_in_bulk(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Stag
     failure: Failure | None = None
     with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
         may_change(session, rel, kind)
-        bulk = Bulk(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
+        changes = SparkChanges(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
         for member in side(session, rel.oid):
             rows = _referencing_rows(now, key, member, gone)
             if remove:
-                bulk.delete(member.relation, rows.select("place"))
+                changes.delete(member.relation, rows.select("place"))
             else:
-                bulk.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
+                changes.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
         if foreign.on_delete == SET_DEFAULT:  # the default may be the very key that went
-            after = After(session, bulk.staged, now.snapshot)
+            after = After(session, changes.staged, now.snapshot)
             failure = first_referenced(after, left, foreign, restrict=False)
     if failure is not None:
         raise failure[1]
     with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
-        bulk.check()
-        bulk.apply()
+        changes.check()
+        apply(changes)
 
 
 def _referencing_rows(now: After, key: SparkKey, member: Member, gone: DataFrame) -> DataFrame:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.rows.changes import Change, Kind
 from pgrepl.rows.checks import prepare
+from pgrepl.rows.foreign import fire_triggers
 from pgrepl.rows.write import write_changes
 from pgrepl.writing.copy.reader import is_placed, placed
 
@@ -37,7 +38,7 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
         raise rows.placed(error, checks.failed) from None
     say_skipped(session, source)
     write_changes(session, changes)
-    checks.after(changes)
+    fire_triggers(session, checks, changes)
     return len(changes)
 
 

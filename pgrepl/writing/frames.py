@@ -1,0 +1,35 @@
+"""The rows of a statement as frames of Spark's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.queries import Found
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.query.initplans import with_values
+from pgrepl.query.spark import compile_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Query
+
+
+def query_frame(session: Session, query: Query) -> DataFrame | None:
+    """The rows as c1 … cn; None: Spark cannot compute them."""
+    query = with_values(session, expand_views(session, query))
+    return compile_frame(session, query, Context(session))
+
+
+def new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
+    """c{attnum} for each column as it shall be, and `place`."""
+    from pyspark.sql import functions as F
+
+    sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}
+    first = 3 + len(found.columns)
+    sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(found.assigned)}
+    columns = [F.col(sources[a.num]).alias(f"c{a.num}") for a in table.columns]
+    return frame.select(F.col("c1").alias("place"), *columns)
