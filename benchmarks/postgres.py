@@ -72,7 +72,7 @@ class Both:
         return theirs, time.perf_counter() - began
 
     def catch_up(self) -> float:
-        from pgrepl.replication.catch_up import CatchUp
+        from pgrepl.replication.subscriber.catch_up import CatchUp
 
         began = time.perf_counter()
         CatchUp(self.session).now()

@@ -71,7 +71,7 @@ class Replicated(Bench):
 def worked(session: Any, subscription: str) -> Any:
     """One round of the subscription's worker."""
     from pgrepl.replication.log import ServerLog
-    from pgrepl.replication.worker import Worker
+    from pgrepl.replication.subscriber.worker import Worker
     from pgrepl.statements.run import run
 
     query = f"SELECT oid FROM pg_subscription WHERE subname = '{subscription}'"

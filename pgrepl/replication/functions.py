@@ -14,7 +14,8 @@ from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.functions.registry import implements
-from pgrepl.replication import origins, slots, standby_slots
+from pgrepl.replication import origins
+from pgrepl.replication.publisher import slots, standby_slots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session, SessionOrigin

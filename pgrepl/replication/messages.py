@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import implements
-from pgrepl.replication import slots
+from pgrepl.replication.publisher import slots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -16,7 +16,8 @@ from pgrepl.catalog.tables import (
     pg_stat_subscription_stats,
     pg_subscription,
 )
-from pgrepl.replication import lease, senders
+from pgrepl.replication.publisher import senders
+from pgrepl.replication.subscriber import lease
 
 
 def _slots(session: Session) -> Iterator[Values]:

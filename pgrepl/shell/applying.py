@@ -18,9 +18,9 @@ from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, require_catalog, run, say
 
 if TYPE_CHECKING:
-    from pgrepl.replication.launcher import Launcher, Subscription
     from pgrepl.replication.log import ServerLog
-    from pgrepl.replication.worker import Round, Worker
+    from pgrepl.replication.subscriber.launcher import Launcher, Subscription
+    from pgrepl.replication.subscriber.worker import Round, Worker
     from pgrepl.shell.connection import Connection
 
 _NOBODY = "no subscription is enabled"
@@ -165,7 +165,7 @@ def _lsn(text: str) -> int:
 
 
 def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Subscription]:
-    from pgrepl.replication.launcher import Launcher
+    from pgrepl.replication.subscriber.launcher import Launcher
 
     return Launcher(opened.session, _log(None), names=names, everywhere=dbname is None).subscriptions()
 
@@ -242,7 +242,7 @@ def _follow(
 def _launcher(
     opened: Connection, names: Sequence[str], dbname: str | None, log_file: Path | None, **options: Any
 ) -> Iterator[Launcher]:
-    from pgrepl.replication.launcher import Launcher
+    from pgrepl.replication.subscriber.launcher import Launcher
 
     launcher = Launcher(opened.session, _log(log_file), names=names, everywhere=dbname is None, **options)
     try:

@@ -6,23 +6,23 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.replication.launcher import Subscription
+from pgrepl.replication.subscriber.launcher import Subscription
 from pgrepl.shell.show_table import write_table
 from pgrepl.shell.subcommand import FAILURE, OK, say
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.preview import Preview, TablePreview
-    from pgrepl.replication.publisher import Published
+    from pgrepl.replication.publisher.protocol import Published
+    from pgrepl.replication.subscriber.preview import Preview, TablePreview
 
 _HEADERS = ("Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate")
 _COUNTED = ("insert", "update", "delete", "truncate")
 
 
 def show_plans(session: Session, subscriptions: Sequence[Subscription], upto: int | None, copies: bool) -> int:
-    from pgrepl.replication.preview import preview
-    from pgrepl.replication.receiver import SubscriptionChanged, WorkerFailed
+    from pgrepl.replication.subscriber.preview import preview
+    from pgrepl.replication.subscriber.receiver import SubscriptionChanged, WorkerFailed
 
     failed = False
     for subscription in subscriptions:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.replication.observer import Observer
+from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.copies import Copying
-    from pgrepl.replication.streaming import Streamed
-    from pgrepl.replication.worker import Round
+    from pgrepl.replication.subscriber.streaming import Streamed
+    from pgrepl.replication.subscriber.worker import Round
 
 
 class Lines(Observer):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.session import Session
     from pgrepl.query.result import Result
-    from pgrepl.replication.catch_up import CatchUp
+    from pgrepl.replication.subscriber.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"
 DEFAULT_DATABASE = "postgres"
@@ -51,7 +51,7 @@ def is_conninfo(text: str) -> bool:
 
 def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
     """The same at another host: a folder with a catalog in it, or a catalog file; no host, or this machine: `own`."""
-    from pgrepl.replication.endpoints import ConnectionFailure, check_port, endpoints
+    from pgrepl.replication.libpq.endpoints import ConnectionFailure, check_port, endpoints
 
     try:
         endpoint = endpoints({name: value for name, value in options.items() if value})[0]
@@ -71,7 +71,7 @@ def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
 
 def from_conninfo(target: Target, own: Target, conninfo: str) -> Target:
     """What a connection string says put over what is known."""
-    from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
+    from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
 
     try:
         options = parse_conninfo(conninfo)
@@ -185,7 +185,7 @@ class Connection:
         if self._catch_up is None:
             if self.session.transaction.block.name != "NONE" or not self._has_subscriptions():
                 return
-            from pgrepl.replication.catch_up import CatchUp
+            from pgrepl.replication.subscriber.catch_up import CatchUp
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()

@@ -45,10 +45,10 @@ def import_schema_command(
 
 def _statements(conninfo: str, publications: Sequence[str]) -> list[str] | None:
     """None: the server cannot be reached, and why has been said."""
-    from pgrepl.replication.conninfo import check_conninfo
-    from pgrepl.replication.endpoints import ConnectionFailure
-    from pgrepl.replication.postgres.connecting import link_to
-    from pgrepl.replication.publisher import PublisherError
+    from pgrepl.replication.libpq.conninfo import check_conninfo
+    from pgrepl.replication.libpq.endpoints import ConnectionFailure
+    from pgrepl.replication.publisher.postgres.connecting import link_to
+    from pgrepl.replication.publisher.protocol import PublisherError
 
     options = check_conninfo(conninfo, False)
     try:
@@ -56,7 +56,7 @@ def _statements(conninfo: str, publications: Sequence[str]) -> list[str] | None:
     except ConnectionFailure as failure:
         sys.stderr.write(f"pgrepl: error: {failure}\n")
         return None
-    from pgrepl.replication.postgres.schema import create_statements
+    from pgrepl.replication.publisher.postgres.schema import create_statements
 
     try:
         return list(create_statements(link, publications))

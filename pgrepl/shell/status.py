@@ -18,7 +18,7 @@ from pgrepl.shell.subcommand import OK, connection, require_catalog, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.replication.status import Status
+    from pgrepl.replication.subscriber.status import Status
 
 _HEADERS = (
     "Database", "Subscription", "Publication", "Publisher", "Worker", "Tables", "Applied", "Publisher LSN",
@@ -85,7 +85,7 @@ def _check_allowed(opened: Connection) -> None:
 
 
 def _look(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Status]:
-    from pgrepl.replication.status import subscription_status
+    from pgrepl.replication.subscriber.status import subscription_status
 
     return subscription_status(opened.session, names, everywhere=dbname is None)
 

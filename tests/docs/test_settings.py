@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "settings.md"
 # modules that only know names: what may be a value or its bounds, what a word of a command stands for
 _NAMES_ONLY = {
     "catalog/parameters.py", "catalog/parameter_values.py", "catalog/parameter_checks.py", "sql/build/setting.py",
-    "types/depth.py", "replication/conninfo.py", "shell/startup.py", "statements/vacuum.py",
+    "types/depth.py", "replication/libpq/conninfo.py", "shell/startup.py", "statements/vacuum.py",
 }  # fmt: skip
 # asked for by a name that is put together, by the scanner, or by VACUUM
 _ASKED_OTHERWISE = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.sending import wire
-from pgrepl.replication.sending.wire import PORTION
+from pgrepl.replication.wire import messages
+from pgrepl.replication.wire.messages import PORTION
 from tests.faults.replication import Replicas
 
 REPLICATION = Path(__file__).resolve().parents[2] / "pgrepl" / "replication"
@@ -27,7 +27,7 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool, monkeypatch: pytest.Mo
         if name == "apply.flushed" and not apart:  # there is no other to tell
             continue
         replicas.work(chance, 1)
-        monkeypatch.setattr(wire, "PORTION", 1 if name == "apply.portion" else PORTION)
+        monkeypatch.setattr(messages, "PORTION", 1 if name == "apply.portion" else PORTION)
         if name.startswith("copy."):
             replicas.add_table()
         assert replicas.apply(name) == -signal.SIGKILL, name
@@ -42,7 +42,7 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
 
 def test_killed_at_random_times_with_two_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows in one transaction are applied in portions."""
-    monkeypatch.setattr(wire, "PORTION", 50)
+    monkeypatch.setattr(messages, "PORTION", 50)
     assert _killed_at_random(Replicas(tmp_path, apart=True), random.Random(3), 10) > 3
 
 

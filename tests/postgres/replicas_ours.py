@@ -9,9 +9,9 @@ from unittest import mock
 
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.replication.bulk import apply as bulk_apply
-from pgrepl.replication.bulk import size
-from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication import size
+from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
 from tests.postgres.replicas import Answer, Failure, Rows, failure
 from tests.replication.conftest import Database, HeardLog, Pair

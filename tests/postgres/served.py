@@ -11,7 +11,7 @@ import pytest
 
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
 from tests.postgres.server import Server, new_server
 from tests.replication.conftest import Database, HeardLog, Rows

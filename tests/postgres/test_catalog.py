@@ -14,9 +14,9 @@ from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.replication.launcher import Launcher
-from pgrepl.replication.status import subscription_status
-from pgrepl.replication.worker import Worker
+from pgrepl.replication.subscriber.launcher import Launcher
+from pgrepl.replication.subscriber.status import subscription_status
+from pgrepl.replication.subscriber.worker import Worker
 from pgrepl.statements.run import run
 from tests.postgres.play import Pair
 from tests.replication.conftest import HeardLog

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pgrepl.replication.sending import wire
+from pgrepl.replication.wire import messages
 from tests.postgres.both_replicas import Both
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
@@ -356,7 +356,7 @@ def test_a_slot_of_a_subscriber_shows_every_transaction(both: Both) -> None:
 @pytest.mark.parametrize("portion", [7, 100_000])
 def test_a_large_transaction_is_sent_on_whole(both: Both, monkeypatch: pytest.MonkeyPatch, portion: int) -> None:
     """Large enough for files; and where it is written in portions, each change is where it was."""
-    monkeypatch.setattr(wire, "PORTION", portion)
+    monkeypatch.setattr(messages, "PORTION", portion)
     both.ours.run("sub", "SET pgrepl.local_rows = 10")
     both.each(
         T, "ALTER TABLE t REPLICA IDENTITY FULL",

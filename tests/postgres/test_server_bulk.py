@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.replication.bulk import apply as bulk_apply
-from pgrepl.replication.bulk import size
-from pgrepl.replication.bulk.batch import DELETE, WireBatch
-from pgrepl.replication.bulk.taken import WAYS
-from pgrepl.replication.catch_up import CatchUp
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.postgres import ahead, message_files, reading, slots
-from pgrepl.replication.postgres import changes as portions
-from pgrepl.replication.postgres.connecting import to_server
-from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import PublisherError
-from pgrepl.replication.sending import wire
-from pgrepl.replication.sending.wire import UNCHANGED, Message, SentRelation, WireTransaction
+from pgrepl.replication import size
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import changes as portions
+from pgrepl.replication.publisher.postgres import prefetch, reading, slots
+from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
+from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.ways import WAYS
+from pgrepl.replication.wire import message_files
+from pgrepl.replication.wire import messages as wire
+from pgrepl.replication.wire.batch import DELETE, WireBatch
+from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, WireTransaction
 from pgrepl.statements.run import run
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
@@ -135,7 +136,8 @@ def sent_as_null(entry: Plain) -> Plain:
 def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(portions, "_PORTION", 20_000)
     if seed:
-        monkeypatch.setattr(wire, "PORTION", seed)  # of larger transactions messages are read when they are asked for
+        # of larger transactions messages are read when they are asked for
+        monkeypatch.setattr(wire, "PORTION", seed)
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
@@ -168,7 +170,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     copied = slots.copy
     monkeypatch.setattr(slots, "copy", copy)
     for name, value in (("AHEAD", 1), ("FIRST_MESSAGES", 4), ("MESSAGES", 8), ("MOST_MESSAGES", 20)):
-        monkeypatch.setattr(ahead, name, value)
+        monkeypatch.setattr(prefetch, name, value)
     monkeypatch.setattr(reading, "MESSAGES", 8)
     monkeypatch.setattr(portions, "_PORTION", 500)
     served.pub(TABLES)
@@ -214,7 +216,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "AHEAD", 1)
+    monkeypatch.setattr(prefetch, "AHEAD", 1)
     served.pub("CREATE TABLE t (a int PRIMARY KEY)")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
     start = publisher.create_slot(served.slot, two_phase=False, failover=False)

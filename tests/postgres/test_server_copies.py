@@ -10,9 +10,9 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.postgres import bulk_copy
-from pgrepl.replication.postgres.connecting import to_server
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import copy_columns
+from pgrepl.replication.publisher.postgres.connecting import to_server
 from tests.postgres.served import Served
 
 
@@ -21,11 +21,11 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every table is large enough for files and for two readers, or none is."""
     files = request.param != "rows"
     if request.param == "csv":
-        monkeypatch.setattr(bulk_copy, "is_binary", lambda columns: False)
-    monkeypatch.setattr(bulk_copy, "LARGE", 0 if files else 1 << 60)
-    monkeypatch.setattr(bulk_copy, "_RANGE", 8192 if files else 1 << 60)
-    monkeypatch.setattr(bulk_copy, "_CHUNK", 256)
-    monkeypatch.setattr(bulk_copy, "_BINARY_CHUNK", 256)
+        monkeypatch.setattr(copy_columns, "is_binary", lambda columns: False)
+    monkeypatch.setattr(copy_columns, "LARGE", 0 if files else 1 << 60)
+    monkeypatch.setattr(copy_columns, "_RANGE", 8192 if files else 1 << 60)
+    monkeypatch.setattr(copy_columns, "_CHUNK", 256)
+    monkeypatch.setattr(copy_columns, "_BINARY_CHUNK", 256)
     return str(request.param)
 
 
@@ -118,12 +118,12 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     served.pub("CREATE TABLE t (a int, b text)")
     served.pub("INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g")
     served.pub("CREATE PUBLICATION p FOR TABLE t")
-    monkeypatch.setattr(bulk_copy, "_RANGE", 1 << 16)
+    monkeypatch.setattr(copy_columns, "_RANGE", 1 << 16)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     publisher = to_server(parse_conninfo(served.conninfo), "")
     read: list[int] = []
 
-    def take(chunks: Iterator[bulk_copy.Chunk]) -> None:
+    def take(chunks: Iterator[copy_columns.Chunk]) -> None:
         if current_thread() is main_thread():
             return
         interrupted.wait(10)
@@ -138,7 +138,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     monkeypatch.setattr(Future, "result", result)
     with closing(publisher):
         rows = publisher.copy("public", "t", ["p"]).direct
-        assert isinstance(rows, bulk_copy.ServerRows)
+        assert isinstance(rows, copy_columns.ServerRows)
         with pytest.raises(KeyboardInterrupt):
             rows._by_ranges(take, False)
     assert read == []

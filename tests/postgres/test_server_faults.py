@@ -17,10 +17,10 @@ import pytest
 
 from pgrepl.catalog.store import update
 from pgrepl.catalog.tables import pgrepl_publisher
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
-from pgrepl.replication.postgres.connecting import to_server
-from pgrepl.replication.publisher import PublisherError
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.protocol import PublisherError
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.postgres import bulk_copy
-from pgrepl.replication.postgres.connecting import link_to
-from pgrepl.replication.postgres.link import Link
-from pgrepl.replication.publisher import PublisherError
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import copy_columns
+from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import PublisherError
 from tests.postgres.served import Served
 from tests.postgres.tls_front import certificate, tls_front
 
@@ -47,8 +47,8 @@ def test_a_link_that_is_lost_says_so_whenever_it_is_asked(served: Served) -> Non
 def test_all_connections_are_encrypted_where_tls_is_asked_for(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_copy, "LARGE", 0)
-    monkeypatch.setattr(bulk_copy, "_RANGE", 1 << 14)  # several readers
+    monkeypatch.setattr(copy_columns, "LARGE", 0)
+    monkeypatch.setattr(copy_columns, "_RANGE", 1 << 14)  # several readers
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 3000) g")
     served.pub("CREATE PUBLICATION p FOR TABLE t")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.preview import preview
-from pgrepl.replication.status import Status, subscription_status
-from pgrepl.replication.worker import Worker
+from pgrepl.replication.subscriber.preview import preview
+from pgrepl.replication.subscriber.status import Status, subscription_status
+from pgrepl.replication.subscriber.worker import Worker
 from pgrepl.shell.status import _row
 from tests.postgres.served import PublishingServer, Served
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.copies import Copying
-from pgrepl.replication.observer import Observer
-from pgrepl.replication.worker import Worker
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.worker import Worker
 from tests.postgres.served import PublishingServer, Served
 
 TABLES = ("t1", "t2", "t3")

@@ -11,8 +11,8 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import Report
-from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
 
 if TYPE_CHECKING:

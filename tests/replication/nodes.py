@@ -9,8 +9,8 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.replication.catch_up import CatchUp
 from pgrepl.replication.standby.synchronize import create, promote
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
 from tests.replication.conftest import HeardLog, Rows
 

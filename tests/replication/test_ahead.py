@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.catch_up import CatchUp
-from pgrepl.replication.status import subscription_status
+from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.status import subscription_status
 from tests.replication.conftest import Database, HeardLog, Pair
 
 ROWS = "SELECT a FROM t ORDER BY a"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication import receiver
-from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication.subscriber import receiver
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from tests.replication.conftest import Database, Pair
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.bulk import apply as bulk_apply
-from pgrepl.replication.bulk import size
-from pgrepl.replication.bulk.apply import StagedBatch
-from pgrepl.replication.bulk.taken import WAYS
-from pgrepl.replication.catch_up import CatchUp
+from pgrepl.replication import size
+from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
+from pgrepl.replication.subscriber.apply.columns.stage import StagedBatch
+from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.ways import WAYS
 from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.replication.conftest import Database, HeardLog, Pair

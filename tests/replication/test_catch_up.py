@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication import streaming
-from pgrepl.replication.catch_up import CatchUp
-from pgrepl.replication.sending import stream
+from pgrepl.replication.publisher.lake import stream
+from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber.catch_up import CatchUp
 from tests.replication.conftest import Pair
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.catalog.transaction import reading
-from pgrepl.replication.sending import copy, count
-from pgrepl.replication.sending.copy import published_copy
-from pgrepl.replication.sending.count import published_count
+from pgrepl.replication.publisher.lake import copy, count
+from pgrepl.replication.publisher.lake.copy import published_copy
+from pgrepl.replication.publisher.lake.count import published_count
 from tests.replication.conftest import Pair
 
 TABLES = ["t", "parts", "empty"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.replication.postgres.pgoutput import Relations, transactions
-from pgrepl.replication.sending.wire import Message, TruncateMessage
+from pgrepl.replication.wire.messages import Message, TruncateMessage
+from pgrepl.replication.wire.pgoutput_read import Relations, transactions
 from pgrepl.statements.run import run
 from tests.harness.played import Instance
 from tests.postgres.play import play_pgrepl

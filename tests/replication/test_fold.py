@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.replication.bulk.fold import (
+from pgrepl.replication.subscriber.apply.columns.fold import (
     DELETE,
     ENTER,
     INSERT,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog.session import Session
-from pgrepl.replication.launcher import Launcher
+from pgrepl.replication.subscriber.launcher import Launcher
 from tests.replication.conftest import HeardLog, Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication import apply
-from pgrepl.replication.sending import wire
+from pgrepl.replication.subscriber.apply import transactions
+from pgrepl.replication.wire import messages
 from tests.replication.conftest import Pair, Rows
 
 PARTITIONED = """
@@ -27,9 +27,9 @@ INSERT INTO t SELECT g, 'again' FROM generate_series(5, 300, 5) g
 """
 
 
-@pytest.fixture(params=[wire.PORTION, 100], ids=["together", "in portions"])
+@pytest.fixture(params=[messages.PORTION, 100], ids=["together", "in portions"])
 def portion(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(wire, "PORTION", request.param)
+    monkeypatch.setattr(messages, "PORTION", request.param)
     return int(request.param)
 
 
@@ -157,7 +157,7 @@ def test_who_is_interrupted_between_portions_leaves_nothing(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(apply, "step", interrupt)
+        patched.setattr(transactions, "step", interrupt)
         with pytest.raises(KeyboardInterrupt):
             pair.catch_up()
     assert snapshots(pair) == before

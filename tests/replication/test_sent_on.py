@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.sending import wire
+from pgrepl.replication.wire import messages
 from tests.replication.conftest import Pair
 from tests.replication.nodes import Node
 
@@ -122,9 +122,9 @@ def connect(pair: Pair) -> None:
     pair.subscribe()
 
 
-@pytest.mark.parametrize("portion", [1, 2, wire.PORTION])
+@pytest.mark.parametrize("portion", [1, 2, messages.PORTION])
 def test_every_change_of_every_transaction_is_seen(pair: Pair, monkeypatch: pytest.MonkeyPatch, portion: int) -> None:
-    monkeypatch.setattr(wire, "PORTION", portion)
+    monkeypatch.setattr(messages, "PORTION", portion)
     connect(pair)
     pair.sub("SELECT pg_create_logical_replication_slot('look', 'test_decoding')")
     for text in WORK:
@@ -189,7 +189,7 @@ def random_work(chance: random.Random) -> str:
 def test_what_a_publisher_shows_its_subscriber_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Both have the same slot; both show the same."""
     chance = random.Random(seed)
-    monkeypatch.setattr(wire, "PORTION", chance.choice((3, 40, 100_000)))
+    monkeypatch.setattr(messages, "PORTION", chance.choice((3, 40, 100_000)))
     connect(pair)
     pair.sub("SELECT pg_create_logical_replication_slot('look', 'test_decoding')")
     pair.pub("SELECT pg_create_logical_replication_slot('there', 'test_decoding')")

@@ -18,7 +18,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.replication import standby as standby_room
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
-from pgrepl.replication.worker import Worker
+from pgrepl.replication.subscriber.worker import Worker
 from tests.lake import duck
 from tests.replication.conftest import HeardLog
 from tests.replication.nodes import LARGE, Node, Nodes

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgrepl.catalog.copies import Copying
-from pgrepl.replication import copying, table_workers
-from pgrepl.replication.observer import Observer
-from pgrepl.replication.worker import Round, Worker
+from pgrepl.replication.subscriber import copy, table_workers
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.worker import Round, Worker
 from tests.replication.conftest import Database, Pair
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NAME = "pgrepl-table-sync"
 def waiting(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Three tables of 25 rows wait for their copies; they count as large, and come ten rows at a time."""
     monkeypatch.setattr(table_workers, "is_for_spark", lambda session, rows: rows >= 50)
-    monkeypatch.setattr(copying, "_PORTION", 10)
+    monkeypatch.setattr(copy, "_PORTION", 10)
     pair.both("; ".join(f"CREATE TABLE {name} (a int PRIMARY KEY)" for name in TABLES))
     pair.pub("CREATE PUBLICATION p FOR TABLE " + ", ".join(TABLES))
     for name in TABLES:
@@ -51,8 +51,8 @@ class Watching(Observer):
 
     def rows(self, subscription: str, table: str, copying: Copying) -> None:
         self.threads.add(threading.current_thread().name)
-        if copying.tuples_processed:
-            self._came(table.rpartition(".")[2], copying.tuples_processed)
+        if copy.tuples_processed:
+            self._came(table.rpartition(".")[2], copy.tuples_processed)
 
 
 def working(pair: Pair, observer: Observer) -> Round:

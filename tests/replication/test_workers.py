@@ -14,11 +14,11 @@ import pytest
 
 from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
-from pgrepl.replication import streaming
-from pgrepl.replication.catch_up import CatchUp
-from pgrepl.replication.observer import Observer
-from pgrepl.replication.receiver import Receiver, SubscriptionChanged, WorkerFailed
-from pgrepl.replication.worker import Worker
+from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
+from pgrepl.replication.subscriber.worker import Worker
 from tests.replication.conftest import Database, HeardLog, Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
@@ -185,10 +185,10 @@ def test_the_statistics_of_a_worker(ready: Pair, holder: Worker) -> None:
 
 
 def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgrepl.replication import copying, heart
+    from pgrepl.replication.subscriber import copy, heartbeat
 
-    monkeypatch.setattr(heart, "_WHILE_COPYING", 0.02)
-    monkeypatch.setattr(copying, "_PORTION", 10)
+    monkeypatch.setattr(heartbeat, "_WHILE_COPYING", 0.02)
+    monkeypatch.setattr(copy, "_PORTION", 10)
     pair.both(T)
     pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT g, 'v' FROM generate_series(1, 25) g")
     connection = "host=localhost dbname=pub"
@@ -199,9 +199,9 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
 
     class Looks(Observer):
         def rows(self, subscription: str, table: str, copying: Copying) -> None:
-            if copying.tuples_processed != 20:
+            if copy.tuples_processed != 20:
                 return
-            assert copying.tuples_total == 25
+            assert copy.tuples_total == 25
             deadline = time.monotonic() + 10
             progress = (
                 "SELECT pid, datname, relid::regclass, command, type, bytes_processed, bytes_total, tuples_processed,"
@@ -342,7 +342,7 @@ def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(tmp_path: Path) 
 
 def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only reads goes on without what is new; it comes when the lock is gone."""
-    from pgrepl.replication import catch_up
+    from pgrepl.replication.subscriber import catch_up
 
     monkeypatch.setattr(catch_up, "_PATIENCE", 0.3)
     ready.pub("INSERT INTO t VALUES (1, 'x')")

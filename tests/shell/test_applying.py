@@ -16,7 +16,7 @@ import pytest
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.cli import run as command_line
-from pgrepl.replication.bulk.taken import WAYS
+from pgrepl.replication.ways import WAYS
 from pgrepl.statements.run import run
 
 SETUP = """
@@ -83,8 +83,8 @@ def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
 def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, least: int | None
 ) -> None:
-    monkeypatch.setattr("pgrepl.replication.bulk.apply.least_rows", lambda session: least)
-    monkeypatch.setattr("pgrepl.replication.bulk.apply.is_large", lambda session, count: True)
+    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.least_rows", lambda session: least)
+    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.is_large", lambda session, count: True)
     instance("apply")
     for database in ("pub", "sub"):
         instance.play(database, "CREATE TABLE v (a int PRIMARY KEY)")

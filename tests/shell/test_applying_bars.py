@@ -8,9 +8,9 @@ import time
 from rich.console import Console
 
 from pgrepl.catalog.copies import Copying
-from pgrepl.replication.apply import Applied
-from pgrepl.replication.streaming import Streamed
-from pgrepl.replication.worker import Round
+from pgrepl.replication.subscriber.apply.transactions import Applied
+from pgrepl.replication.subscriber.streaming import Streamed
+from pgrepl.replication.subscriber.worker import Round
 from pgrepl.shell import applying_bars
 from pgrepl.shell.applying_bars import Above, progress
 from pgrepl.shell.applying_progress import Bars

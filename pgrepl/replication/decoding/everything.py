@@ -17,7 +17,7 @@ from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
 from pgrepl.lake.changes import Change, Snapshot, changes, in_order, snapshots
 from pgrepl.lake.history import COMMIT, PREPARE, LogicalMessage, TwoPhase
-from pgrepl.replication.sending.two_phase import is_told, prepared_changes
+from pgrepl.replication.publisher.lake.two_phase import is_told, prepared_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -15,11 +15,11 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import implements
-from pgrepl.replication import slots
 from pgrepl.replication.decoding.everything import decoded
 from pgrepl.replication.decoding.options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
-from pgrepl.replication.standby_slots import sendable_lsn
+from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def _portions(
 def _messages(
     call: Call, apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
 ) -> Iterator[tuple[int, _Found]]:
-    from pgrepl.replication.decoding.pgoutput import Encoder
-    from pgrepl.replication.sending.stream import ChangeError, Stream
+    from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
+    from pgrepl.replication.wire.pgoutput_write import Encoder
 
     with _callback(row, "startup"):
         options = protocol_options(given)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import implements
-from pgrepl.replication.slots import check_decoding_requirements, check_slot_permissions
+from pgrepl.replication.publisher.slots import check_decoding_requirements, check_slot_permissions
 from pgrepl.replication.standby.slot_sync import synchronize_slots
 from pgrepl.replication.standby.synchronize import promote
 

@@ -14,7 +14,7 @@ from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.recovery import is_standby
 from pgrepl.errors import PgError, unsupported
-from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.libpq.conninfo import check_conninfo
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

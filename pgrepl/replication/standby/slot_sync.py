@@ -15,7 +15,7 @@ from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import Row, delete, insert, rows, update
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication.slots import slot_or_none
+from pgrepl.replication.publisher.slots import slot_or_none
 from pgrepl.replication.standby.primary import on_primary
 from pgrepl.types.lsn import lsn_text
 

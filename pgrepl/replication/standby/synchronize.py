@@ -20,11 +20,11 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.expire import known_files
 from pgrepl.lake.owner import claim
 from pgrepl.lake.steps import step
-from pgrepl.replication.slots import at_once, slot_or_none
+from pgrepl.replication.publisher.slots import at_once, slot_or_none
+from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot
 from pgrepl.replication.standby import draft as drafts
 from pgrepl.replication.standby.files import Fetched, Place, fetch, sweep, wanted_files
 from pgrepl.replication.standby.primary import catalog_file, check_primary, conninfo_of, on_primary
-from pgrepl.replication.standby_slots import create_physical_slot, move_physical_slot
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

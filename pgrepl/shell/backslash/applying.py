@@ -13,7 +13,7 @@ from pgrepl.shell.results import remember_error
 from pgrepl.shell.shell import Shell
 
 if TYPE_CHECKING:
-    from pgrepl.replication.worker import Round, Worker
+    from pgrepl.replication.subscriber.worker import Round, Worker
 
 
 @command("apply")
@@ -47,8 +47,8 @@ def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker]
 
 
 def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
-    from pgrepl.replication.launcher import Launcher
     from pgrepl.replication.log import log_beside
+    from pgrepl.replication.subscriber.launcher import Launcher
     from pgrepl.shell.applying_progress import Lines
 
     assert shell.connection is not None

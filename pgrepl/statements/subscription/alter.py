@@ -16,10 +16,10 @@ from pgrepl.catalog.store import Row, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication import same_server
-from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.libpq.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
-from pgrepl.replication.publisher import PublisherError
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.create import check_duplicates

@@ -12,10 +12,10 @@ from pgrepl.catalog.store import Row, insert, new_oid, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication import same_server
-from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.libpq.conninfo import check_conninfo
 from pgrepl.replication.origins import create_origin
-from pgrepl.replication.publisher import Publisher, PublisherError
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
 from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.options import CREATE, SubscriptionOptions, parse_subscription_options

@@ -13,10 +13,10 @@ from pgrepl.catalog.store import Row, delete
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication import lease, same_server
-from pgrepl.replication.connection import connect
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
+from pgrepl.replication.subscriber import lease, same_server
+from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import DropSubscriptionStmt
 from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.rights import check_subscription_owner, must_use_password

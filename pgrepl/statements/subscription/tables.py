@@ -14,10 +14,10 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
-from pgrepl.replication.connection import connect
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
-from pgrepl.replication.publisher import Publisher, PublisherError, RemoteTable
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, RemoteTable
+from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.statements.subscription.rights import must_use_password
 

@@ -1,0 +1,1 @@
+"""Connection strings as libpq reads them: keywords and URIs, several hosts, `options`."""

@@ -1,0 +1,9 @@
+"""Who sends: what a subscription may ask of its publisher, and what is put on the wire.
+
+protocol.py           what every publisher can do
+slots.py              replication slots; senders.py: who reads from one; standby_slots.py: how far standbys are
+plan.py               for one table of one snapshot: which operations, filters and columns are published, as what
+decision.py           what of a single change is sent under such a plan
+lake/                 a database of an instance as a publisher
+postgres/             a PostgreSQL server as a publisher
+"""

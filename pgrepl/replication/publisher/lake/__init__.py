@@ -1,0 +1,8 @@
+"""A database of an instance as a publisher: its tables' changes, read from the lake by each change's own catalog.
+
+publisher.py          the protocol
+stream.py             the transactions between two LSNs, message by message; stream_columns.py as whole columns
+two_phase.py          the changes of prepared transactions
+copy.py               the published rows of a table at a snapshot; copy_spark.py the same as a DataFrame
+count.py, backlog.py  how much there is to copy, and to send
+"""

@@ -1,0 +1,78 @@
+"""How much there is to send between two LSNs, for who wants to know how far behind a subscriber is.
+
+A little is counted as it would be sent. Of much more the catalog tells how many rows came and went in the published
+tables; filters and updates make it less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.publication import publication_or_none, published_tables
+from pgrepl.catalog.relation import relation
+from pgrepl.lake.history import snapshots
+from pgrepl.lake.table import lake_table
+from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
+from pgrepl.replication.publisher.protocol import Backlog
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_COUNTED = 20_000  # rows in files
+
+
+def backlog(session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog:
+    if start >= end:
+        return Backlog(0, 0, None)
+    there = [name for name in names if publication_or_none(session, name) is not None]
+    oids = _published(session, there)
+    found = [s for s in snapshots(session, start - 1, end - 1) if oids.intersection((*s.tables, *s.truncated))]
+    if local_only:
+        found = [s for s in found if not s.origin]
+    if not found:
+        return Backlog(0, 0, None)
+    rows = _rows_in_files(session, oids, start, end)
+    if rows <= _COUNTED and len(found) <= _COUNTED:
+        counted = _counted(session, names, start, end, local_only)
+        if counted is not None:
+            return counted
+    return Backlog(len({s.first for s in found}), max(rows, len(found)), found[0].time, exact=False)
+
+
+def _published(session: Session, names: Sequence[str]) -> set[int]:
+    """The tables with rows that are published."""
+    found: set[int] = set()
+    for table in published_tables(session, names):
+        found.update(inheritors(session, table.relid) if relation(session, table.relid).kind == "p" else [table.relid])
+    return {oid for oid in found if relation(session, oid).kind == "r"}
+
+
+def _counted(session: Session, names: Sequence[str], start: int, end: int, local_only: bool) -> Backlog | None:
+    count = changes = 0
+    since = None
+    try:
+        for transaction in Stream(session, names, local_only=local_only).transactions(start, end):
+            count += 1
+            changes += transaction.size
+            since = transaction.committed_at if since is None else since
+    except ChangeError:  # it will be the subscription's error
+        return None
+    return Backlog(count, changes, since)
+
+
+def _rows_in_files(session: Session, oids: set[int], start: int, end: int) -> int:
+    link = session.link
+    mark = link.mark
+    count = 0
+    for oid in oids:
+        table = lake_table(session, oid).table_id
+        for column, name in (("record_count", "ducklake_data_file"), ("delete_count", "ducklake_delete_file")):
+            found = link.execute(
+                f"SELECT coalesce(sum({column}), 0) FROM {name} WHERE table_id = {mark} AND begin_snapshot >= {mark}"
+                f" AND begin_snapshot < {mark}",
+                (table, start, end),
+            )
+            count += int(found[0][0])
+    return count

@@ -1,0 +1,69 @@
+"""The published rows of a lake's table as a DataFrame: the plan of copy.py, carried out by Spark."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.transaction import reading
+from pgrepl.expr.context import Context
+from pgrepl.expr.partition_order import leaf_partitions
+from pgrepl.lake.files import estimate, last_snapshot
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.rows.routing_spark import column_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.lake.copy import CopyPlan
+
+
+class LakeRows:
+    """BulkRows of a table, or of the leaves of a partitioned one, at the snapshot of its making."""
+
+    def __init__(self, session: Session, plan: CopyPlan) -> None:
+        self._session = session
+        self._plan = plan
+        self._snapshot = last_snapshot(session)
+
+    @property
+    def estimate(self) -> int:
+        with reading(self._session):
+            return sum(estimate(self._session, table) for table in self.lake_tables())
+
+    def lake_tables(self) -> list[LakeTable]:
+        return [lake_table(self._session, leaf.oid) for leaf in self._leaves()]
+
+    def frame(self) -> DataFrame:
+        with reading(self._session):
+            frames = [self._of_leaf(leaf) for leaf in self._leaves()]
+        return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+
+    def _leaves(self) -> list[Relation]:
+        table = self._plan.table
+        found = leaf_partitions(self._session, table.oid) if table.kind == "p" else [table]
+        return [leaf for leaf in found if leaf.kind == "r"]
+
+    def _of_leaf(self, leaf: Relation) -> DataFrame:
+        from pgrepl.expr.spark import Statement, to_sql
+        from pgrepl.expr.walk import var_attnums
+        from pgrepl.lake import scan, spark
+
+        plan, session = self._plan, self._session
+        numbers = {column.name: column.num for column in leaf.columns}
+        read = set(plan.columns).union(*(var_attnums(expr) for expr in plan.filters))
+        named = {column.num: numbers[column.name] for column in plan.table.columns if column.num in read}
+        rows = scan.frame(
+            session, lake_table(session, leaf.oid, self._snapshot), sorted(set(named.values())), self._snapshot
+        )
+        if named != {number: number for number in named}:
+            rows = rows.selectExpr(*[f"c{own} AS c{number}" for number, own in named.items()])
+        statement = Statement(Context(session))
+        sent = ", ".join(f"c{number} AS s{place}" for place, number in enumerate(plan.columns))
+        text = f"SELECT {sent or '1 AS one'} FROM {{f}}"
+        if plan.filters:
+            tests = [f"({to_sql(expr, column_names, statement)}) IS TRUE" for expr in plan.filters]
+            text += f" WHERE {' OR '.join(tests)}"
+        return statement.run(spark.session(), text, {"f": rows})

@@ -1,0 +1,41 @@
+"""How many rows an initial copy of a table would take, for who only wants to know.
+
+Without filters the files say it: their rows without those that are deleted. With filters Spark counts what is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.row_security import hides_rows
+from pgrepl.lake.files import data_files, last_snapshot
+from pgrepl.replication.publisher.lake.copy import copied_rows, copy_plan
+from pgrepl.replication.publisher.lake.copy_spark import LakeRows
+from pgrepl.replication.size import is_for_spark
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeTable
+
+
+def published_count(session: Session, schema: str, name: str, publications: Sequence[str]) -> int:
+    plan = copy_plan(session, schema, name, publications)
+    if hides_rows(session, plan.table, session.role):
+        return 0
+    rows = LakeRows(session, plan)
+    if not plan.filters:
+        return sum(count_rows(session, table) for table in rows.lake_tables())
+    if is_for_spark(session, rows.estimate):
+        return rows.frame().count()
+    return sum(1 for _ in copied_rows(session, plan))
+
+
+def count_rows(session: Session, table: LakeTable) -> int:
+    """Of a table as the running transaction sees it; reads delete files, but no data file."""
+    from pgrepl.lake import inlined
+    from pgrepl.lake.dead import dead
+
+    at = last_snapshot(session)
+    in_files = sum(file.record_count - len(dead(session, table, file, at)) for file in data_files(session, table, at))
+    return in_files + inlined.count_rows(session, table, at)

@@ -1,0 +1,171 @@
+"""The plan for one table as of one snapshot: what of its changes is sent, under which name and filter.
+
+As get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init have it:
+
+* the operations of all publications that publish the table are united;
+* filters and column lists come from the publications that publish it at the topmost ancestor only; the filters of one
+  operation are ORed, and void when one of these publications has none for it;
+* column lists must be the same in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.indexes import identity_key_columns
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.publication import (
+    is_publishable,
+    member_schema,
+    member_table,
+    publication_or_none,
+    topmost_ancestor,
+)
+from pgrepl.catalog.relation import Attribute, Relation, relation, relation_or_none
+from pgrepl.catalog.store import Row, one
+from pgrepl.errors import PgError
+from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Expr
+from pgrepl.frozen import frozen
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
+from pgrepl.rows.routing import column_places
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@frozen
+class SendPlan:
+    """What is sent of the changes of one table."""
+
+    table: Relation  # whose rows changed
+    sent_as: Relation  # itself, or the ancestor it is published as
+    operations: frozenset[str]
+    filters: dict[str, tuple[Expr, ...]]  # by operation, over sent_as; an operation without an entry is not filtered
+    columns: tuple[Attribute, ...]  # those sent, of sent_as
+    from_attnums: tuple[int, ...]  # for each column of sent_as by number, the table's; 0: dropped there
+    identity: frozenset[int]  # the table's columns that name an old row
+
+    @property
+    def whole_old_rows(self) -> bool:
+        """REPLICA IDENTITY FULL: old rows are sent whole."""
+        return self.table.replident == "f"
+
+
+def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | None:
+    """The plan by the catalog that `past` sees; None: nothing of the table is sent."""
+    table = relation_or_none(past, relid)
+    if table is None or not is_publishable(table):
+        return None
+    operations: set[str] = set()
+    deciding: list[Row] = []  # the publications at the topmost ancestor
+    published_as, level = relid, 0
+    ancestors = partition_ancestors(past, relid) if table.is_partition else []
+    for name in names:
+        publication = publication_by_name_at_change(past, name)
+        pub_as, pub_level, publishes = _published_as(past, publication, table, ancestors)
+        if not publishes or (table.kind == "p" and not publication.pubviaroot):
+            continue
+        operations |= published_operations(publication)
+        if pub_level < level:
+            continue
+        if pub_level > level:
+            published_as, level = pub_as, pub_level
+            deciding = []
+        deciding.append(publication)
+    if not operations:
+        return None
+    sent_as = relation(past, published_as)
+    return SendPlan(
+        table,
+        sent_as,
+        frozenset(operations),
+        _filters(past, deciding, sent_as),
+        published_columns(past, deciding, sent_as),
+        tuple([place + 1 for place in column_places(table, sent_as)]),
+        identity_key_columns(past, table),
+    )
+
+
+def check_sendable(past: Session, plan: SendPlan, operation: str) -> None:
+    """Whether an UPDATE or DELETE could have been made here. The DELETE of a row that moves to another partition is
+    asked as an UPDATE."""
+    if operation == UPDATE or not plan.table.is_partition:
+        check_replica_identity(past, plan.table, operation.upper())
+
+
+def publication_by_name_at_change(past: Session, name: str) -> Row:
+    row = publication_or_none(past, name)
+    if row is None:
+        raise PgError("42704", f'publication "{name}" does not exist')
+    return row
+
+
+def published_operations(publication: Row) -> set[str]:
+    flags = (
+        (INSERT, publication.pubinsert),
+        (UPDATE, publication.pubupdate),
+        (DELETE, publication.pubdelete),
+        (TRUNCATE, publication.pubtruncate),
+    )
+    return {operation for operation, published in flags if published}
+
+
+def _published_as(past: Session, publication: Row, table: Relation, ancestors: Sequence[int]) -> tuple[int, int, bool]:
+    """As what the publication publishes the table, how many levels up that is, and whether it does so at all."""
+    if publication.puballtables:
+        if publication.pubviaroot and ancestors:
+            return ancestors[-1], len(ancestors), True
+        return table.oid, 0, True
+    published_as, level, by_ancestor = table.oid, 0, False
+    ancestor = topmost_ancestor(past, publication.oid, ancestors) if ancestors else None
+    if ancestor is not None:
+        by_ancestor = True
+        if publication.pubviaroot:
+            published_as, level = ancestor, ancestors.index(ancestor) + 1
+    named = member_table(past, publication.oid, table.oid) or member_schema(past, publication.oid, table.namespace)
+    return published_as, level, by_ancestor or named is not None
+
+
+def _filters(past: Session, deciding: Sequence[Row], sent_as: Relation) -> dict[str, tuple[Expr, ...]]:
+    """As pgoutput_row_filter_init."""
+    unfiltered: set[str] = set()
+    found: dict[str, list[Expr]] = {}
+    for publication in deciding:
+        operations = published_operations(publication) - {TRUNCATE}
+        stored = _member_value(past, publication, sent_as, "prqual")
+        if stored is None:
+            unfiltered |= operations
+            continue
+        for operation in operations:
+            found.setdefault(operation, []).append(from_json(stored))
+    return {operation: tuple(exprs) for operation, exprs in found.items() if operation not in unfiltered}
+
+
+def published_columns(past: Session, publications: Sequence[Row], sent_as: Relation) -> tuple[Attribute, ...]:
+    """The columns that all of the publications publish (pgoutput_column_list_init)."""
+    everything = tuple([c for c in sent_as.columns if not c.generated])
+    chosen: frozenset[int] | None = None
+    for number, publication in enumerate(publications):
+        listed = _member_value(past, publication, sent_as, "prattrs")
+        columns = None if listed is None else frozenset(listed)
+        if columns is not None and columns == {c.num for c in everything}:
+            columns = None
+        if number and columns != chosen:
+            raise PgError(
+                "0A000",
+                f'cannot use different column lists for table "{sent_as.qualified_name}" in different publications',
+            )
+        chosen = columns
+    return everything if chosen is None else tuple([c for c in everything if c.num in chosen])
+
+
+def _member_value(past: Session, publication: Row, table: Relation, column: str) -> Any:
+    """What the publication says of the table; a schema or all tables say nothing."""
+    if publication.puballtables or member_schema(past, publication.oid, table.namespace) is not None:
+        return None
+    member = one(past, tables.pg_publication_rel, prpubid=publication.oid, prrelid=table.oid)
+    return None if member is None else getattr(member, column)

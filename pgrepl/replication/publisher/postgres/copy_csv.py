@@ -1,0 +1,105 @@
+"""What COPY … (FORMAT csv) sends, as columns of a lake table.
+
+Arrow reads what it reads exactly as PostgreSQL writes it: whole numbers, floats, bounded decimals, dates, times, texts.
+A value that it refuses (infinity, years before Christ, 24:00:00) and every other type goes value by value through the
+column's own input function, which may refuse it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Attribute
+from pgrepl.replication.publisher.postgres.published import PublishedColumn
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.types import oids
+from pgrepl.types.lake_arrays import Form
+from pgrepl.types.text import reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
+_READ_BY_ARROW = _WHOLE | {
+    oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
+    oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB,
+}  # fmt: skip
+
+
+class LakeColumn:
+    """One column of the table here, and what of the publisher fills it."""
+
+    def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form) -> None:
+        import pyarrow as pa
+
+        self.sent = sent
+        self.local = local
+        self.form = form
+        self.same = same = sent is None or (sent.type, sent.typmod) == (local.type, local.typmod)
+        whole = sent is not None and sent.type in _WHOLE and local.type in _WHOLE
+        self.by_arrow = (same and sent is not None and local.type in _READ_BY_ARROW) or whole
+        self.csv_type = form.arrow() if self.by_arrow else pa.string()
+
+    def read(self, texts: pa.Array) -> pa.Array:
+        """Value by value."""
+        read, typmod = reader(self.local.type), self.local.typmod
+        values = [None if text is None else read(text, typmod, WIRE_STYLE) for text in texts.to_pylist()]
+        return self.form.to_array(values)
+
+
+class CsvReader:
+    """Reads chunks of whole rows."""
+
+    def __init__(self, names: Sequence[str], columns: Sequence[LakeColumn]) -> None:
+        """`names`: the columns as they are sent; `columns`: those of the table, in its order."""
+        self.names = [f"s{number}" for number in range(len(names))]
+        self._number = {name: number for number, name in enumerate(names)}
+        self._columns = columns
+
+    def arrays(self, chunk: bytes, at: Any = None) -> tuple[list[Any], int]:
+        """The table's columns, and how many rows."""
+        import pyarrow as pa
+
+        sent = [column for column in self._columns if column.sent is not None]
+        try:
+            read = self._read(chunk, {self._name(column): column.csv_type for column in sent})
+            exact = True
+        except pa.ArrowInvalid:
+            read = self._read(chunk, {})
+            exact = False
+        made: list[Any] = []
+        for column in self._columns:
+            if column.sent is None:
+                made.append(pa.nulls(read.num_rows, column.form.arrow()))
+                continue
+            array = read.column(self._name(column)).combine_chunks()
+            plain = column.by_arrow and (exact or array.type == column.csv_type)
+            made.append(array if plain else column.read(array))
+        return made, read.num_rows
+
+    def texts(self, chunk: bytes) -> pa.Table:
+        """The same as text, s0 … sn."""
+        return self._read(chunk, {})
+
+    def _name(self, column: LakeColumn) -> str:
+        assert column.sent is not None
+        return self.names[self._number[column.sent.name]]
+
+    def _read(self, chunk: bytes, types: dict[str, Any]) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        return csv.read_csv(
+            pa.BufferReader(chunk),
+            csv.ReadOptions(column_names=self.names, block_size=len(chunk) + 16, use_threads=False),
+            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types={name: types.get(name, pa.string()) for name in self.names},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=["t"],
+                false_values=["f"],
+            ),
+        )

@@ -1,0 +1,177 @@
+"""Pieces of what a slot sends: whole transactions that came together, as messages and, if that can be, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from pgrepl.replication.publisher.postgres.changes import portions
+from pgrepl.replication.publisher.postgres.changes_columns import Decoder, NoColumns, Redefined, batch_of, decoded
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.spool import Spool
+from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.wire.messages import WireTransaction
+from pgrepl.replication.wire.pgoutput_columns import Numbers
+
+_PLAYED = 20_000  # changes that are played after columns could not be applied
+
+
+class Piece:
+    """Whole transactions; nothing else finishes from `begin` on and before `reached`.
+
+    After columns of it could not be applied, it is played one by one for so many changes, and each time for twice as
+    many, before columns are tried again.
+    """
+
+    def __init__(self, begin: int, reached: int, spool: Spool, decoder: Decoder | None, bound: int | None) -> None:
+        """`decoder`: all of it is decoded. `bound`: the message that describes a relation anew."""
+        self.begin = begin
+        self.reached = reached
+        self.spool = spool
+        self._decoder = decoder
+        self._bound = bound
+        self._offered: int | None = None  # columns from this LSN on
+        self._wait, self._left = _PLAYED, 0
+
+    def close(self) -> None:
+        if self._decoder is not None:
+            self._decoder.forget()
+        self.spool.close()
+
+    def batch(self, start: int, end: int, least: int, data_path: str) -> tuple[WireBatch, int] | None:
+        """See Publisher.bulk."""
+        transactions = self.spool.transactions
+        first, until = transactions.since(start), transactions.since(end)
+        phases = self.spool.phases  # these are applied one by one
+        until = min([until, *phases[phases >= first][:1].tolist()])
+        if first >= until or self.spool.changes < least or self._left > 0:
+            return None
+        found = self._columns(first, until, least, data_path)
+        if found is None:
+            self._decline()
+        else:
+            self._offered = start
+        return found
+
+    def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
+        """The transactions that finish at `start` or later and before `end`, empty ones left out."""
+        if start == self._offered:
+            self._decline()
+        for transaction in self.spool.one_by_one(start, end):
+            self._left -= transaction.size
+            yield transaction
+
+    def _decline(self) -> None:
+        self._offered = None
+        self._left, self._wait = self._wait, 2 * self._wait
+
+    def _columns(self, first: int, until: int, least: int, data_path: str) -> tuple[WireBatch, int] | None:
+        transactions = self.spool.transactions
+        seq = transactions[first].first_seq
+        if self._decoder is not None and self._decoder.first == seq and until == len(transactions):
+            decoder, self._decoder = self._decoder, None
+        else:
+            if self._bound is not None and self._bound > seq:
+                until = min(until, transactions.holding(self._bound))
+            made = self._decoded(first, until, data_path)
+            if made is None:
+                return None
+            decoder, until = made
+        batch = batch_of(decoder, self.spool, first, until)
+        if batch.count < least:
+            batch.discard()
+            return None
+        return batch, self.reached if until == len(transactions) else transactions[until - 1].end_lsn
+
+    def _decoded(self, first: int, until: int, data_path: str) -> tuple[Decoder, int] | None:
+        """The transactions from one number on, and how many could be had as columns. None: not one."""
+        transactions = self.spool.transactions
+        while first < until:
+            seq = transactions[first].first_seq
+            try:
+                return decoded(data_path, self.spool, seq, transactions[until - 1].last_seq + 1), until
+            except Redefined as found:
+                until = transactions.holding(found.message)
+            except NoColumns:
+                return None
+        return None
+
+
+class Taking:
+    """A piece that is on its way. With a `data_path` it is decoded by a thread, one portion behind what comes."""
+
+    def __init__(
+        self, begin: int, data_path: str | None, decoding: ThreadPoolExecutor | None, known: list[bytes]
+    ) -> None:
+        self._begin = begin
+        self.spool = Spool(known)
+        self._decoding = decoding
+        self._decoder = None if data_path is None else Decoder(data_path, self.spool)
+        self._bound: int | None = None
+        self._running: Future[None] | None = None
+
+    def take(self, data: bytes, at: Numbers) -> None:
+        portion = self.spool.take(data, at)
+        self._settle()
+        if self._decoder is not None and self._decoding is not None:
+            self._running = self._decoding.submit(self._decoder.take, portion)
+
+    def _settle(self) -> None:
+        running, self._running = self._running, None
+        if running is None or self._decoder is None:
+            return
+        try:
+            running.result()
+        except (Redefined, NoColumns) as found:
+            self._bound = found.message if isinstance(found, Redefined) else None
+            self._decoder.forget()
+            self._decoder = None
+
+    def done(self, end: int | None) -> Piece:
+        """The piece; `end`: there is nothing more before that."""
+        self._settle()
+        self.spool.finish(self._begin)
+        last = self.spool.transactions[-1].end_lsn if len(self.spool.transactions) else self._begin
+        return Piece(self._begin, last if end is None else max(end, last), self.spool, self._decoder, self._bound)
+
+    def give_up(self) -> None:
+        if self._running is not None:
+            wait([self._running])
+        if self._decoder is not None:
+            self._decoder.forget()
+        self.spool.close()
+
+
+def pieces(
+    link: Link,
+    command: str,
+    begin: int,
+    end: int,
+    limit: int,
+    *,
+    data_path: str | None = None,
+    decoding: ThreadPoolExecutor | None = None,
+    cut: int | None = None,
+    comes: Callable[[], None] = lambda: None,
+) -> Generator[Piece, None, None]:
+    """What one COPY sends, of `limit` messages or few more, cut behind transactions that make a number of messages
+    full. `comes` is called when the server has decoded all of it, and begins to send."""
+    count = 0
+    taking = Taking(begin, data_path, decoding, [])
+    try:
+        for data, at in portions(link.copy_out(command)):
+            if not count:
+                comes()
+            count += len(at)
+            while cut is not None and (behind := taking.spool.cut(data, at, cut)) is not None:
+                taking.take(data, at[:behind])
+                known = taking.spool.relations()
+                piece = taking.done(None)
+                taking = Taking(piece.reached, data_path, decoding, known)
+                yield piece
+                at = at[behind:]
+            taking.take(data, at)
+        yield taking.done(None if count >= limit else end)
+    except BaseException:
+        taking.give_up()
+        raise

@@ -1,0 +1,237 @@
+"""Reading ahead: the next pieces are read and decoded while one is applied.
+
+The slot itself stays where it is until what was read is committed here. What is read ahead comes from temporary copies
+of it, which may be consumed, and which go when their connections do. There are two lanes, each a thread, a connection
+and a copy of the slot. A server decodes all that it is asked for before it sends the first of it; while it sends to one
+lane, it decodes for the other:
+
+    lane 0   asks ── decoded, sends ────────┐ asks ── decoded, sends …
+    lane 1           copies lane 0's slot, asks ── decoded, sends ─────── copies …
+
+The slot of the lane that is being sent to stands behind what is sent already: whose turn it is copies it, and reads on
+from there. If there is no room for a second lane, the first one takes every turn.
+
+A lane holds one piece that is ready and one that is on its way; more is not asked for.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+
+from pgrepl.frozen import frozen
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.publisher.postgres import slots
+from pgrepl.replication.publisher.postgres.changes import changes_of
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
+from pgrepl.replication.publisher.protocol import PublisherError
+
+MESSAGES = 1_000_000  # of a piece; a larger transaction is one piece
+FIRST_MESSAGES = 250_000  # that are asked for at first, as everybody has to wait for them; then twice as many …
+MOST_MESSAGES = 2_000_000  # … and so on up to these, as the server reads its log again each time, and keeps the answer
+AHEAD = 16 << 20  # bytes of log from which on it is worth other connections
+_LOOK = 0.2  # seconds between two looks whether it is still wanted
+_COPY = "pgrepl_read_{}"  # by the process of the server that reads from it
+
+
+@frozen
+class Wanted:
+    """What is read: a round of a worker asks for the same until it is through."""
+
+    slot: str
+    publications: tuple[str, ...]
+    end: int
+    local_only: bool
+    two_phase: bool = False
+
+    def command(self, link: Link, slot: str, limit: int, *, consume: bool) -> str:
+        """The COPY of about so many messages, from this slot or a copy of it."""
+        return changes_of(
+            link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
+            consume=consume,
+        )  # fmt: skip
+
+
+def read_ahead(link: Link, wanted: Wanted, start: int, data_path: str | None) -> Ahead | None:
+    """None: it is not worth it, or the server has no room."""
+    if wanted.end - start < AHEAD:
+        return None
+    try:
+        other = link.another()
+    except ConnectionFailure:
+        return None
+    slot = _COPY.format(other.backend)
+    try:
+        slots.copy(other, wanted.slot, slot)
+        slots.advance(other, slot, start)
+    except PublisherError:
+        other.close()
+        return None
+    except BaseException:
+        other.close()
+        raise
+    return Ahead(link, other, slot, wanted, data_path)
+
+
+@frozen
+class _Turn:
+    """Whoever has it asks for what comes behind this slot."""
+
+    slot: str
+    limit: int
+
+
+class _Lane:
+    """Its pieces come in order, and None behind those of each turn."""
+
+    def __init__(self, link: Link | None, slot: str) -> None:
+        self.link = link
+        self.slot = slot
+        self.turns: Queue[_Turn] = Queue()
+        self.ready: Queue[Piece | BaseException | None] = Queue(1)
+        self.thread: Thread | None = None
+
+
+class Ahead:
+    """What the lanes have read, piece by piece."""
+
+    def __init__(self, main: Link, first: Link, slot: str, wanted: Wanted, data_path: str | None) -> None:
+        """`data_path`: it is decoded, too, and this is where Spark's machines find files."""
+        self._main = main
+        self._wanted = wanted
+        self._data_path = data_path
+        self._unwanted = Event()
+        self._through = Event()  # nothing comes behind what has been read
+        self._decoding = ThreadPoolExecutor(1, "pgrepl-decode")
+        self._lanes = [_Lane(first, slot), _Lane(None, "")]
+        self._failed: BaseException | None = None
+        self._from = 0  # the lane that has the next piece
+        self._lanes[0].turns.put(_Turn(slot, FIRST_MESSAGES))
+        for number, lane in enumerate(self._lanes):
+            lane.thread = Thread(target=self._run, args=[number], name="pgrepl-read", daemon=True)
+            lane.thread.start()
+
+    # --- in the threads -----------------------------------------------------------------------------------------------
+
+    def _run(self, number: int) -> None:
+        lane = self._lanes[number]
+        try:
+            if number:
+                self._connect(lane)
+            while (turn := self._turn(lane)) is not None:
+                self._read(lane, self._lanes[1 - number], turn)
+        except PublisherError as problem:
+            named = str(problem).replace(f'"{lane.slot}"', f'"{self._wanted.slot}"') if lane.slot else str(problem)
+            self._give(lane, PublisherError(problem.sqlstate, named))
+        except BaseException as problem:
+            self._give(lane, problem)
+        finally:
+            if lane.link is not None:
+                lane.link.close()
+
+    def _connect(self, lane: _Lane) -> None:
+        with suppress(ConnectionFailure):
+            link = self._main.another()
+            lane.slot = _COPY.format(link.backend)
+            lane.link = link
+
+    def _turn(self, lane: _Lane) -> _Turn | None:
+        while not (self._unwanted.is_set() or self._through.is_set()):
+            with suppress(Empty):
+                return lane.turns.get(timeout=_LOOK)
+        return None
+
+    def _read(self, lane: _Lane, other: _Lane, turn: _Turn) -> None:
+        """One turn, which is passed on as soon as the server has decoded what it was asked for."""
+        link = lane.link
+        if link is None or not self._copied(lane, link, turn):
+            other.turns.put(turn)
+            self._give(lane, None)
+            return
+        count, limit = 0, turn.limit
+        following = _Turn(lane.slot, min(2 * limit, MOST_MESSAGES))
+        command = self._wanted.command(link, lane.slot, limit, consume=True)
+        coming = pieces(
+            link,
+            command,
+            0,
+            self._wanted.end,
+            limit,
+            data_path=self._data_path,
+            decoding=self._decoding,
+            cut=MESSAGES,
+            comes=lambda: other.turns.put(following),
+        )
+        with closing(coming):
+            for piece in coming:
+                count += piece.spool.count
+                if not self._give(lane, piece):
+                    piece.close()
+                    return
+        if count < limit:
+            self._through.set()
+        self._give(lane, None)
+
+    @staticmethod
+    def _copied(lane: _Lane, link: Link, turn: _Turn) -> bool:
+        """Is the lane's slot where it is to read on?"""
+        if lane.slot == turn.slot:
+            return True
+        try:
+            slots.drop_copy(link, lane.slot)
+            slots.copy(link, turn.slot, lane.slot)
+        except PublisherError:
+            if not link.alive:
+                raise
+            return False
+        return True
+
+    def _give(self, lane: _Lane, found: Piece | BaseException | None) -> bool:
+        while not self._unwanted.is_set():
+            with suppress(Full):
+                lane.ready.put(found, timeout=_LOOK)
+                return True
+        return False
+
+    # --- for whom it is read ------------------------------------------------------------------------------------------
+
+    def piece(self) -> Piece:
+        """The next; a lane that has failed says so each time that it is asked."""
+        while True:
+            if self._failed is not None:
+                raise self._failed
+            lane = self._lanes[self._from]
+            try:
+                found = lane.ready.get(timeout=_LOOK)
+            except Empty:
+                if self._unwanted.is_set():
+                    raise PublisherError("57014", "canceling statement due to user request") from None
+                continue
+            if found is None:
+                self._from = 1 - self._from
+            elif isinstance(found, Piece):
+                return found
+            else:
+                self._failed = found
+
+    def interrupt(self) -> None:
+        """From another thread."""
+        self._unwanted.set()
+        for lane in self._lanes:
+            if lane.link is not None:
+                lane.link.interrupt()
+
+    def close(self) -> None:
+        self.interrupt()
+        for lane in self._lanes:
+            if lane.thread is not None:
+                lane.thread.join()
+        self._decoding.shutdown()
+        for lane in self._lanes:
+            with suppress(Empty):
+                left = lane.ready.get_nowait()
+                if isinstance(left, Piece):
+                    left.close()

@@ -1,0 +1,189 @@
+"""What the publications of a server publish, asked of its catalog as PostgreSQL's subscriber asks it.
+
+14 has neither column lists nor row filters; 15 tells of each publication by itself; since 16 one call unites several
+and leaves out partitions whose ancestor is published in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import Published, RemoteTable
+
+COLUMN_LISTS = 150000
+UNITED = 160000
+GENERATED = 180000
+
+
+@frozen
+class PublishedColumn:
+    name: str
+    type: int
+    type_name: str  # as format_type writes it
+    typmod: int
+
+
+@frozen
+class PublishedRows:
+    """What of a table an initial copy takes."""
+
+    relid: int
+    kind: str
+    replident: str
+    columns: tuple[PublishedColumn, ...]
+    condition: str | None  # SQL; None: all rows
+
+
+def existing_publications(link: Link, names: Sequence[str]) -> set[str]:
+    listed = link.rows(f"SELECT pubname FROM pg_catalog.pg_publication WHERE pubname IN ({link.texts(names)})")
+    return {row[0] or "" for row in listed}
+
+
+def published_tables(link: Link, names: Sequence[str]) -> list[RemoteTable]:
+    """The tables, one once for each different column list."""
+    listed = f"pubname IN ({link.texts(names)})"
+    if link.version >= UNITED:
+        query = (
+            "SELECT DISTINCT n.nspname, c.relname, t.attrs::text FROM (SELECT (pg_catalog.pg_get_publication_tables("
+            f"VARIADIC array_agg(pubname::text))).* FROM pg_catalog.pg_publication WHERE {listed}) t "
+            "JOIN pg_catalog.pg_class c ON c.oid = t.relid "
+            "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2"
+        )
+    else:
+        numbers = (
+            "(SELECT string_agg(a.attnum::text, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a WHERE "
+            "a.attrelid = format('%I.%I', t.schemaname, t.tablename)::regclass AND a.attname = ANY (t.attnames))"
+        )
+        attrs = numbers if link.version >= COLUMN_LISTS else "NULL"
+        query = (
+            f"SELECT DISTINCT t.schemaname, t.tablename, {attrs} FROM pg_catalog.pg_publication_tables t "
+            f"WHERE t.{listed} ORDER BY 1, 2"
+        )
+    return [
+        RemoteTable(schema or "", name or "", tuple([int(number) for number in (attrs or "").split()]))
+        for schema, name, attrs in link.rows(query)
+    ]
+
+
+def publications_with_other_origins(link: Link, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+    tables = (
+        "pg_catalog.pg_get_publication_tables(p.pubname::text) t"
+        if link.version >= COLUMN_LISTS
+        else "pg_catalog.pg_get_publication_tables(p.pubname::text) t(relid)"
+    )
+    left_out = "".join(
+        f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
+        for schema, name in sorted(known)
+    )
+    listed = link.rows(
+        f"SELECT DISTINCT p.pubname FROM pg_catalog.pg_publication p, LATERAL {tables} "
+        "JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE p.pubname IN ({link.texts(names)}){left_out} AND EXISTS (SELECT 1 FROM "
+        "pg_catalog.pg_subscription_rel r WHERE r.srrelid = t.relid "
+        "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors(r.srrelid)) "
+        "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_tree(r.srrelid))) ORDER BY 1"
+    )
+    return [row[0] or "" for row in listed]
+
+
+def published_rows(link: Link, schema: str, name: str, publications: Sequence[str]) -> PublishedRows:
+    """As fetch_remote_table_info: the columns that all publications send, and the filters of all of them ORed."""
+    found = link.rows(
+        "SELECT c.oid, c.relkind, c.relreplident FROM pg_catalog.pg_class c "
+        f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)}"
+    )
+    if not found:
+        raise PgError("42P01", f'table "{schema}.{name}" not found on publisher')
+    relid, kind, replident = (value or "" for value in found[0])
+    attrs, condition = _members(link, relid, schema, name, publications)
+    return PublishedRows(int(relid), kind, replident, _columns(link, relid, attrs), condition)
+
+
+def _members(
+    link: Link, relid: str, schema: str, name: str, publications: Sequence[str]
+) -> tuple[str | None, str | None]:
+    """The column list as the publications have it, and the united filter."""
+    if link.version < COLUMN_LISTS:
+        return None, None
+    members = link.rows(
+        "SELECT DISTINCT CASE WHEN t.attrs IS NOT NULL AND array_length(t.attrs, 1) = (SELECT count(*) FROM "
+        "pg_catalog.pg_attribute a WHERE a.attrelid = t.relid AND a.attnum > 0 AND NOT a.attisdropped "
+        "AND a.attgenerated = '') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.relid "
+        "AND a.attnum = ANY (t.attrs) AND a.attgenerated <> '') THEN NULL ELSE t.attrs::text END, "
+        "pg_catalog.pg_get_expr(t.qual, t.relid) "
+        "FROM pg_catalog.pg_publication p, LATERAL pg_catalog.pg_get_publication_tables(p.pubname::text) t "
+        f"WHERE t.relid = {relid} AND p.pubname IN ({link.texts(publications)}) ORDER BY 2"
+    )
+    if len({attrs for attrs, _ in members}) > 1:
+        raise PgError(
+            "0A000", f'cannot use different column lists for table "{schema}.{name}" in different publications'
+        )
+    filters = [condition for _, condition in members]
+    united = None if not filters or None in filters else " OR ".join(f"({condition})" for condition in filters)
+    return (members[0][0] if members else None), united
+
+
+def _columns(link: Link, relid: str, attrs: str | None) -> tuple[PublishedColumn, ...]:
+    chosen = ""
+    if attrs is not None:
+        numbers = ", ".join(attrs.split())
+        chosen = f" AND attnum IN ({numbers})" if numbers else " AND false"
+    if attrs is None or link.version < GENERATED:
+        chosen += " AND attgenerated = ''"
+    listed = link.rows(
+        "SELECT attname, atttypid, pg_catalog.format_type(atttypid, atttypmod), atttypmod "
+        f"FROM pg_catalog.pg_attribute WHERE attrelid = {relid} AND attnum > 0 AND NOT attisdropped{chosen} "
+        "ORDER BY attnum"
+    )
+    return tuple([PublishedColumn(a or "", int(b or 0), c or "", int(d or -1)) for a, b, c, d in listed])
+
+
+def size(link: Link, rows: PublishedRows) -> int:
+    """Bytes of the table, or of all leaves of a partitioned one."""
+    if rows.kind == "p":
+        query = f"sum(pg_catalog.pg_relation_size(relid)) FROM pg_catalog.pg_partition_tree({rows.relid}) WHERE isleaf"
+    else:
+        query = f"pg_catalog.pg_relation_size({rows.relid})"
+    return int(link.row(f"SELECT {query}")[0] or 0)
+
+
+def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
+    """The sets of columns by which rows are told apart at any moment, and whether that holds for NULLs, too."""
+    nulls = "indnullsnotdistinct" if link.version >= COLUMN_LISTS else "false"
+    listed = link.rows(
+        f"SELECT i.indexrelid, {nulls}, a.attname FROM pg_catalog.pg_index i "
+        "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "
+        "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+        f"WHERE i.indrelid = {relid} AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL "
+        "AND i.indexprs IS NULL AND k.place <= i.indnkeyatts"
+    )
+    found: dict[str, tuple[set[str], bool]] = {}
+    for index, distinct, name in listed:
+        found.setdefault(index or "", (set(), distinct == "t"))[0].add(name or "")
+    return [(frozenset(names), nulls_too) for names, nulls_too in found.values()]
+
+
+def published_as(link: Link, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+    """What of a table's changes is sent: operations and filters of all publications that name it."""
+    condition = "t.rowfilter" if link.version >= COLUMN_LISTS else "NULL"
+    listed = link.rows(
+        f"SELECT p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, {condition} "
+        "FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname = t.pubname "
+        f"WHERE t.schemaname = {link.literal(schema)} AND t.tablename = {link.literal(name)} "
+        f"AND p.pubname IN ({link.texts(publications)}) ORDER BY p.pubname"
+    )
+    if not listed:
+        return None
+    operations, filters = [], []
+    for place, operation in enumerate(("insert", "update", "delete", "truncate")):
+        publishing = [row[4] for row in listed if row[place] == "t"]
+        if publishing:
+            operations.append(operation)
+            if operation != "truncate" and None not in publishing:
+                filters.append((operation, " OR ".join(dict.fromkeys(str(text) for text in publishing))))
+    rows = published_rows(link, schema, name, publications)
+    return Published(tuple([column.name for column in rows.columns]), tuple(operations), tuple(filters))

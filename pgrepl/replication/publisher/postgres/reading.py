@@ -1,0 +1,70 @@
+"""What is to be had from a slot between two LSNs, piece by piece, each message read once.
+
+A little is peeked from the slot itself, much is read ahead (ahead.py). A server that has no room for that is peeked
+piece by piece.
+"""
+
+from __future__ import annotations
+
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
+from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, Wanted, read_ahead
+
+_MORE = 4  # times as many messages, if those that were asked for are all known
+
+
+class Reading:
+    """The pieces one after the other."""
+
+    def __init__(self, link: Link, wanted: Wanted, start: int, data_path: str, *, as_columns: bool) -> None:
+        self.wanted = wanted
+        self._link = link
+        self._position = start
+        self._piece: Piece | None = None
+        self._ahead = read_ahead(link, wanted, start, data_path if as_columns else None)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Does it read from a copy of the slot?"""
+        return self._ahead is not None
+
+    def covers(self, wanted: Wanted, start: int) -> bool:
+        """Can it say what there is from `start` on?"""
+        begin = self._position if self._piece is None else self._piece.begin
+        return wanted == self.wanted and begin <= start
+
+    def piece(self, start: int) -> Piece | None:
+        """The first that reaches beyond `start`; None: there is nothing more."""
+        while self._piece is None or self._piece.reached <= start:
+            if self._position >= self.wanted.end:
+                return None
+            if self._piece is not None:
+                self._piece.close()
+                self._piece = None
+            self._piece = self._next()
+            self._piece.begin = self._position
+            self._position = self._piece.reached = max(self._piece.reached, self._position)
+        return self._piece
+
+    def _next(self) -> Piece:
+        if self._ahead is not None:
+            return self._ahead.piece()
+        limit = MESSAGES
+        while True:  # the slot sends everything again that has not been confirmed
+            command = self.wanted.command(self._link, self.wanted.slot, limit, consume=False)
+            (piece,) = pieces(self._link, command, self._position, self.wanted.end, limit)
+            if piece.reached > self._position:
+                return piece
+            piece.close()
+            limit *= _MORE
+
+    def interrupt(self) -> None:
+        if self._ahead is not None:
+            self._ahead.interrupt()
+
+    def close(self) -> None:
+        if self._piece is not None:
+            self._piece.close()
+            self._piece = None
+        if self._ahead is not None:
+            self._ahead.close()

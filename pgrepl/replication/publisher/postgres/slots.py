@@ -1,0 +1,196 @@
+"""Replication slots of a server, and what their position says.
+
+Ours is the truth: the origin here stores L, the end of the last transaction that was committed. The server's slot
+stands at C, which it is told after our commit:
+
+    C = L   as it should be
+    C < L   we died before telling, or the server crashed and remembers an older position: tell it again
+    C > L   somebody else has read from the slot, and what lies between is lost to us: stop
+
+A new subscription has no L yet and begins at C.
+"""
+
+from __future__ import annotations
+
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import PublisherError, SlotLag, refused, slot_is_ahead
+from pgrepl.types.lsn import lsn_text, parse_lsn
+
+_FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
+_OPTIONS_IN_PARENTHESES = 150000
+_REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
+
+
+_TWO_PHASE = 150000  # the release whose pgoutput tells of prepared transactions
+_STANDBYS = 170000  # the release that knows synchronized_standby_slots
+
+
+@frozen
+class SlotPosition:
+    """A slot as pg_replication_slots shows it, and the end of the server's log."""
+
+    confirmed: int
+    restart: int
+    flushed: int
+    active_pid: int | None
+    wal_status: str
+
+
+def current_lsn(link: Link) -> int:
+    return parse_lsn(link.value(f"SELECT {_FLUSHED}"))
+
+
+def sendable_lsn(link: Link, name: str) -> int | None:
+    """Before which LSN a slot that fails over may send, because standbys have not got more (StandbySlotsHaveCaughtup);
+    None: it has to wait for none. The server would let whoever peeks wait."""
+    if link.version < _STANDBYS:
+        return None
+    ((found,),) = link.rows(
+        "SELECT min(coalesce(standby.restart_lsn, '0/0')) FROM pg_catalog.pg_replication_slots slot, pg_catalog.unnest("
+        "pg_catalog.string_to_array(pg_catalog.current_setting('synchronized_standby_slots'), ',')) AS named "
+        "LEFT JOIN pg_catalog.pg_replication_slots standby ON standby.slot_type = 'physical' "
+        """AND standby.slot_name = pg_catalog.btrim(named, ' "') """
+        f"WHERE slot.slot_name = {link.literal(name)} AND slot.failover AND NOT pg_catalog.pg_is_in_recovery()"
+    )
+    return parse_lsn(found) if found else None
+
+
+def create(link: Link, name: str, *, two_phase: bool, failover: bool) -> int:
+    """A slot whose snapshot nobody needs; its consistent point."""
+    command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} LOGICAL pgoutput"
+    if link.version >= _OPTIONS_IN_PARENTHESES:
+        options = ["TWO_PHASE"] * two_phase + ["FAILOVER"] * failover + ["SNAPSHOT 'nothing'"]
+        row = link.row(f"{command} ({', '.join(options)})")
+    else:
+        row = link.row(command + " TWO_PHASE" * two_phase + " NOEXPORT_SNAPSHOT")
+    return parse_lsn(row[1] or "")
+
+
+def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
+    """A slot in whose snapshot the transaction that begins here reads; its consistent point."""
+    link.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+    kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+    command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} {kind} pgoutput"
+    use = " (SNAPSHOT 'use')" if link.version >= _OPTIONS_IN_PARENTHESES else " USE_SNAPSHOT"
+    return parse_lsn(link.row(command + use)[1] or "")
+
+
+def copy(link: Link, name: str, other: str) -> None:
+    """Another slot that stands where this one does, for as long as the connection lives. It may be consumed."""
+    names = f"{link.literal(name)}, {link.literal(other)}"
+    link.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({names}, true)")
+
+
+def drop_copy(link: Link, name: str) -> None:
+    """If there is one."""
+    link.rows(
+        "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots "
+        f"WHERE slot_name = {link.literal(name)}"
+    )
+
+
+def alter(link: Link, name: str, *, failover: bool) -> None:
+    link.rows(f"ALTER_REPLICATION_SLOT {link.identifier(name)} (FAILOVER {'true' if failover else 'false'})")
+
+
+def drop(link: Link, name: str) -> None:
+    link.rows(f"DROP_REPLICATION_SLOT {link.identifier(name)} WAIT")
+
+
+def position(link: Link, name: str) -> SlotPosition | None:
+    listed = link.rows(
+        f"SELECT confirmed_flush_lsn, restart_lsn, {_FLUSHED}, active_pid, coalesce(wal_status, 'lost') "
+        f"FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)} AND slot_type = 'logical'"
+    )
+    if not listed:
+        return None
+    confirmed, restart, flushed, pid, status = listed[0]
+    return SlotPosition(_lsn(confirmed), _lsn(restart), _lsn(flushed), int(pid) if pid else None, status or "")
+
+
+def _lsn(text: str | None) -> int:
+    return parse_lsn(text) if text else 0
+
+
+def lag(link: Link, name: str) -> SlotLag | None:
+    found = position(link, name)
+    if found is None:
+        return None
+    held_back = sendable_lsn(link, name)
+    held_back = None if held_back is None else min(held_back, found.flushed)
+    return SlotLag(found.confirmed, found.restart, found.flushed, found.active_pid, found.wal_status, held_back)
+
+
+def check_free(link: Link, name: str) -> SlotPosition:
+    """The slot, if it is there and nobody reads from it (ReplicationSlotAcquire)."""
+    found = position(link, name)
+    if found is None:
+        raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
+    if found.active_pid is not None:
+        raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {found.active_pid}')
+    return found
+
+
+def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
+    """From where the slot sends; what lies before `lsn` is committed here, and the server is told so."""
+    found = check_free(link, name)
+    if found.wal_status == "lost":
+        raise PublisherError(
+            "55000",
+            f'ERROR:  can no longer get changes from replication slot "{name}"\n'
+            "DETAIL:  The server has removed what the slot had to keep, or invalidated it.\n"
+            "HINT:  Drop the subscription, empty its tables and create it again.",
+        )
+    if not lsn:
+        return found.confirmed
+    if lsn > found.flushed:
+        raise PublisherError(
+            "55000",
+            f"ERROR:  the publisher's log ends at {lsn_text(found.flushed)}, before {lsn_text(lsn)}, up to where its "
+            "changes are applied here\n"
+            "DETAIL:  This is another server, or one that was restored from an older backup.\n"
+            "HINT:  Drop the subscription, empty its tables and create it again.",
+        )
+    if found.confirmed > lsn:
+        raise refused(slot_is_ahead(name, found.confirmed, lsn))
+    if found.confirmed < lsn and tell:
+        advance(link, name, lsn)
+    return lsn
+
+
+def can_two_phase(link: Link) -> bool:
+    return link.version >= _TWO_PHASE
+
+
+def enable_two_phase(link: Link, name: str) -> None:
+    """From here on the slot tells of transactions when they are prepared, as it does once somebody who reads from it
+    has asked for that."""
+    if (
+        link.value(f"SELECT two_phase FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)}")
+        == "f"
+    ):
+        link.rows(
+            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes("
+            f"{link.literal(name)}, '0/1', 1, 'proto_version', '3', 'publication_names', 'any', 'two_phase', 'on')"
+        )
+
+
+def advance(link: Link, name: str, lsn: int) -> None:
+    """Everything before `lsn` is safe here; never backwards."""
+    found = position(link, name)
+    if found is not None and found.confirmed >= lsn:
+        return
+    link.rows(f"SELECT pg_catalog.pg_replication_slot_advance({link.literal(name)}, {link.literal(lsn_text(lsn))})")
+
+
+def bring_restart_forward(link: Link, name: str) -> None:
+    """Each peek reads the log again from the slot's restart point, which moves only behind a record of running
+    transactions; the server writes one now and then, or when it is asked to."""
+    found = position(link, name)
+    if found is None or link.version < 160000 or found.confirmed - found.restart < _REREAD:
+        return
+    link.rows(
+        "SELECT CASE WHEN pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE') "
+        "AND NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_log_standby_snapshot() END"
+    )

@@ -1,0 +1,295 @@
+"""Messages of a slot as they came: whole transactions, few of them in memory, many in a file.
+
+What was read from the server once serves both ways of applying it: as columns (bulk_changes) and one by one. Where each
+transaction begins and what it says of itself is known for all of them at once, in arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import passing
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.wire import messages
+from pgrepl.replication.wire.batch import BulkTransaction, Transactions
+from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers
+from pgrepl.replication.wire.pgoutput_read import (
+    BEGIN_PREPARE_TYPE,
+    BEGIN_TYPE,
+    COMMIT_PREPARED_TYPE,
+    COMMIT_TYPE,
+    DELETE_TYPE,
+    INSERT_TYPE,
+    ORIGIN_TYPE,
+    PREPARE_TYPE,
+    RELATION_TYPE,
+    ROLLBACK_PREPARED_TYPE,
+    TRUNCATE_TYPE,
+    UPDATE_TYPE,
+    ProtocolError,
+    Relations,
+    changes,
+    read_begin_prepare,
+)
+from pgrepl.replication.wire.pgoutput_read import transactions as read_transactions
+
+_HELD = 4 << 20  # bytes of messages that are kept in memory
+_IS_CHANGE = np.zeros(256, np.bool_)
+_IS_CHANGE[[INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE]] = True
+# where messages that begin a transaction, or are all of one, have its LSN, time and XID
+_PLACES = {
+    BEGIN_TYPE: (1, 9, 17), BEGIN_PREPARE_TYPE: (1, 17, 25), COMMIT_PREPARED_TYPE: (2, 18, 26),
+    ROLLBACK_PREPARED_TYPE: (10, 26, 34),
+}  # fmt: skip
+_END_AT = 10  # and those that end one, or are all of one, the LSN behind it
+_OF_BEGIN = np.zeros((256, 3), np.int64)
+for _kind, _at in _PLACES.items():
+    _OF_BEGIN[_kind] = _at
+_BEGINS, _ENDS, _ENDS_WHOLE = (np.zeros(256, np.bool_) for _ in range(3))
+_BEGINS[[*_PLACES]] = True
+_ENDS_WHOLE[[COMMIT_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
+_ENDS[[COMMIT_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
+
+
+@frozen
+class Portion:
+    """Messages in one piece. `data` goes on a little behind the last of them, as columns.PADDING says."""
+
+    data: bytes
+    raw: Bytes
+    at: Numbers  # where each begins
+    kind: Bytes
+    first: int  # the number of the first message
+
+    def part(self, first: int, until: int) -> Portion:
+        """Those of these numbers."""
+        here = slice(max(first - self.first, 0), until - self.first)
+        return Portion(self.data, self.raw, self.at[here], self.kind[here], max(first, self.first))
+
+
+@frozen
+class _Kept:
+    at: npt.NDArray[np.int32]
+    first: int
+    data: bytes | None  # None: in the file
+    offset: int
+    size: int
+
+
+class Spool:
+    """Messages are numbered 0, 1, …; `count` of them, `changes` of which concern rows."""
+
+    def __init__(self, known: Sequence[bytes] = ()) -> None:
+        """`known`: how relations have been described before."""
+        self._known = list(known)
+        self._kept: list[_Kept] = []
+        self._held = 0
+        self._folder: str | None = None
+        self._file = -1
+        self._begun: list[tuple[Numbers, ...]] = []  # finish LSN, time, xid, message
+        self._ended: list[tuple[Numbers, ...]] = []  # end LSN, message
+        self._relations: list[tuple[int, bytes]] = []
+        self._origins: list[tuple[int, str]] = []  # by message
+        self.count = 0
+        self.changes = 0
+        self.transactions = Transactions.of([], [], [], [], [], [])
+        self.phases: Numbers = np.zeros(0, np.int64)  # the places of what is told of prepared transactions
+        self._late: set[int] = set()
+        self._large: list[int] = []  # the places of transactions with many messages
+
+    def close(self) -> None:
+        self._kept = []
+        if self._folder is not None:
+            os.close(self._file)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def take(self, data: bytes, at: Numbers) -> Portion:
+        """Messages that follow those before."""
+        raw: Bytes = np.frombuffer(data, np.uint8)
+        kind = raw[at]
+        portion = Portion(data, raw, at, kind, self.count)
+        begins, ends = np.flatnonzero(_BEGINS[kind]), np.flatnonzero(_ENDS[kind])
+        if len(begins):
+            here, kinds = at[begins], kind[begins]
+            lsn, when, xid = (here + _OF_BEGIN[kinds, part] for part in range(3))
+            finish = integers(raw, lsn, ">i8") - (kinds == ROLLBACK_PREPARED_TYPE)  # which says where it ends only
+            parts = finish, integers(raw, when, ">i8"), integers(raw, xid, ">u4")
+            self._begun.append((*parts, begins + self.count, kinds.astype(np.int64)))
+        if len(ends):
+            self._ended.append((integers(raw, at[ends] + _END_AT, ">i8"), ends + self.count))
+        for place in np.flatnonzero((kind == RELATION_TYPE) | (kind == ORIGIN_TYPE)).tolist():
+            message = self._message(data, int(at[place]))
+            if kind[place] == RELATION_TYPE:
+                self._relations.append((self.count + place, message))
+            else:
+                self._origins.append((self.count + place, message[9 : message.index(0, 9)].decode()))
+        self._keep(portion)
+        self.count += len(at)
+        self.changes += int(np.count_nonzero(_IS_CHANGE[kind]))
+        return portion
+
+    @staticmethod
+    def _message(data: bytes, at: int) -> bytes:
+        return data[at : at + int.from_bytes(data[at - 4 : at], "big")]  # its length stands before it
+
+    def cut(self, data: bytes, at: Numbers, count: int) -> int | None:
+        """How many of these messages it is still to take until there are so many, and the transaction is through. None:
+        all of them, and more."""
+        raw: Bytes = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(_ENDS_WHOLE[raw[at]])
+        place = int(np.searchsorted(ends, count - self.count - 1))
+        return None if self.count + len(at) < count or place == len(ends) else int(ends[place]) + 1
+
+    def _keep(self, portion: Portion) -> None:
+        size = len(portion.data)
+        at = portion.at.astype(np.int32)
+        self._held += size
+        if self._folder is None and self._held > _HELD:
+            self._folder = passing.make(passing.CHANGES)
+            self._file = os.open(f"{self._folder}/messages", os.O_RDWR | os.O_CREAT, 0o600)
+            kept, self._kept, self._held = self._kept, [], size
+            offset = 0
+            for each in kept:
+                assert each.data is not None
+                self._write(each.data)
+                self._kept.append(_Kept(each.at, each.first, None, offset, each.size))
+                offset += each.size
+            self._held += offset
+        if self._folder is None:
+            self._kept.append(_Kept(at, portion.first, portion.data, 0, size))
+            return
+        self._write(portion.data)
+        self._kept.append(_Kept(at, portion.first, None, self._held - size, size))
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while len(left):
+            left = left[os.write(self._file, left) :]
+
+    def finish(self, begin: int = 0) -> None:
+        """Nothing comes any more; what there is was asked for from `begin` on."""
+        if not self._begun and not self._ended:
+            return
+        finish, when, xid, first, kinds = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
+        if len(self._begun) and sum(len(each[0]) for each in self._ended) != len(finish):
+            raise PublisherError("08P01", "the last transaction is not complete")
+        until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
+        numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
+        origins = dict(zip(numbers.tolist(), [name for _, name in self._origins], strict=True))
+        self.phases = np.flatnonzero(kinds != BEGIN_TYPE)
+        self._large = np.flatnonzero(last - first - 1 > messages.PORTION).tolist()
+        self._put_late(begin, kinds, finish, until)
+        self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
+
+    def _put_late(self, begin: int, kinds: Numbers, finish: Numbers, until: Numbers) -> None:
+        """A transaction that was prepared before the slot told of such comes when it is committed, with the LSNs of
+        then: it gets those of its end, with which it is applied."""
+        for place in np.flatnonzero(kinds[:-1] == BEGIN_PREPARE_TYPE).tolist():
+            before = max(begin, int(until[place - 1]) if place else 0)
+            if finish[place] < before and kinds[place + 1] == COMMIT_PREPARED_TYPE:
+                finish[place] = until[place] = finish[place + 1]
+                self._late.add(place)
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def portions(self, first: int, until: int) -> Iterator[Portion]:
+        """The messages of these numbers."""
+        for each in self._kept:
+            if each.first >= until:
+                return
+            if each.first + len(each.at) <= first:
+                continue
+            at = each.at.astype(np.int64)
+            data = each.data
+            if data is None:
+                data = _read(self._file, each.offset, each.size)
+            raw: Bytes = np.frombuffer(data, np.uint8)
+            yield Portion(data, raw, at, raw[at], each.first).part(first, until)
+
+    def relations(self, before: int | None = None) -> list[bytes]:
+        """The descriptions that come before a message, or all of them."""
+        here = [message for number, message in self._relations if before is None or number < before]
+        return [*self._known, *here]
+
+    def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
+        """The transactions that finish at `start` or later and before `end`, empty ones left out."""
+        place, until = self.transactions.since(start), self.transactions.since(end)
+        for large in [*(n for n in self._large if place <= n < until), until]:
+            if place < large:
+                yield from self._small(place, large)
+            if large < until:
+                yield self._lazily(self.transactions[large])
+            place = large + 1
+
+    def _small(self, place: int, until: int) -> Iterator[WireTransaction]:
+        first, last = self.transactions[place].first_seq, self.transactions[until - 1].last_seq
+        try:
+            found = read_transactions(self.messages(first, last + 1), self.known(first))
+            for number, transaction in enumerate(found, place):
+                if transaction.size or transaction.phase is not None:
+                    yield self._placed(number, transaction)
+        except ProtocolError as problem:
+            raise PublisherError("08P01", str(problem)) from problem
+
+    def _placed(self, number: int, transaction: WireTransaction) -> WireTransaction:
+        if number not in self._late:
+            return transaction
+        place = self.transactions[number]
+        assert transaction.phase is not None
+        phase = replace(transaction.phase, is_late=True)
+        return replace(transaction, finish_lsn=place.finish_lsn, end_lsn=place.end_lsn, phase=phase)
+
+    def _lazily(self, found: BulkTransaction) -> WireTransaction:
+        messages = _Spooled(self, found)
+        begin = next(self.messages(found.first_seq, found.first_seq + 1))
+        phase = read_begin_prepare(begin)[1] if begin[0] == BEGIN_PREPARE_TYPE else None
+        return WireTransaction(
+            found.xid, found.finish_lsn, found.end_lsn, found.committed_at, messages, found.origin, phase=phase
+        )
+
+    def known(self, before: int) -> Relations:
+        """The relations as they are described before a message."""
+        known = Relations()
+        for message in self.relations(before):
+            known.learn(message)
+        return known
+
+    def messages(self, first: int, until: int) -> Iterator[bytes]:
+        for portion in self.portions(first, until):
+            for at in portion.at.tolist():
+                yield self._message(portion.data, at)
+
+
+class _Spooled:
+    """The messages of one transaction, read when they are asked for."""
+
+    def __init__(self, spool: Spool, transaction: BulkTransaction) -> None:
+        self._spool = spool
+        self._first, self._last = transaction.first_seq, transaction.last_seq
+        self.size = self._last - self._first - 1
+
+    def __iter__(self) -> Iterator[Message | TruncateMessage]:
+        try:
+            yield from changes(self._spool.messages(self._first, self._last), self._spool.known(self._first))
+        except ProtocolError as problem:
+            raise PublisherError("08P01", str(problem)) from problem
+
+
+def _read(file: int, offset: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        parts.append(os.pread(file, size, offset))
+        offset, size = offset + len(parts[-1]), size - len(parts[-1])
+        assert parts[-1], "the file is as long as what was written"
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,369 @@
+"""Replication slots: what a publisher remembers of a subscription between two visits.
+
+A slot keeps the position up to which its subscriber has everything (`confirmed_flush_lsn`), and with it all that was
+written since. Slots belong to the instance; a logical one reads one database.
+
+A slot is no part of the transaction that makes it: it stays when that is rolled back (slot.c, slotfuncs.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import statistics, tables
+from pgrepl.catalog.identifiers import check_slot_name
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.processes import is_alive
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.catalog.roles import has_attribute
+from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.errors import PgError, unsupported
+from pgrepl.replication.publisher import senders
+from pgrepl.replication.publisher.senders import Sender
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+PLUGIN = "pgoutput"
+TEXT_PLUGIN = "test_decoding"
+
+
+def check_slot_permissions(session: Session) -> None:
+    if not has_attribute(session, session.role, "rolreplication"):
+        raise PgError(
+            "42501",
+            "permission denied to use replication slots",
+            detail="Only roles with the REPLICATION attribute may use replication slots.",
+        )
+
+
+def check_slot_requirements(session: Session) -> None:
+    """As CheckSlotRequirements."""
+    if int(session.settings.get("max_replication_slots")) == 0:
+        raise PgError("55000", 'replication slots can only be used if "max_replication_slots" > 0')
+    if session.settings.get("wal_level") == "minimal":
+        raise PgError("55000", 'replication slots can only be used if "wal_level" >= "replica"')
+
+
+def check_decoding_requirements(session: Session) -> None:
+    """As CheckLogicalDecodingRequirements."""
+    check_slot_requirements(session)
+    if session.settings.get("wal_level") != "logical":
+        raise PgError("55000", 'logical decoding requires "wal_level" >= "logical"')
+
+
+@contextmanager
+def at_once(session: Session) -> Iterator[Session]:
+    """A session whose work on slots is done at once, whatever becomes of the caller's transaction.
+
+    A transaction that has written holds the catalog's write lock, and nobody else can have it: there the work becomes
+    part of it.
+    """
+    if session.transaction.is_writing:
+        session.transaction.waits_for_disk = True
+        yield session
+        return
+    apart = session.elsewhere(session.database.oid, session.role, apart=True)
+    try:
+        apart.transaction.waits_for_disk = True
+        apart.transaction.begin_statement(writes=not in_recovery(session))  # there checks come first
+        yield apart
+        apart.transaction.end_statement()
+    finally:
+        apart.close()
+
+
+def slot_or_none(session: Session, name: str) -> Row | None:
+    return one(session, tables.pg_replication_slot, slot_name=name)
+
+
+def all_slots(session: Session) -> list[Row]:
+    return rows(session, tables.pg_replication_slot)
+
+
+def is_decoded(session: Session) -> bool:
+    """Whether somebody reads, or is going to, what changes in this database: then no transaction may become part of
+    another. Who makes a slot later reads what comes later."""
+    database = session.database.oid
+    return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
+
+
+def acquire(session: Session, name: str, token: str = "") -> Row:
+    """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
+    row = slot_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'replication slot "{name}" does not exist')
+    pid = senders.active_pid(session, row, token)
+    if pid:
+        raise PgError("55006", f'replication slot "{name}" is active for PID {pid}')
+    return row
+
+
+def occupy(session: Session, name: str, sender: Sender) -> None:
+    """A worker begins to read from the slot."""
+    row = acquire(session, name, sender.token)
+    _check_not_synchronized(session, row)
+    senders.occupy(session, row, sender)
+
+
+def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -> None:
+    """As CreateDecodingContext: is this a slot to read changes from, here?"""
+    if row.slot_type != "logical":
+        raise PgError("55000", "cannot use physical replication slot for logical decoding")
+    if row.datoid != session.database.oid and not fast_forward:
+        raise PgError("55000", f'replication slot "{row.slot_name}" was not created in this database')
+    _check_not_synchronized(session, row)
+    check_usable(row)
+
+
+def _check_not_synchronized(session: Session, row: Row) -> None:
+    if row.synced and in_recovery(session):
+        raise PgError(
+            "55000",
+            f'cannot use replication slot "{row.slot_name}" for logical decoding',
+            detail=_BEING_SYNCHRONIZED,
+            hint="Specify another replication slot.",
+        )
+
+
+def check_start(session: Session, lsn: int) -> None:
+    """A subscriber that has come further than this publisher has got it from another one: there is something missing
+    here, and what will have the same LSNs is not what the subscriber thinks it knows."""
+    end = current_lsn(session)
+    if lsn > end:
+        raise PgError(
+            "55000",
+            f"requested starting point {lsn_text(lsn)} is ahead of the WAL flush position of this server "
+            f"{lsn_text(end)}",
+        )
+
+
+_BEING_SYNCHRONIZED = "This replication slot is being synchronized from the primary server."
+
+
+def check_new_slot(session: Session, name: str, *, failover: bool, temporary: bool) -> None:
+    """Can there be such a slot? (ReplicationSlotCreate)"""
+    check_slot_name(name)
+    if failover and in_recovery(session):
+        raise PgError("0A000", "cannot enable failover for a replication slot created on the standby")
+    if failover and temporary:
+        raise PgError("0A000", "cannot enable failover for a temporary replication slot")
+    if in_recovery(session):
+        raise unsupported("a replication slot of a standby's own")
+    if slot_or_none(session, name) is not None:
+        raise PgError("42710", f'replication slot "{name}" already exists')
+    if len(all_slots(session)) >= int(session.settings.get("max_replication_slots")):
+        raise PgError(
+            "53400",
+            "all replication slots are in use",
+            hint='Free one or increase "max_replication_slots".',
+        )
+
+
+def create_slot(
+    session: Session,
+    name: str,
+    *,
+    plugin: str = PLUGIN,
+    two_phase: bool = False,
+    failover: bool = False,
+    temporary: bool = False,
+) -> Row:
+    """A logical slot of the session's database, from here on (CreateInitDecodingContext)."""
+    forget_temporary_slots(session)
+    check_new_slot(session, name, failover=failover, temporary=temporary)
+    check_plugin(plugin)
+    start = current_lsn(session)
+    return insert_slot(
+        session,
+        name,
+        plugin=plugin,
+        slot_type="logical",
+        datoid=session.database.oid,
+        temporary=temporary,
+        active_pid=session.pid if temporary else None,
+        restart_lsn=start,
+        confirmed_flush_lsn=start,
+        two_phase=two_phase,
+        two_phase_at=start if two_phase else None,
+        failover=failover,
+        catalog_snapshot=start - 1,
+    )
+
+
+def insert_slot(session: Session, name: str, **values: object) -> Row:
+    insert(
+        session,
+        tables.pg_replication_slot,
+        slot_name=name,
+        synced=False,
+        inactive_since=None if values["active_pid"] else datetime.now(timezone.utc).isoformat(),
+        conflicting=False,
+        invalidation_reason=None,
+        wal_status="reserved" if values["restart_lsn"] else None,
+        **values,
+    )
+    made = slot_or_none(session, name)
+    assert made is not None
+    return made
+
+
+def check_plugin(plugin: str) -> None:
+    if plugin not in (PLUGIN, TEXT_PLUGIN):
+        raise PgError("58P01", f'could not access file "{plugin}": No such file or directory')
+
+
+def copy_slot(session: Session, source: str, name: str, *, temporary: bool | None, plugin: str | None) -> Row:
+    """Another logical slot at the place of one that is there (copy_replication_slot). It does not fail over."""
+    row = slot_or_none(session, source)
+    if row is None:
+        raise PgError("42704", f'replication slot "{source}" does not exist')
+    if row.slot_type != "logical":  # it is the other way round, but this is what PostgreSQL says
+        raise PgError("0A000", f'cannot copy logical replication slot "{source}" as a physical replication slot')
+    if row.invalidation_reason:
+        raise PgError("55000", f'cannot copy invalidated replication slot "{source}"')
+    kept = bool(row.temporary) if temporary is None else temporary
+    forget_temporary_slots(session)
+    check_new_slot(session, name, failover=False, temporary=kept)
+    check_plugin(plugin or row.plugin)
+    return insert_slot(
+        session,
+        name,
+        plugin=plugin or row.plugin,
+        slot_type="logical",
+        datoid=row.datoid,
+        temporary=kept,
+        active_pid=session.pid if kept else None,
+        restart_lsn=row.restart_lsn,
+        confirmed_flush_lsn=row.confirmed_flush_lsn,
+        two_phase=False,
+        failover=False,
+        catalog_snapshot=row.catalog_snapshot,
+    )
+
+
+# --- temporary slots --------------------------------------------------------------------------------------------------
+
+
+def forget_temporary_slots(session: Session) -> None:
+    """Those of processes that ended without a word."""
+    for row in rows(session, tables.pg_replication_slot, temporary=True):
+        if session.link.is_sqlite and not is_alive(row.active_pid):
+            delete(session, tables.pg_replication_slot, slot_name=row.slot_name)
+
+
+def drop_with_session(session: Session, name: str) -> None:
+    """A temporary slot goes when its session ends, or when a statement in it fails (ReplicationSlotCleanup)."""
+
+    def drop() -> None:
+        with at_once(session) as there:
+            delete(there, tables.pg_replication_slot, slot_name=name, temporary=True, active_pid=session.pid)
+
+    session.at_close.append(drop)
+    session.at_error.append(drop)
+
+
+def drop_slot(session: Session, name: str) -> None:
+    row = acquire(session, name)
+    if row.synced and in_recovery(session):
+        raise PgError("55000", f'cannot drop replication slot "{name}"', detail=_BEING_SYNCHRONIZED)
+    delete(session, tables.pg_replication_slot, slot_name=name)
+    delete(session, tables.pgrepl_walsender, slot_name=name)
+    statistics.counters(session.catalog).forget(statistics.SLOT, 0, name)
+
+
+def alter_slot(session: Session, name: str, *, failover: bool) -> None:
+    """As ReplicationSlotAlter."""
+    row = acquire(session, name)
+    if row.slot_type != "logical":
+        raise PgError("0A000", "cannot use ALTER_REPLICATION_SLOT with a physical replication slot")
+    if in_recovery(session):
+        if row.synced:
+            raise PgError("55000", f'cannot alter replication slot "{name}"', detail=_BEING_SYNCHRONIZED)
+        if failover:
+            raise PgError("0A000", "cannot enable failover for a replication slot on the standby")
+    if failover and row.temporary:
+        raise PgError("0A000", "cannot enable failover for a temporary replication slot")
+    update(session, tables.pg_replication_slot, {"slot_name": name}, failover=failover)
+
+
+def enable_two_phase(session: Session, row: Row, start: int) -> Row:
+    """Who reads has asked for it (CreateDecodingContext): what is prepared from here on is told when it is."""
+    if not row.two_phase:
+        enabled = {"two_phase": True, "two_phase_at": start}
+        with at_once(session) as there:
+            update(there, tables.pg_replication_slot, {"slot_name": row.slot_name}, **enabled)
+        row = row._replace(**enabled)
+    return row
+
+
+def two_phase_at(row: Row) -> int | None:
+    """From where on prepared transactions are told; None: they are not."""
+    return int(row.two_phase_at or 0) if row.two_phase else None
+
+
+def advance_slot(session: Session, name: str, lsn: int) -> int:
+    """Move the slot forward, at most to the end of what has been written; where it stands then."""
+    if lsn == 0:
+        raise PgError("XX000", "invalid target WAL LSN")
+    target = min(lsn, current_lsn(session))
+    row = acquire(session, name)
+    if row.slot_type == "logical":
+        check_decodable(session, row, fast_forward=True)
+    if not row.restart_lsn or row.invalidation_reason:
+        raise PgError(
+            "55000",
+            f'replication slot "{name}" cannot be advanced',
+            detail="This slot has never previously reserved WAL, or it has been invalidated.",
+        )
+    minimum = row.confirmed_flush_lsn or row.restart_lsn
+    if target < minimum:
+        message = f"cannot advance replication slot to {lsn_text(target)}, minimum is {lsn_text(minimum)}"
+        raise PgError("55000", message)
+    moved = {"restart_lsn": target}
+    if row.slot_type == "logical":
+        moved["confirmed_flush_lsn"] = target
+    update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)
+    return target
+
+
+def check_usable(row: Row) -> None:
+    """As CreateDecodingContext: what a slot needs may be gone."""
+    if row.invalidation_reason:
+        raise PgError(
+            "55000",
+            f'can no longer get changes from replication slot "{row.slot_name}"',
+            detail="This slot has been invalidated because it exceeded the maximum reserved size."
+            if row.invalidation_reason == "wal_removed"
+            else "This slot has been invalidated because it was conflicting with recovery.",
+        )
+
+
+def check_retained(session: Session, row: Row, start: int) -> None:
+    """Everything from `start` on must still be there. Other writers of the lake may expire what a slot needs: then it
+    is lost (InvalidateObsoleteReplicationSlots)."""
+    last = session.transaction.numbering.last_snapshot()
+    if start > last:
+        return
+    link = session.link
+    ((kept,),) = link.execute(f"SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= {link.mark}", (start - 1,))
+    if kept == last - start + 2:
+        return
+    with at_once(session) as writing:
+        lost = {"invalidation_reason": "wal_removed", "wal_status": "lost"}
+        update(writing, tables.pg_replication_slot, {"slot_name": row.slot_name}, **lost)
+    check_usable(row._replace(**lost))
+
+
+def confirm(session: Session, name: str, lsn: int) -> None:
+    """A subscriber has what comes before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
+    row = slot_or_none(session, name)
+    if row is not None and row.confirmed_flush_lsn < lsn:
+        update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
+    if row is not None:
+        own = session.transaction.numbering.first_snapshot  # what the subscriber has just written is no news to it
+        senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own)

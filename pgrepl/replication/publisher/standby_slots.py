@@ -1,0 +1,100 @@
+"""The slots of standbys: how far each has come, for the subscribers that must not get ahead of it.
+
+PostgreSQL's standbys receive their log through physical replication slots. Here such a slot keeps nothing, as a standby
+copies what it needs; it only says where the standby is (standby/ moves it). Subscriptions that fail over wait for the
+slots that synchronized_standby_slots names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.store import Row, one, update
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.publisher.slots import check_new_slot, insert_slot, slot_or_none
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def create_physical_slot(session: Session, name: str, *, reserve: bool) -> Row:
+    """The slot of a standby: how far that has come, for those who wait for it (synchronized_standby_slots)."""
+    check_new_slot(session, name, failover=False, temporary=False)
+    return insert_slot(
+        session,
+        name,
+        plugin=None,
+        slot_type="physical",
+        datoid=None,
+        temporary=False,
+        active_pid=None,
+        restart_lsn=current_lsn(session) if reserve else None,
+        confirmed_flush_lsn=None,
+        two_phase=False,
+        failover=False,
+        catalog_snapshot=None,
+    )
+
+
+def move_physical_slot(session: Session, name: str, lsn: int) -> None:
+    """A standby has what comes before `lsn`."""
+    row = slot_or_none(session, name)
+    if row is None or row.slot_type != "physical":
+        raise PgError(
+            "22023", f'replication slot "{name}" specified by "primary_slot_name" does not exist on primary server'
+        )
+    if (row.restart_lsn or 0) < lsn:
+        update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
+
+
+def sendable_lsn(session: Session, row: Row) -> tuple[int, Report | None]:
+    """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
+    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup); who has to be waited
+    for is said."""
+    end = current_lsn(session)
+    setting = one(session, tables.pgrepl_setting, name="synchronized_standby_slots") if row.failover else None
+    named = setting.value.split(",") if setting is not None else ()
+    said: Report | None = None
+    for name in filter(None, (part.strip() for part in named)):
+        standby = slot_or_none(session, name)
+        is_logical = standby is not None and standby.slot_type == "logical"
+        if standby is None or is_logical:
+            return 0, said or _cannot_wait_for(name, exists=is_logical)
+        kept = standby.restart_lsn or 0
+        if kept < end and not standby.active_pid:
+            said = said or _waits_for(name)
+        end = min(end, kept)
+    return end, said
+
+
+_SETTING = '"synchronized_standby_slots"'
+
+
+def _waits_for(name: str) -> Report:
+    return Report(
+        "WARNING",
+        "55000",
+        f'replication slot "{name}" specified in parameter {_SETTING} does not have active_pid',
+        f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        f'Start the standby associated with the replication slot "{name}", or amend parameter {_SETTING}.',
+    )
+
+
+def _cannot_wait_for(name: str, *, exists: bool) -> Report:
+    if exists:
+        return Report(
+            "WARNING",
+            "22023",
+            f'cannot specify logical replication slot "{name}" in parameter {_SETTING}',
+            f'Logical replication is waiting for correction on replication slot "{name}".',
+            f'Remove the logical replication slot "{name}" from parameter {_SETTING}.',
+        )
+    return Report(
+        "WARNING",
+        "22023",
+        f'replication slot "{name}" specified in parameter {_SETTING} does not exist',
+        f'Logical replication is waiting on the standby associated with replication slot "{name}".',
+        f'Create the replication slot "{name}" or amend parameter {_SETTING}.',
+    )

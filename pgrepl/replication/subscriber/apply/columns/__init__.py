@@ -1,0 +1,13 @@
+"""A large batch by whole columns: keys are judged, rows are found and written many at a time.
+
+    stage.py              a batch: fold, find places, stage, one commit
+    table.py              the messages for one table; partitions.py for a partitioned one, by its leaves
+    fold.py               what the messages come to, key by key, and whether they are clean
+    other_keys.py         unique indexes besides the one that rows are found by
+    convert.py            sent columns as the target's columns, in Spark
+    sent.py               new rows that are kept as they were sent
+    unchanged.py          values that an UPDATE did not send
+
+Rule of the room: what it cannot do exactly as PostgreSQL does it, it declines with the reason; play.py then does it
+row by row, and finds the first row that is wrong.
+"""

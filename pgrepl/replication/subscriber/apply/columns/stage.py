@@ -1,0 +1,272 @@
+"""A batch in bulk: what its messages come to is staged as files without a lock, and committed with the origin at once.
+
+    receive         what the publisher has, if it is much
+    stage_batch     fold, find places, write files; what is not clean ends the batch before its transaction
+    commit_batch    all tables and the origin
+
+What cannot be done this way, or has an error in some row, is left to the exact way from the first such transaction on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError
+from pgrepl.lake.commit import Stale
+from pgrepl.lake.steps import step
+from pgrepl.replication.log import LogOf
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.publisher.slots import is_decoded
+from pgrepl.replication.size import is_for_spark, is_large, least_rows
+from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber.apply.columns.convert import row_errors
+from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
+from pgrepl.replication.subscriber.apply.columns.table import TableApply
+from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
+from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
+from pgrepl.replication.ways import WAYS, NotInBulk
+from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.rows.references import refuse_referenced
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import NewFile
+    from pgrepl.replication.wire.messages import SentRelation
+
+_AT_A_TIME = 2  # tables written together
+_ATTEMPTS = 3
+
+
+class StagedBatch:
+    """Files for all tables of a batch; nothing refers to them before `write`."""
+
+    def __init__(self, session: Session, subscription: Row, batch: WireBatch) -> None:
+        self.batch = batch
+        self.tables: list[TableApply] = []
+        self._session = session
+        self._subscription = subscription
+        self._states = state.table_states(session, subscription.oid)
+        self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
+        self._truncated: list[int] = []
+        self._restarted: list[int] = []
+        self.passed = 0  # changes that concern no table here: its copy has them already, or is still to come
+
+    def stage(self) -> None:
+        session = self._session
+        for seq, message in self.batch.truncates:
+            self._truncate(seq, message.relations, restart=message.restart_identity)
+        for changes in self.batch.changes:
+            target = self._target(changes.relation)
+            since = self._since(target)
+            if since is None:
+                self.passed += changes.count
+                continue
+            self.passed += int(changes.seq.searchsorted(since))
+            if self._subscription.subbinary and differing_types(target, changes.relation):
+                raise NotInBulk("values in binary form for columns of other types")
+            routed = target.kind == "p"
+            parts = by_leaf(session, target, changes, since) if routed else [(target, changes)]
+            for leaf, part in parts:
+                if any(each.relation.oid == leaf.oid for each in self.tables):
+                    raise NotInBulk("several relations for one table")
+                with acting_for(session, self._subscription, target):
+                    emptied = self._emptied.pop(leaf.oid, [])
+                    table = TableApply(session, leaf, part, since, emptied, routed=routed)
+                    self.tables.append(table)
+                    table.decide()
+        for table in self.tables:
+            table.leave()
+        self._write_files()
+        for table in self.tables:
+            table.write.stage()
+
+    def _write_files(self) -> None:
+        from pgrepl.lake import spark
+        from pgrepl.lake.stage import write_frame
+
+        jobs: list[tuple[TableApply, Callable[[], list[NewFile]]]] = []
+        for table in self.tables:
+            columns = table.columns()
+            if columns is not None:
+                jobs += [(table, each.write) for each in columns]
+                continue
+            if not is_for_spark(self._session, self.batch.count):
+                raise NotInBulk("too few changes for Spark")
+            for rows, row_ids in table.frames():
+                jobs.append((table, partial(write_frame, self._session, table.table, rows, row_ids)))
+            passing = table.passing()
+            if passing is not None:
+                with spark.pg_errors():
+                    passing.write.format("noop").mode("overwrite").save()
+        threads = spark.threads(_AT_A_TIME)
+        running = [(table, threads.submit(job)) for table, job in jobs]
+        try:
+            wait([done for _, done in running])
+        finally:  # who is interrupted waits for what has begun, and knows its files
+            threads.shutdown(cancel_futures=True)
+            failures = []
+            for table, done in running:
+                failure = None if done.cancelled() else done.exception()
+                if failure is not None:
+                    failures.append(failure)
+                elif not done.cancelled():
+                    table.arrive(done.result())
+        if failures:
+            raise failures[0]
+
+    def _target(self, sent: SentRelation) -> Relation:
+        """The table of that name; it must have the columns, whether or not anything is done to it
+        (logicalrep_rel_open)."""
+        found = find_target(self._session, sent)
+        match_columns(found, sent)
+        return found
+
+    def _since(self, target: Relation) -> int | None:
+        """The first sequence number that concerns the table (should_apply_changes_for_rel); None: none does."""
+        current, since = self._states.get(target.oid, ("", 0))
+        if current == catalog.READY:
+            return 0
+        if current not in (catalog.SYNC_DONE, catalog.FINISHED_COPY):
+            return None
+        return next((t.first_seq for t in self.batch.transactions if t.finish_lsn >= since), None)
+
+    def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
+        """As apply_handle_truncate."""
+        session = self._session
+        emptied: list[int] = []
+        for sent in relations:
+            table = self._target(sent)
+            since = self._since(table)
+            if since is None or seq < since:
+                continue
+            emptied += inheritors(session, table.oid) if table.kind == "p" else [table.oid]
+        emptied = list(dict.fromkeys(emptied))
+        self.passed += not emptied
+        for oid in emptied:
+            check_target_privilege(session, relation(session, oid), "TRUNCATE")
+        refuse_referenced(session, emptied)
+        if restart:
+            check_sequences_owner(session, emptied)
+        for oid in emptied:
+            if relation(session, oid).kind == "r":
+                self._emptied.setdefault(oid, []).append(seq)
+        self._truncated += [oid for oid in emptied if oid not in self._truncated]
+        self._restarted += emptied if restart else []
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Holding the write lock; Stale if a table has changed since it was read."""
+        from pgrepl.lake import commit
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.write import Write
+
+        session = self._session
+        origin = catalog.origin_name(self._subscription.oid)
+        writes = [table.write for table in self.tables]
+        for oid in self._emptied:  # of which nothing but the truncation is in the batch
+            emptied = Write(session, lake_table(session, oid))
+            emptied.truncate()
+            writes.append(emptied)
+        writes = [w for w in writes if w.truncates or w.files or w.deletes or w.inlined_deletes or w.staged_deletes]
+        extra: dict[str, Any] = {"origin": origin}
+        if self._truncated:
+            extra["truncate"] = {
+                "tables": self._truncated,
+                "cascade": False,
+                "restart_identity": bool(self._restarted),
+            }
+        if writes:
+            commit.apply(session, writes, extra)
+        restart_sequences(session, self._restarted)
+        session.transaction.numbering.store_snapshot()
+
+    def discard(self) -> None:
+        for table in self.tables:
+            table.write.discard()
+
+
+def stage_batch(session: Session, subscription: Row, batch: WireBatch) -> StagedBatch | None:
+    """The batch, or as many of its first transactions as are clean, as files. None: it is for the exact way."""
+    while batch.transactions:
+        staged = StagedBatch(session, subscription, batch)
+        try:
+            staged.stage()
+            return staged
+        except NotClean as found:
+            staged.discard()
+            batch = batch.until(found.message)
+        except NotInBulk as reason:
+            staged.discard()
+            session.notice("DEBUG1", f"changes are not applied by Spark: {reason}")
+            return None
+        except PgError as error:
+            staged.discard()
+            if not row_errors(error):
+                raise
+            if len(batch.transactions) == 1:
+                return None
+            batch = batch.until(batch.transactions[len(batch.transactions) // 2].first_seq)
+        except BaseException:
+            staged.discard()
+            raise
+        if not is_large(session, batch.count):
+            return None
+    return None
+
+
+def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Callable[[], None]) -> StagedBatch | None:
+    """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
+    for _ in range(_ATTEMPTS):
+        staged = stage_batch(session, subscription, batch)
+        if staged is None:
+            break
+        step("bulk.staged")
+        lock()
+        if is_decoded(session):  # from now on
+            staged.discard()
+            session.transaction.release_write()
+            break
+        try:
+            staged.write()
+        except Stale:
+            staged.discard()
+            session.transaction.release_write()
+            continue
+        except BaseException:
+            staged.discard()
+            raise
+        WAYS["apply"] += 1
+        return staged
+    WAYS["apply row by row"] += 1
+    return None
+
+
+def receive(
+    session: Session, subscription: Row, publisher: Publisher, start: int, end: int, log: LogOf
+) -> tuple[WireBatch, int] | None:
+    """A large batch, and how far it goes. What asks for single transactions is none: who skips one, who reads
+    here what was received, and a log that hears of each row that is not found."""
+    least = least_rows(session)
+    if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
+        return None
+    try:
+        return publisher.bulk(
+            subscription.subslotname,
+            subscription.subpublications,
+            start,
+            end,
+            local_only=state.local_only(subscription),
+            least=least,
+        )
+    except PublisherError:
+        return None  # met again, message by message

@@ -1,0 +1,242 @@
+"""Values that an UPDATE did not send because they have not changed: those of the same row as the batch has left it
+until then, or of the table's row.
+
+Of each key the steps before an UPDATE are looked through for the last one that has a value; an INSERT always has. If
+there is none, the value is the one that the row has had in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import footers, inlined
+from pgrepl.lake.file_scan import constant, locate
+from pgrepl.lake.files import data_files
+from pgrepl.replication.subscriber.apply.columns.convert import Conversion
+from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
+from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES
+from pgrepl.replication.ways import NotInBulk
+from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
+from pgrepl.replication.wire.keys import NOT_THERE, Places
+from pgrepl.types.lake_arrays import plain_array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeColumn, LakeTable
+
+    Numbers = npt.NDArray[Any]
+
+_MOST = MOST_BYTES >> 1
+_PORTION = 4096  # rows of which values are read at a time
+
+
+@frozen
+class Steps:
+    """The steps of a batch that was folded, by key and in order."""
+
+    message: Numbers
+    step: Numbers
+    begins: Numbers  # whether nothing before it concerns its row
+    row: Numbers  # that the table has of the key, or NOT_THERE
+
+
+def steps_of(
+    message: Numbers, step: Numbers, order: Numbers, first: Numbers, row: Numbers, rounds: Numbers | None
+) -> Steps:
+    """As fold_sorted takes them; `rounds` of each step if the table is emptied in between."""
+    import numpy as np
+
+    own = row[np.cumsum(first) - 1] if len(order) else row[:0]
+    message, step, begins = message[order], step[order], first.copy()
+    if rounds is not None:
+        rounds = rounds[order]
+        begins[1:] |= rounds[1:] != rounds[:-1]
+        own = np.where(rounds == 0, own, NOT_THERE)
+    moving = step == LEAVE
+    if moving.any():  # the row that leaves a key is the one that enters the other
+        left = np.full(int(message.max()) + 1, NOT_THERE, np.int64)
+        left[message[moving]] = own[moving]
+        own = np.where(step == ENTER, left[message], own)
+    return Steps(message, step, begins, own)
+
+
+def with_kept(
+    session: Session,
+    table: LakeTable,
+    snapshot: int,
+    changes: RelationChanges,
+    conversion: Conversion,
+    steps: Steps,
+    places: Places,
+    folded: Folded,
+) -> RelationChanges:
+    """The changes with all values of the messages that are carried out."""
+    import numpy as np
+
+    done = np.zeros(changes.count, np.bool_)
+    for messages in (folded.inserted, folded.updated, folded.passing):
+        done[messages] = True
+    sources: dict[int, Numbers] = {}
+    wanted: dict[int, Numbers] = {}
+    for place, flags in changes.unchanged.items():
+        sources[place], wanted[place] = _sources(changes.count, steps, flags, done)
+    own = {place: conversion.places.index(place) + 1 for place in sources}
+    asked = [place for place in sources if len(wanted[place])]
+    if not all(conversion.same_type(own[place]) for place in asked):
+        raise NotInBulk("values that were not sent of another type than the column's")
+    rows = np.concatenate([wanted[place] for place in asked] or [np.empty(0, np.int64)])
+    rows = np.sort(rows)
+    rows = rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
+    stored = _stored(session, table, [table.column(own[place]) for place in asked], snapshot, places, rows)
+    values = dict(zip(asked, stored, strict=True))
+    kept = {}
+    for place, source in sources.items():
+        kept[place] = _kept(changes, place, source, rows, values.get(place), flags=changes.unchanged[place] & done)
+    return changes.with_kept(kept)
+
+
+def _sources(count: int, steps: Steps, unsent: Numbers, done: Numbers) -> tuple[Numbers, Numbers]:
+    """For each message the message that has its value, or FIRST_STORED less the row of the table; and these rows. Only
+    messages that are carried out are asked for: they have a row."""
+    import numpy as np
+
+    source = np.arange(count)
+    is_row = (steps.step == UPDATE) | (steps.step == ENTER)
+    missing = unsent[steps.message] & is_row
+    if not missing.any():
+        return source, np.empty(0, np.int64)
+    places = np.arange(len(missing))
+    last = np.maximum.accumulate(np.where(~missing | steps.begins, places, 0))
+    at = np.flatnonzero(missing & done[steps.message])
+    from_ = last[at]
+    sent = ~missing[from_]
+    source[steps.message[at[sent]]] = steps.message[from_[sent]]
+    rows = steps.row[from_[~sent]]
+    assert bool((rows != NOT_THERE).all())
+    source[steps.message[at[~sent]]] = FIRST_STORED - rows
+    return source, rows
+
+
+def _kept(
+    changes: RelationChanges, place: int, source: Numbers, rows: Numbers, stored: pa.Array | None, *, flags: Numbers
+) -> Kept:
+    """The rows' numbers become those of their values."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from_table = source <= FIRST_STORED
+    source[from_table] = FIRST_STORED - np.searchsorted(rows, FIRST_STORED - source[from_table])
+    (nothing,) = changes.pick([place], np.empty(0, np.int64))
+    if stored is None:
+        stored = nothing
+    elif stored.type != nothing.type:
+        try:
+            stored = pc.cast(stored, nothing.type)
+        except pa.ArrowInvalid:
+            raise NotInBulk("values that were not sent") from None
+    size = 0
+    if pa.types.is_string(nothing.type) or pa.types.is_binary(nothing.type):
+        sent = np.flatnonzero(flags & ~from_table)
+        (values,) = changes.pick([place], source[sent])
+        size += pc.sum(pc.binary_length(values)).as_py() or 0
+        lengths = pc.fill_null(pc.binary_length(stored), 0).to_numpy(zero_copy_only=False)
+        size += int(lengths[FIRST_STORED - source[from_table]].sum()) if from_table.any() else 0
+    if size > _MOST:
+        raise NotInBulk("many large values that were not sent")
+    return Kept(source, stored, size)
+
+
+def _stored(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, places: Places, rows: Numbers
+) -> list[pa.Array]:
+    """Columns of rows of the table, by their ascending numbers."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not len(rows):
+        return [plain_array(column.form.to_array([])) for column in columns]
+    files = {file.data_file_id: file for file in data_files(session, table, snapshot)}
+    pieces: list[list[pa.Array]] = [[] for _ in columns]
+    numbers: list[Numbers] = []
+    size = 0
+    for file_id, start, end in places.files:
+        chosen = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
+        if not len(chosen):
+            continue
+        if file_id == NOT_THERE:
+            numbers.append(chosen)
+            found = iter([_inlined(session, table, columns, snapshot, places.row_id[chosen])])
+        else:
+            chosen = chosen[np.argsort(places.position[chosen])]
+            numbers.append(chosen)
+            found = _of_file(files[file_id], columns, places.position[chosen])
+        for arrays in found:
+            for n, array in enumerate(arrays):
+                pieces[n].append(array)
+                size += array.nbytes
+            if size > _MOST:
+                raise NotInBulk("many large values that were not sent")
+    order = pa.array(np.argsort(np.concatenate(numbers)))
+    return [pa.concat_arrays(arrays).take(order) for arrays in pieces]
+
+
+def _inlined(
+    session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, row_ids: Numbers
+) -> list[pa.Array]:
+    rows: Mapping[int, tuple[Any, ...]] = {
+        row.row_id: row.values for row in inlined.rows(session, table, columns, snapshot)
+    }
+    found = [rows[row_id] for row_id in row_ids.tolist()]
+    return [plain_array(column.form.to_array([row[n] for row in found])) for n, column in enumerate(columns)]
+
+
+def _of_file(file: Any, columns: Sequence[LakeColumn], positions: Numbers) -> Any:
+    """Values at ascending positions, in portions: a file may have much more of them than are wanted."""
+    import numpy as np
+    import pyarrow as pa
+
+    footer = footers.of(file)
+    there = locate(file, footer)
+    own = [there[column.column_id] for column in columns if column.column_id in there]
+    kinds = [plain_array(column.form.to_array([])).type for column in columns]
+    with footers.Reader(footer) as reader:
+        for group in footer.row_groups:
+            first, behind = footer.starts[group], footer.starts[group + 1]
+            here = positions[np.searchsorted(positions, first) : np.searchsorted(positions, behind)]
+            if not len(here):
+                continue
+            if not own:
+                yield _made(columns, kinds, file, there, [], len(here))
+                continue
+            for arrays in reader.batches([group], own, _PORTION):
+                behind = first + len(arrays[0])
+                wanted = here[np.searchsorted(here, first) : np.searchsorted(here, behind)] - first
+                if len(wanted):
+                    picked = [plain_array(array).take(pa.array(wanted)) for array in arrays]
+                    yield _made(columns, kinds, file, there, picked, len(wanted))
+                first = behind
+
+
+def _made(
+    columns: Sequence[LakeColumn],
+    kinds: Sequence[Any],
+    file: Any,
+    there: Mapping[int, Any],
+    read: list[Any],
+    count: int,
+) -> list[pa.Array]:
+    """One array for each column: what was read, or the value that all rows of the file have."""
+    given = iter(read)
+    found = []
+    for column, kind in zip(columns, kinds, strict=True):
+        if column.column_id in there:
+            found.append(next(given).cast(kind))
+        else:
+            found.append(plain_array(column.form.to_array([constant(column, file)] * count)))
+    return found

@@ -1,0 +1,288 @@
+"""One table while messages are played: the rows they concern as the messages so far have left them.
+
+Rows of the table are read when messages ask for them, by the columns that identify a row; then they are changed here.
+At the end `steps` says what became of them: places to delete, rows to update and to insert, in the order of their
+last change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.statistics import count_index_scans
+from pgrepl.errors import PgError
+from pgrepl.expr.opclasses import sort_operators
+from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.frozen import frozen
+from pgrepl.lake import local
+from pgrepl.lake.bounds import Bound
+from pgrepl.lake.place import Place
+from pgrepl.lake.table import lake_table
+from pgrepl.replication.subscriber.apply.journal import Changed, Journal
+from pgrepl.replication.subscriber.apply.keys import Keys
+from pgrepl.replication.subscriber.apply.target import Identity
+from pgrepl.replication.wire.messages import Row
+from pgrepl.rows.checks_table import TableChecks
+from pgrepl.types.names import format_type
+from pgrepl.types.values import hash_form
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class LiveRow:
+    """A row as it is now. `place` is where its version in the table stands; None: the batch inserted it."""
+
+    __slots__ = ("changed", "place", "row")
+
+    def __init__(self, row: Row, place: Place | None) -> None:
+        self.row = row
+        self.place = place
+        self.changed = 0  # when it was last changed; 0: as in the table
+
+
+@frozen
+class Step:
+    """What becomes of one row."""
+
+    place: Place | None
+    row: Row | None  # None: deleted
+
+
+class Overlay:
+    """The rows of one table that holds rows."""
+
+    def __init__(self, session: Session, table: Relation, journal: Journal) -> None:
+        self.relation = table
+        self.truncated = False
+        self._journal = journal
+        self._session = session
+        self._checks = TableChecks(session, table, table, frozenset())
+        self._keys = Keys(session, table)
+        self._clock = count(1)
+        self._finders: dict[Identity, _Finder] = {}
+        self._rows: dict[Place, LiveRow] = {}  # read from the table, deleted ones too
+        self._live: dict[LiveRow, None] = {}  # changed or inserted, in the order of their last change
+        self._deleted: dict[Place, None] = {}
+        self._allowed: set[str] = set()
+
+    # --- finding ------------------------------------------------------------------------------------------------------
+
+    def prefetch(self, identity: Identity, searched: Iterable[Sequence[Any]], inserted: Iterable[Row]) -> None:
+        """Read at once what messages will look for."""
+        self._keys.load(inserted)
+        self._finder(identity).load(searched)
+
+    def prefetch_keys(self, rows: Iterable[Row]) -> None:
+        self._keys.load(rows)
+
+    def find(self, identity: Identity, searched: Sequence[Any]) -> LiveRow | None:
+        """The row with the identity of this one (FindReplTupleInLocalRel)."""
+        return self._finder(identity).find(searched)
+
+    def _finder(self, identity: Identity) -> _Finder:
+        finder = self._finders.get(identity)
+        if finder is None:
+            finder = self._finders[identity] = _Finder(self._session, self, identity)
+            for live in self._live:
+                finder.add(live)
+        return finder
+
+    def adopt(self, place: Place, row: Row) -> LiveRow | None:
+        """A row that was read from the table; None: it is no longer there."""
+        if self.truncated or place in self._deleted:
+            return None
+        known = self._rows.get(place)
+        if known is None:
+            known = self._rows[place] = LiveRow(row, place)
+            return known
+        return None if known.changed else known
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def insert(self, row: Row) -> None:
+        """As ExecSimpleRelationInsert."""
+        row = self._checked(row)
+        live = LiveRow(row, None)
+        self._keys.enter(row, live)
+        self._touch(live)
+        self._journal.add(Changed(self, live, row, is_new=True))
+        for finder in self._finders.values():
+            finder.add(live)
+
+    def update(self, live: LiveRow, row: Row) -> None:
+        """As ExecSimpleRelationUpdate."""
+        self._require("UPDATE")
+        row = self._checked(row)
+        old, holder = live.row, _holder(live)
+        self._keys.leave(old, holder)
+        self._keys.enter(row, live, old)
+        for finder in self._finders.values():
+            finder.remove(live)
+        live.row = row
+        self._touch(live)
+        self._journal.add(Changed(self, live, row))
+        for finder in self._finders.values():
+            finder.add(live)
+
+    def delete(self, live: LiveRow) -> None:
+        self._require("DELETE")
+        self.remove(live)
+
+    def remove(self, live: LiveRow) -> None:
+        """The row goes, to be deleted or to another partition."""
+        self._keys.leave(live.row, _holder(live))
+        for finder in self._finders.values():
+            finder.remove(live)
+        self._live.pop(live, None)
+        if live.place is not None:
+            self._deleted[live.place] = None
+            live.changed = next(self._clock)
+        self._journal.add(Changed(self, live, None))
+
+    def truncate(self) -> None:
+        self.truncated = True
+        self._keys.clear()
+        for finder in self._finders.values():
+            finder.clear()
+        self._live.clear()
+        self._deleted.clear()
+
+    def fits(self, row: Row) -> bool:
+        """Whether the row may stay in this partition."""
+        return not self.relation.is_partition or self._checks.in_bound(row)
+
+    def _require(self, command: str) -> None:
+        if command not in self._allowed:
+            check_replica_identity(self._session, self.relation, command)
+            self._allowed.add(command)
+
+    def _checked(self, row: Row) -> Row:
+        row = self._checks.complete(row)
+        self._checks.constraints(row)
+        self._checks.bound(row)
+        return row
+
+    def _touch(self, live: LiveRow) -> None:
+        live.changed = next(self._clock)
+        self._live.pop(live, None)
+        self._live[live] = None
+
+    # --- the end of it ------------------------------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[Step]:
+        """What became of the rows."""
+        for place in self._deleted:
+            yield Step(place, None)
+        for live in self._live:
+            yield Step(None if self.truncated else live.place, live.row)
+
+
+def _holder(live: LiveRow) -> object:
+    """Under which name the row's keys are known: those read from the table go by the place."""
+    return live if live.changed or live.place is None else live.place
+
+
+class _Finder:
+    """Rows by one identity."""
+
+    def __init__(self, session: Session, overlay: Overlay, identity: Identity) -> None:
+        self._session = session
+        self._overlay = overlay
+        self._table = overlay.relation
+        self._identity = identity
+        forms = [(n - 1, self._form(n)) for n in identity.attnums]
+        known = next((n for n, (_, form) in enumerate(forms) if form is None), len(forms))
+        self._positions = [position for position, _ in forms[:known]]
+        self._forms = [form for _, form in forms[:known] if form is not None]
+        self._rest = forms[known:]  # from the first column on whose type knows no equality
+        self._found: dict[tuple[Any, ...], list[LiveRow]] = {}
+        self._asked: set[tuple[Any, ...]] = set()
+        self._empty = False
+
+    def _form(self, attnum: int) -> Callable[[Any], Any] | None:
+        attribute = self._table.attributes[attnum - 1]
+        if not self._identity.by_index and not sort_operators(self._session, attribute.type).eq:
+            return None
+        return hash_form(attribute.type)
+
+    def _key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(
+            [
+                None if (value := row[position]) is None else form(value)
+                for position, form in zip(self._positions, self._forms, strict=True)
+            ]
+        )
+
+    def find(self, searched: Sequence[Any]) -> LiveRow | None:
+        key = self._key(searched)
+        if key not in self._asked:
+            self.load([searched])
+        for live in self._found.get(key, ()):
+            if not self._rest or self._rest_equal(live.row, searched):
+                return live
+        return None
+
+    def _rest_equal(self, row: Sequence[Any], searched: Sequence[Any]) -> bool:
+        """As tuples_equal: a type without equality is an error once two of its values are to be compared."""
+        for position, form in self._rest:
+            one, other = row[position], searched[position]
+            if one is None or other is None:
+                if one is not other:
+                    return False
+            elif form is None:
+                name = format_type(self._table.attributes[position].type)
+                raise PgError("42883", f"could not identify an equality operator for type {name}")
+            elif form(one) != form(other):
+                return False
+        return True
+
+    def load(self, searched: Iterable[Sequence[Any]]) -> None:
+        wanted = {key: row for row in searched if (key := self._key(row)) not in self._asked}
+        self._asked.update(wanted)
+        if not wanted or self._empty or self._overlay.truncated:
+            return
+        table = lake_table(self._session, self._table.oid)
+        everything = [column.num for column in self._table.columns]
+        for values in self._read(table, everything, wanted):
+            row: list[Any] = [None] * len(self._table.attributes)
+            for number, value in zip(everything, values, strict=False):
+                row[number - 1] = value
+            key = self._key(row)
+            live = self._overlay.adopt(values[-1], tuple(row)) if key in wanted else None
+            if live is not None and live not in self._found.get(key, ()):
+                self._found.setdefault(key, []).append(live)
+
+    def _read(
+        self, table: Any, everything: list[int], wanted: dict[tuple[Any, ...], Sequence[Any]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Rows of the table, the wanted ones among them."""
+        rows = wanted.values()
+        if self._positions and not any(row[position] is None for row in rows for position in self._positions):
+            keys = [tuple([row[position] for position in self._positions]) for row in rows]
+            attnums = [position + 1 for position in self._positions]
+            count_index_scans(self._session, self._table.oid, attnums, len(keys))
+            for _, values in local.lookup(self._session, table, attnums, keys, everything):
+                yield values
+            return
+        bounds = []
+        for position in self._positions:
+            searched = {row[position] for row in rows}
+            if None not in searched:
+                bounds.append(Bound(position + 1, values=tuple(searched)))
+        yield from local.rows(self._session, table, everything, bounds, places=True)
+
+    def add(self, live: LiveRow) -> None:
+        self._found.setdefault(self._key(live.row), []).append(live)
+
+    def remove(self, live: LiveRow) -> None:
+        found = self._found.get(self._key(live.row))
+        if found and live in found:
+            found.remove(live)
+
+    def clear(self) -> None:
+        self._empty = True
+        self._found.clear()

@@ -1,0 +1,301 @@
+"""Playing messages: each change as PostgreSQL's apply worker makes it, on rows held here (worker.c).
+
+A batch is played transaction by transaction. What it comes to is taken from the overlays and written at once; the first
+violation ends the batch before the transaction it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.subscriber.apply.journal import Emptied, Journal
+from pgrepl.replication.subscriber.apply.overlay import LiveRow, Overlay
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
+from pgrepl.replication.subscriber.apply.target import Identity, Target, identity_of
+from pgrepl.replication.wire.messages import (
+    INSERT,
+    TRUNCATE,
+    UPDATE,
+    Message,
+    Row,
+    SentRelation,
+    TruncateMessage,
+    WireTransaction,
+)
+from pgrepl.rows.references import refuse_referenced
+from pgrepl.rows.routing import Router, column_places, converter
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row as CatalogRow
+
+Applies = Callable[[int, int], bool]  # table, finish LSN: do its changes concern us yet?
+
+
+class Player:
+    """Plays the messages of one batch for one subscription."""
+
+    def __init__(
+        self,
+        session: Session,
+        subscription: CatalogRow,
+        progress: Progress,
+        applies: Applies,
+        completed: dict[int, Row] | None = None,
+    ) -> None:
+        """`completed`: new rows by their messages, as another player has completed them whose work is done anew."""
+        self.overlays: dict[int, Overlay] = {}
+        self.journal = Journal()
+        self.completed: dict[int, Row] = {} if completed is None else completed
+        self._session = session
+        self._subscription = subscription
+        self._progress = progress
+        self._applies = applies
+        self._tables: dict[SentRelation, _Table] = {}
+        self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
+        self.truncated: list[int] = []  # tables that a TRUNCATE emptied
+        self.missed: list[Report] = []  # what is said of rows that were not found
+        self._missed_before = 0
+        self.passed = 0  # messages that concern no table here: its copy has them already, or is still to come
+
+    # --- a batch ------------------------------------------------------------------------------------------------------
+
+    def prefetch(self, transactions: Iterable[WireTransaction]) -> None:
+        """Read the rows and keys that the messages ask for, each table once. Errors wait until it is their turn."""
+        by_relation: dict[SentRelation, list[Message]] = {}
+        for transaction in transactions:
+            for message in transaction.messages:
+                if isinstance(message, TruncateMessage):
+                    return  # what comes behind it looks for itself
+                by_relation.setdefault(message.relation, []).append(message)
+        for sent, messages in by_relation.items():
+            try:
+                table = self._open(sent)
+                if not self._applies(table.target.relation.oid, 2**63):
+                    continue
+                table.prefetch(messages)
+            except PgError:
+                continue
+
+    def play(self, transaction: WireTransaction) -> None:
+        """Every message of a transaction in order."""
+        progress = self._progress
+        progress.transaction(transaction.xid, transaction.finish_lsn)
+        self.journal.begin(transaction)
+        self._missed_before = len(self.missed)
+        for message in transaction.messages:
+            try:
+                if isinstance(message, TruncateMessage):
+                    progress.message(TRUNCATE)
+                    self._truncate(message, transaction.finish_lsn)
+                else:
+                    progress.message(message.operation)
+                    self._change(message, transaction.finish_lsn)
+            except PgError as error:
+                raise progress.explain(error) from error.__cause__
+
+    def overlay(self, table: Relation) -> Overlay:
+        found = self.overlays.get(table.oid)
+        if found is None:
+            found = self.overlays[table.oid] = Overlay(self._session, table, self.journal)
+        return found
+
+    def _open(self, sent: SentRelation) -> _Table:
+        table = self._tables.get(sent)
+        if table is None:
+            target = Target(self._session, sent, self._progress, binary=bool(self._subscription.subbinary))
+            table = self._tables[sent] = _Table(self, target)
+        return table
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def _change(self, message: Message, finish_lsn: int) -> None:
+        table = self._open(message.relation)
+        if not self._applies(table.target.relation.oid, finish_lsn):
+            self.passed += 1
+            return
+        if message.operation != INSERT:
+            self._progress.relation = message.relation
+            table.check_updatable()
+        with acting_for(self._session, self._subscription, table.target.relation):
+            self._progress.relation = message.relation
+            if message.operation == INSERT:
+                table.insert(message)
+            elif message.operation == UPDATE:
+                table.update(message)
+            else:
+                table.delete(message)
+
+    def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
+        """As apply_handle_truncate: never cascades further than the publisher did."""
+        emptied: list[Relation] = []
+        for sent in message.relations:
+            table = self._open(sent).target.relation
+            if not self._applies(table.oid, finish_lsn):
+                continue
+            for oid in inheritors(self._session, table.oid) if table.kind == "p" else [table.oid]:
+                one = relation(self._session, oid)
+                if all(one.oid != other.oid for other in emptied):
+                    check_target_privilege(self._session, one, "TRUNCATE")
+                    emptied.append(one)
+        self.passed += not emptied
+        refuse_referenced(self._session, [one.oid for one in emptied])
+        if message.restart_identity:
+            check_sequences_owner(self._session, [one.oid for one in emptied])
+        if not emptied:
+            return
+        oids = [one.oid for one in emptied]
+        overlays = tuple([self.overlay(one) for one in emptied if one.kind == "r"])
+        for overlay in overlays:
+            overlay.truncate()
+        self.truncated += [oid for oid in oids if oid not in self.truncated]
+        if message.restart_identity:  # what comes next may take numbers of them
+            restart_sequences(self._session, oids)
+            self.restarts = True
+        self.journal.add(Emptied(overlays, tuple(oids), message.restart_identity))
+
+    @property
+    def missed_last(self) -> list[Report]:
+        """In the transaction that was played last."""
+        return self.missed[self._missed_before :]
+
+    def miss(self, what: str) -> None:
+        """A row is not there: that is no error."""
+        text = f"logical replication did not find row to be {what}"
+        self.missed.append(Report("DEBUG1", "00000", text, context=self._progress.context))
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+
+class _Table:
+    """The local table of one relation of the publisher, or the leaves of a partitioned one."""
+
+    def __init__(self, player: Player, target: Target) -> None:
+        self.target = target
+        self._player = player
+        self._session = player.session
+        table = target.relation
+        self._router = Router(self._session, table) if table.kind == "p" else None
+        self._leaves: dict[int, _Leaf] = {}
+        self._own = None if self._router else _Leaf(player, target, table)
+
+    def prefetch(self, messages: Sequence[Message]) -> None:
+        """Look up what these messages will ask for."""
+        searched: dict[_Leaf, list[Row]] = {}
+        inserted: dict[_Leaf, list[Row]] = {}
+        for message in messages:
+            old = message.old if message.operation != INSERT else None
+            if message.operation != INSERT:
+                row = self.target.store(message.old if message.old is not None else message.new or ())
+                leaf, there = self._leaf(tuple(row))
+                searched.setdefault(leaf, []).append(there)
+            if message.operation == INSERT or (old is not None and message.new is not None):
+                leaf, there = self._leaf(self.target.foreseen(self.target.store(message.new or ())))
+                inserted.setdefault(leaf, []).append(there)
+        for leaf in {**searched, **inserted}:
+            leaf.prefetch(searched.get(leaf, []), inserted.get(leaf, []))
+
+    def check_updatable(self) -> None:
+        """As check_relation_updatable: a partitioned table is not asked, its leaves are."""
+        if self._own is not None:
+            self._own.check_identity()
+
+    def insert(self, message: Message) -> None:
+        leaf, there = self._leaf(self._completed(message))
+        leaf.allow("INSERT")
+        leaf.overlay.insert(there)
+
+    def _completed(self, message: Message) -> Row:
+        row = self._player.completed.get(id(message))
+        if row is None:
+            row = self.target.complete(self.target.store(message.new or ()))
+            if not self.target.is_repeatable:
+                self._player.completed[id(message)] = row
+        return row
+
+    def update(self, message: Message) -> None:
+        assert message.new is not None
+        searched = tuple(self.target.store(message.old if message.old is not None else message.new))
+        leaf, there = self._leaf(searched, identity=True)
+        found = leaf.find(there)
+        if found is None:
+            partition = "'s partition" if self._router else ""
+            self._player.miss(f'updated in replication target relation{partition} "{leaf.table.name}"')
+            return
+        row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
+        if leaf.overlay.fits(row):
+            leaf.allow("UPDATE")
+            leaf.overlay.update(found, row)
+            return
+        leaf.allow("DELETE")
+        leaf.overlay.delete(found)
+        other, moved = self._leaf(leaf.to_root(row))
+        other.allow("INSERT")
+        other.overlay.insert(moved)
+
+    def delete(self, message: Message) -> None:
+        assert message.old is not None
+        leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
+        found = leaf.find(there)
+        if found is None:
+            self._player.miss(f'deleted in replication target relation "{leaf.table.name}"')
+            return
+        leaf.allow("DELETE")
+        leaf.overlay.delete(found)
+
+    def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
+        """Where a row belongs, and the row as it is there. `identity`: it is to be found in that leaf."""
+        if self._router is None:
+            assert self._own is not None
+            return self._own, row
+        table, there = self._router.route(row)
+        leaf = self._leaves.get(table.oid)
+        if leaf is None:
+            leaf = self._leaves[table.oid] = _Leaf(self._player, self.target, table)
+        if identity:
+            leaf.check_identity()
+        return leaf, there
+
+
+class _Leaf:
+    """A table that holds rows."""
+
+    def __init__(self, player: Player, target: Target, table: Relation) -> None:
+        self.table = table
+        self.overlay = player.overlay(table)
+        self._session = player.session
+        self._target = target
+        self._identity: Identity | None = None
+        self._allowed: set[str] = set()
+        self.to_root = converter(table, target.relation)
+        self.from_root = converter(target.relation, table)
+
+    def check_identity(self) -> Identity:
+        if self._identity is None:
+            in_root = column_places(self._target.relation, self.table)
+            places = [-1 if place < 0 else self._target.places[place] for place in in_root]
+            self._identity = identity_of(self._session, self.table, places, self._target.sent)
+        return self._identity
+
+    def find(self, searched: Sequence[Any]) -> LiveRow | None:
+        self.allow("SELECT")
+        return self.overlay.find(self.check_identity(), searched)
+
+    def allow(self, privilege: str) -> None:
+        if privilege not in self._allowed:
+            check_target_privilege(self._session, self.table, privilege)
+            self._allowed.add(privilege)
+
+    def prefetch(self, searched: Sequence[Row], inserted: Sequence[Row]) -> None:
+        if searched:
+            self.overlay.prefetch(self.check_identity(), searched, inserted)
+        else:
+            self.overlay.prefetch_keys(inserted)

@@ -1,0 +1,225 @@
+"""A published table as it stands here: found by name, its columns matched by name, its rows by their identity.
+
+Values travel through their text form: what the publisher's type prints, the column's type here reads; with
+`binary = true` through their binary form. Where both are the same type, that changes nothing and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.indexes import identity_or_primary_key
+from pgrepl.catalog.relation import Attribute, Relation, find_relation
+from pgrepl.catalog.subscription import check_subscription_relkind
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.evaluate import Compiled, compile
+from pgrepl.expr.walk import contains_mutable_functions
+from pgrepl.frozen import frozen
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.wire.messages import UNCHANGED, Row, SentRelation
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.binary import Message as BinaryMessage
+from pgrepl.types.binary import Receive, Send, receives, sends
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import Reader, reader, writer
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+Convert = Callable[[Any], Any]
+
+
+@frozen
+class Identity:
+    """How a row is found: by the columns of an index, or by all of them."""
+
+    attnums: tuple[int, ...]
+    by_index: bool
+
+
+@frozen
+class _Default:
+    """What stands in a column that is not sent."""
+
+    position: int
+    value: Compiled
+    is_constant: bool
+
+
+class Target:
+    """The local table for a relation of the publisher (logicalrep_rel_open)."""
+
+    def __init__(self, session: Session, sent: SentRelation, progress: Progress, *, binary: bool = False) -> None:
+        """`binary`: values come in their binary form."""
+        self.sent = sent
+        self.relation = find_target(session, sent)
+        self._progress = progress
+        self._session = session
+        self.places = match_columns(self.relation, sent)
+        self._converts = [
+            self._converter(place, self.relation.attributes[n], binary) if place >= 0 else None
+            for n, place in enumerate(self.places)
+        ]
+        self._defaults: list[_Default] | None = None
+
+    def store(self, row: Row) -> list[Any]:
+        """A sent row in the layout of the table; columns that are not sent are NULL (slot_store_data)."""
+        stored: list[Any] = []
+        for place, convert in zip(self.places, self._converts, strict=True):
+            value = None if place < 0 else row[place]
+            stored.append(None if value is None or value is UNCHANGED else self._converted(convert, value, place))
+        return stored
+
+    def modify(self, local: Sequence[Any], new: Row) -> Row:
+        """The local row with the values that were sent (slot_modify_data)."""
+        changed = list(local)
+        for n, (place, convert) in enumerate(zip(self.places, self._converts, strict=True)):
+            if place < 0 or new[place] is UNCHANGED:
+                continue
+            value = new[place]
+            changed[n] = None if value is None else self._converted(convert, value, place)
+        return tuple(changed)
+
+    def complete(self, stored: list[Any]) -> Row:
+        """A new row: columns that the publisher does not send get their defaults (slot_fill_defaults)."""
+        for default in self._missing_defaults():
+            stored[default.position] = default.value(())
+        return tuple(stored)
+
+    def foreseen(self, stored: list[Any]) -> Row:
+        """What is certain of a new row before its turn: a number of a sequence is given once only."""
+        for default in self._missing_defaults():
+            stored[default.position] = default.value(()) if default.is_constant else None
+        return tuple(stored)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a new row is the same each time it is completed."""
+        return all(default.is_constant for default in self._missing_defaults())
+
+    def _missing_defaults(self) -> list[_Default]:
+        if self._defaults is None:
+            self._defaults = self._find_defaults()
+        return self._defaults
+
+    def _find_defaults(self) -> list[_Default]:
+        context = Context(self._session)
+        found = []
+        for n, attribute in enumerate(self.relation.attributes):
+            if self.places[n] >= 0 or attribute.dropped or attribute.generated:
+                continue
+            expr = column_default(self._session, self.relation, attribute)
+            if expr is not None:
+                found.append(_Default(n, compile(expr, context), not contains_mutable_functions(expr)))
+        return found
+
+    def _converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
+        sent, style = self.sent.columns[place], self._session.text_style
+        if (sent.type, sent.typmod) == (local.type, local.typmod):
+            return None
+        if binary and sent.sent_as != local.type:
+            send, receive = sends(sent.sent_as), receives(local.type)
+            if send is not None and receive is not None:
+                if sent.text_of:
+                    send = partial(_send_text, send, reader(sent.text_of))
+                return partial(_received, send, receive, local.typmod, place, style)
+        write, read, typmod = writer(sent.type), reader(local.type), local.typmod
+
+        def convert(value: Any) -> Any:
+            text = write(value, WIRE_STYLE)
+            return read(text, typmod, style)
+
+        return convert
+
+    def _converted(self, convert: Convert | None, value: Any, place: int) -> Any:
+        if convert is None:
+            return value
+        try:
+            return convert(value)
+        except PgError:
+            self._progress.column = self.sent.columns[place].name
+            raise
+
+
+def find_target(session: Session, sent: SentRelation) -> Relation:
+    """The table of that name."""
+    found = find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
+    if found is None:
+        raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
+    check_subscription_relkind(found)
+    return found
+
+
+def differing_types(local: Relation, sent: SentRelation) -> bool:
+    """Whether a column is of another type than what is sent for it."""
+    places = match_columns(local, sent)
+    return any(
+        place >= 0 and sent.columns[place].sent_as != attribute.type
+        for place, attribute in zip(places, local.attributes, strict=True)
+    )
+
+
+def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
+    """For each local column by number the place among those sent, -1: not sent."""
+    numbers = {column.name: n for n, column in enumerate(sent.columns)}
+    missing = dict(numbers)
+    places = []
+    for attribute in local.attributes:
+        place = -1 if attribute.dropped or attribute.generated else numbers.get(attribute.name, -1)
+        places.append(place)
+        missing.pop(attribute.name if place >= 0 else "", None)
+    if missing:
+        named = ", ".join(f'"{name}"' for name in missing)
+        columns = "column" if len(missing) == 1 else "columns"
+        raise PgError(
+            "55000",
+            f'logical replication target relation "{sent.qualified_name}" is missing replicated {columns}: {named}',
+        )
+    return tuple(places)
+
+
+def _received(send: Send, receive: Receive, typmod: int, place: int, style: TextStyle, value: Any) -> Any:
+    """What the column's receive function makes of the bytes that the publisher's type sends."""
+    message = BinaryMessage(send(value))
+    received = receive(message, typmod, style)
+    if not message.is_read:
+        raise IncorrectBinary(place + 1)
+    return received
+
+
+def _send_text(send: Send, read: Reader, text: Any) -> bytes:
+    return send(read(text, -1, WIRE_STYLE))
+
+
+class IncorrectBinary(PgError):
+    """Bytes were left over. COPY says it without the number of the column."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("22P03", f"incorrect binary data format in logical replication column {number}")
+
+
+def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> Identity:
+    """How an old row is found in a table; an error if what is sent does not tell (check_relation_updatable)."""
+    index = identity_or_primary_key(session, table)
+    if index is None:
+        if sent.replident != "f":
+            raise PgError(
+                "55000",
+                f'logical replication target relation "{sent.qualified_name}" has neither REPLICA IDENTITY index nor '
+                "PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL",
+            )
+        return Identity(tuple([a.num for a in table.columns if not a.generated]), by_index=False)
+    attnums = tuple(index.indkey[: index.indnkeyatts])
+    if not all(places[n - 1] >= 0 and sent.columns[places[n - 1]].is_key for n in attnums):
+        raise PgError(
+            "55000",
+            "publisher did not send replica identity column expected by the logical replication target relation "
+            f'"{sent.qualified_name}"',
+        )
+    return Identity(attnums, by_index=True)

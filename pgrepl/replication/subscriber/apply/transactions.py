@@ -1,0 +1,253 @@
+"""Applying: the transactions of a publisher, played here in order, each exactly once.
+
+A batch is played first, on rows that are held here; that takes no lock. What it comes to is then written in one
+transaction of the catalog, together with the origin, which moves behind the last of its transactions. Who dies before
+the commit has changed nothing; who dies after it finds the origin moved.
+
+The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
+subscription's: it is logged and counted, and with disable_on_error the subscription stops.
+
+A transaction that is too large for that, or restarts sequences, is played by itself, in portions, holding the write
+lock: each is written before the next is played on it. All of it is one transaction here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError, Report
+from pgrepl.frozen import frozen
+from pgrepl.lake.history import PREPARE
+from pgrepl.lake.steps import step
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber.apply.play import Player
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.write import write
+from pgrepl.replication.wire import messages as wire
+from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.wire.messages import Row as Values
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@frozen
+class Applied:
+    """What became of a batch: how many transactions with how many changes, and the end of the last of them."""
+
+    transactions: int
+    changes: int
+    end_lsn: int
+    error: PgError | None = None  # of the transaction that comes next
+    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
+
+    def failed(self, error: PgError) -> Applied:
+        return replace(self, error=error)
+
+
+@frozen
+class Batch:
+    """Transactions that were played: `count` of them can be written, `error` is what the next one met."""
+
+    session: Session
+    subscription: Row
+    log: ServerLog
+    transactions: Sequence[WireTransaction]
+    count: int
+    player: Player | None  # None: there is nothing to write
+    error: PgError | None
+
+    @property
+    def applied(self) -> Applied:
+        done = self.transactions[: self.count]
+        changes = sum(transaction.size for transaction in done)
+        skipped = sum(transaction.size for transaction in done[: _skips(self.subscription, done)])
+        passed = skipped + (self.player.passed if self.player else 0)
+        return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error, passed)
+
+    def write(self) -> Applied:
+        """Write what can be written, and move the origin; holding the write lock."""
+        if self.player is not None:
+            _tell(self.player.missed, self.log)
+            write(self.session, self.player, catalog.origin_name(self.subscription.oid))
+        return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
+
+
+def play(session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog) -> Batch:
+    """Play what was received, in the name of the subscription's owner; nothing is written yet."""
+    skipped = _skips(subscription, transactions)
+    played = transactions[skipped:]
+    player, failed = _played(session, subscription, played) if played else (None, None)
+    if failed is None:
+        return Batch(session, subscription, log, transactions, len(transactions), player, None)
+    clean, error = failed
+    assert player is not None
+    missed = player.missed_last
+    player = _played(session, subscription, played[:clean], player.completed)[0] if clean else None
+    if player is None:
+        _tell(missed, log)
+    else:
+        player.missed += missed
+    return Batch(session, subscription, log, transactions, clean + skipped, player, error)
+
+
+def step_through(
+    session: Session,
+    subscription: Row,
+    transactions: Sequence[WireTransaction],
+    log: ServerLog,
+    between: Callable[[], None],
+) -> Applied:
+    """Apply transactions portion by portion, each played once; holding the write lock."""
+    skipped = _skips(subscription, transactions)
+    changes = passed = sum(transaction.size for transaction in transactions[:skipped])
+    for transaction in transactions[skipped:]:
+        for number, portion in enumerate(_portions(transaction.messages)):
+            between()
+            passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
+            changes += len(portion)
+    applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
+    return _advance(session, subscription, transactions, applied, log)
+
+
+def apply_phases(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
+) -> Applied:
+    """Prepare transactions, or end those that are prepared; holding the write lock."""
+    done = [_apply_phase(session, subscription, transaction, log) for transaction in transactions]
+    return replace(done[-1], transactions=len(done), changes=done[0].changes, passed=done[0].passed)
+
+
+def _apply_phase(session: Session, subscription: Row, transaction: WireTransaction, log: ServerLog) -> Applied:
+    from pgrepl.replication.subscriber.apply import two_phase
+
+    phase = transaction.phase
+    assert phase is not None
+    progress = Progress(catalog.origin_name(subscription.oid))
+    progress.transaction(transaction.xid, transaction.finish_lsn)
+    progress.command = two_phase.message_type(phase)
+    skipped = _skips(subscription, [transaction])
+    player: Player | None = None
+    if phase.kind == PREPARE and not skipped:
+        player, failed = _played(session, subscription, [transaction])
+        if failed is not None:
+            raise failed[1]
+        _tell(player.missed, log)
+    try:
+        if phase.kind == PREPARE:
+            two_phase.prepare(session, subscription, transaction, player)
+        else:
+            two_phase.end(session, subscription, transaction)
+    except PgError as error:
+        raise progress.explain(error) from error.__cause__
+    passed = transaction.size if skipped else player.passed if player else 0
+    applied = Applied(1, transaction.size, transaction.end_lsn, passed=passed)
+    if phase.kind == PREPARE:
+        return _advance(session, subscription, [transaction], applied, log)
+    state.move(session, subscription.oid, applied.end_lsn)
+    step("apply.origin")
+    return applied
+
+
+def _tell(missed: Iterable[Report], log: ServerLog) -> None:
+    """What is said of rows that were not there."""
+    for report in missed:
+        log.report(report)
+
+
+def _skips(subscription: Row, transactions: Sequence[WireTransaction]) -> int:
+    """How many transactions at the start ALTER SUBSCRIPTION … SKIP leaves out: one or none."""
+    return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
+
+
+def _advance(
+    session: Session, subscription: Row, transactions: Sequence[WireTransaction], applied: Applied, log: ServerLog
+) -> Applied:
+    if applied.transactions:
+        _clear_skip(session, subscription, transactions[0].finish_lsn, log)
+        state.move(session, subscription.oid, applied.end_lsn)
+        step("apply.origin")
+    return applied
+
+
+def _played(
+    session: Session,
+    subscription: Row,
+    transactions: Sequence[WireTransaction],
+    completed: dict[int, Values] | None = None,
+) -> tuple[Player, tuple[int, PgError] | None]:
+    """The player that holds what the transactions come to, and the first that cannot be played with its error."""
+    player = _player(session, subscription, completed)
+    player.prefetch(transactions)
+    for number, transaction in enumerate(transactions):
+        try:
+            player.play(transaction)
+        except PgError as error:
+            return player, (number, error)
+    return player, None
+
+
+def _write_portion(
+    session: Session,
+    subscription: Row,
+    transaction: WireTransaction,
+    portion: Sequence[Message | TruncateMessage],
+    log: ServerLog,
+    *,
+    continued: bool,
+) -> int:
+    """How many of the messages were passed over."""
+    player = _player(session, subscription)
+    part = replace(transaction, messages=tuple(portion))
+    player.prefetch([part])
+    player.play(part)
+    _tell(player.missed, log)
+    write(session, player, catalog.origin_name(subscription.oid), continued=continued)
+    step("apply.portion")
+    return player.passed
+
+
+def _portions(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
+    """As many messages as may be held in memory."""
+    waiting = iter(messages)
+    while portion := list(islice(waiting, wire.PORTION)):
+        yield portion
+
+
+def _player(session: Session, subscription: Row, completed: dict[int, Values] | None = None) -> Player:
+    states = state.table_states(session, subscription.oid)
+
+    def applies(relid: int, finish_lsn: int) -> bool:
+        """As should_apply_changes_for_rel."""
+        current, since = states.get(relid, ("", 0))
+        copied = current in (catalog.SYNC_DONE, catalog.FINISHED_COPY)
+        return current == catalog.READY or (copied and since <= finish_lsn)
+
+    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed)
+
+
+def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog) -> None:
+    """As clear_subscription_skip_lsn: the first transaction with changes ends the waiting, whether it was the one."""
+    skip = subscription.subskiplsn
+    if not skip:
+        return
+    if first == skip:
+        log.log(f"logical replication starts skipping transaction at LSN {lsn_text(skip)}")
+        log.log(f"logical replication completed skipping transaction at LSN {lsn_text(skip)}")
+    else:
+        log.warning(
+            f'skip-LSN of subscription "{subscription.subname}" cleared',
+            detail=f"Remote transaction's finish WAL location (LSN) {lsn_text(first)} did not match skip-LSN "
+            f"{lsn_text(skip)}.",
+        )
+    state.clear_skip(session, subscription.oid)
+
+
+__all__ = ["Applied", "Batch", "apply_phases", "play", "step_through"]

@@ -1,0 +1,132 @@
+"""Prepared transactions of a publisher, prepared and ended here as they are there (apply_handle_prepare and its kin).
+
+What is played of one is kept aside, with locks on its tables, rows and keys, under a name that tells the subscription
+and the transaction: `pg_gid_<subscription>_<xid>`. All of it happens with the catalog's write lock, in one transaction
+with the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import store, tables
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.lock_modes import Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.errors import PgError, unsupported
+from pgrepl.lake import prepared
+from pgrepl.lake.commit import LockedByOthers
+from pgrepl.lake.history import COMMIT, PREPARE
+from pgrepl.lake.pending import RowChanges
+from pgrepl.lake.steps import step
+from pgrepl.replication.subscriber.apply.write import keys_of, said, write
+from pgrepl.rows.key_locks import change_lock
+from pgrepl.rows.unique import unique_indexes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+    from pgrepl.replication.subscriber.apply.overlay import Overlay
+    from pgrepl.replication.subscriber.apply.play import Player
+    from pgrepl.replication.wire.messages import Phase, WireTransaction
+
+_MESSAGES = {PREPARE: "PREPARE", COMMIT: "COMMIT PREPARED"}
+
+
+def message_type(phase: Phase) -> str:
+    return _MESSAGES.get(phase.kind, "ROLLBACK PREPARED")
+
+
+def prepare(session: Session, subscription: Row, transaction: WireTransaction, player: Player | None) -> None:
+    """Prepare what was played; `player` None: the transaction is skipped, and prepared without changes."""
+    phase = transaction.phase
+    assert phase is not None
+    gid = gid_of(subscription, transaction)
+    before = prepared.found(session, gid)
+    if before is not None and before.origin_lsn == phase.prepare_end_lsn:
+        return  # it was sent before
+    prepared.check_enabled(session)
+    if not session.transaction.locks.possible:
+        raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
+    origin = catalog.origin_name(subscription.oid)
+    numbering = session.transaction.numbering
+    numbering.store_snapshot()
+    changes = RowChanges(session, numbering.last_snapshot())
+    if player is not None:
+        _lock(session, list(_wanted(session, player)))
+        with session.transaction.collecting(changes):
+            write(session, player, origin)
+            numbering.store_snapshot()
+    step("apply.prepared")
+    numbering.begin_group()
+    prepared.record(session, gid, changes, phase.prepare_end_lsn, phase.prepared_at)
+    _note(session, said(origin, transaction))
+
+
+def end(session: Session, subscription: Row, transaction: WireTransaction) -> None:
+    """Commit Prepared or Rollback Prepared."""
+    phase = transaction.phase
+    assert phase is not None
+    gid = gid_of(subscription, transaction)
+    found = prepared.found(session, gid)
+    if phase.kind == COMMIT:
+        if found is None:
+            raise PgError("42704", f'prepared transaction with identifier "{gid}" does not exist')
+    elif found is None or (found.origin_lsn, found.origin_at) != (phase.prepare_end_lsn, phase.prepared_at):
+        return  # it has not been received (LookupGXact)
+    session.transaction.numbering.begin_group()
+    prepared.finish(session, found, commit=phase.kind == COMMIT)
+    _note(session, said(catalog.origin_name(subscription.oid), transaction))
+
+
+def gid_of(subscription: Row, transaction: WireTransaction) -> str:
+    """As TwoPhaseTransactionGid."""
+    return f"pg_gid_{subscription.oid}_{transaction.xid}"
+
+
+def prepared_of(session: Session, subscription: Row) -> list[str]:
+    """What is prepared for a subscription."""
+    found = store.rows(session, tables.pgrepl_prepared, datid=subscription.subdbid)
+    return [row.gid for row in found if row.gid.startswith(f"pg_gid_{subscription.oid}_")]
+
+
+def _note(session: Session, what: dict[str, Any]) -> None:
+    """Where the snapshot that was just begun comes from."""
+    for key, value in what.items():
+        session.transaction.numbering.note(key, value)
+    session.transaction.numbering.store_snapshot()
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def _lock(session: Session, wanted: list[Wanted]) -> None:
+    """All at once: who holds the catalog's lock must not wait."""
+    locks = session.transaction.locks
+    locks.table.bury_the_dead(locks.entered.id)
+    blocked = locks.table.take(locks.entered.id, wanted, locks.level)
+    if blocked is not None:
+        raise LockedByOthers(blocked)
+
+
+def _wanted(session: Session, player: Player) -> Iterator[Wanted]:
+    for oid in player.truncated:
+        yield Wanted(Kind.RELATION, oid, 0, RelationMode.ACCESS_EXCLUSIVE)
+    for overlay in player.overlays.values():
+        yield Wanted(Kind.RELATION, overlay.relation.oid, 0, RelationMode.ROW_EXCLUSIVE)
+        yield from _of_rows(session, overlay)
+
+
+def _of_rows(session: Session, overlay: Overlay) -> Iterator[Wanted]:
+    oid = overlay.relation.oid
+    has_keys = bool(unique_indexes(session, overlay.relation))
+    for each in overlay.steps():
+        if each.place is not None:
+            yield Wanted(Kind.ROW, oid, each.place.row, RowMode.UPDATE)
+            if has_keys:
+                yield change_lock(oid, each.place.row)
+    yield from keys_of(session, overlay)
+
+
+__all__ = ["end", "gid_of", "message_type", "prepare", "prepared_of"]

@@ -1,0 +1,241 @@
+"""From what was played to the lake. Who reads what changed here decides how.
+
+Nobody does: one write for each table with what became of its rows, one snapshot for the batch, one before it for
+TRUNCATE.
+
+A logical slot of the database does: each transaction of the publisher is one of its own, with all of its changes. A
+snapshot can show one change of a row; where a row is changed again, and at a TRUNCATE, the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.replication.publisher.slots import is_decoded
+from pgrepl.replication.subscriber.apply.journal import Changed, Emptied, Entry
+from pgrepl.replication.subscriber.apply.play import Player
+from pgrepl.rows.key_locks import key_lock
+from pgrepl.rows.unique import UniqueIndex, unique_indexes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.write import Write
+    from pgrepl.replication.subscriber.apply.overlay import LiveRow, Overlay
+    from pgrepl.replication.wire.messages import WireTransaction
+
+
+def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
+    """Write what was played. `continued`: it begins in the middle of a transaction."""
+    _wait_for_keys(session, player)
+    if is_decoded(session):
+        _write_each(session, player, origin, continued=continued)
+    else:
+        _write_net(session, player, origin)
+
+
+def _wait_for_keys(session: Session, player: Player) -> None:
+    """Raise LockedByOthers if another transaction is bringing one of the keys; prepared ones do so for long."""
+    from pgrepl.lake.commit import LockedByOthers
+
+    locks = session.transaction.locks
+    oids = [overlay.relation.oid for overlay in player.overlays.values()]
+    if not locks.are_held_by_others(Kind.KEY, oids, (EXCLUSIVE,)):
+        return
+    for overlay in player.overlays.values():
+        held = locks.first_key(overlay.relation.oid, keys_of(session, overlay))
+        if held is not None:
+            raise LockedByOthers(held)
+
+
+def keys_of(session: Session, overlay: Overlay) -> Iterator[Wanted]:
+    """The locks of the unique keys that rows have now."""
+    indexes = [UniqueIndex(session, overlay.relation, info) for info in unique_indexes(session, overlay.relation)]
+    for each in overlay.steps() if indexes else ():
+        for index in indexes:
+            values = None if each.row is None else index.values(each.row)
+            if values is not None:
+                yield key_lock(overlay.relation.oid, index, values)
+
+
+# --- what it comes to -------------------------------------------------------------------------------------------------
+
+
+def _write_net(session: Session, player: Player, origin: str) -> None:
+    """The snapshot that empties tables, and the one with what became of rows."""
+    if player.truncated:
+        emptied = [overlay for overlay in player.overlays.values() if overlay.truncated]
+        _empty(session, emptied, player.truncated, {"origin": origin}, restart_identity=player.restarts)
+    _change(session, player, origin)
+    session.transaction.numbering.store_snapshot()
+
+
+def _empty(
+    session: Session,
+    emptied: Iterable[Overlay],
+    oids: Sequence[int],
+    extra: dict[str, Any],
+    *,
+    restart_identity: bool,
+) -> None:
+    from pgrepl.lake import commit
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write import Write
+
+    writes = []
+    for overlay in emptied:
+        writes.append(Write(session, lake_table(session, overlay.relation.oid)))
+        writes[-1].truncate()
+    truncate = {"tables": list(oids), "cascade": False, "restart_identity": restart_identity}
+    commit.apply(session, writes, {**extra, "truncate": truncate})
+    session.transaction.numbering.store_snapshot()
+
+
+def _change(session: Session, player: Player, origin: str) -> None:
+    from pgrepl.lake import commit
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write import Write
+
+    writes = []
+    for overlay in player.overlays.values():
+        steps = list(overlay.steps())
+        if not steps:
+            continue
+        change = Write(session, lake_table(session, overlay.relation.oid))
+        change.has_free_keys = True
+        for step in steps:
+            row = None if step.row is None else change.table.lake_row(step.row)
+            if row is None:
+                assert step.place is not None
+                change.delete([step.place])
+            elif step.place is None:
+                change.insert([row])
+            else:
+                change.update(step.place, row)
+        writes.append(change)
+    if writes:
+        commit.apply(session, writes, {"origin": origin})
+
+
+# --- every change -----------------------------------------------------------------------------------------------------
+
+
+def _write_each(session: Session, player: Player, origin: str, *, continued: bool) -> None:
+    for transaction, entries in player.journal.transactions:
+        if not continued:
+            session.transaction.numbering.begin_group()
+        continued = False
+        run = _Run(session, said(origin, transaction))
+        for entry in entries:
+            run.add(entry)
+        run.end()
+
+
+def said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
+    """Of a transaction that was received its end and its time there are what is sent on."""
+    if transaction is None:
+        return {"origin": origin}
+    return {"origin": origin, "origin_lsn": transaction.end_lsn, "committed_at": transaction.committed_at}
+
+
+class _Run:
+    """Changes that one snapshot can show: none of them is of a row that another has changed."""
+
+    def __init__(self, session: Session, extra: dict[str, Any]) -> None:
+        self._session = session
+        self._extra = extra
+        self._changes: list[Changed] = []
+        self._touched: set[LiveRow] = set()
+
+    def add(self, entry: Entry) -> None:
+        if isinstance(entry, Emptied):
+            self.end()
+            restart = entry.restart_identity
+            _empty(self._session, entry.overlays, entry.oids, self._extra, restart_identity=restart)
+            return
+        if entry.live in self._touched:
+            self.end()
+        self._touched.add(entry.live)
+        self._changes.append(entry)
+
+    def end(self) -> None:
+        """The snapshot."""
+        if not self._changes:
+            return
+        from pgrepl.lake import commit
+        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.write import Write
+
+        session = self._session
+        writes: dict[Overlay, Write] = {}
+        for change in self._changes:
+            found = writes.get(change.overlay)
+            if found is None:
+                found = writes[change.overlay] = Write(session, lake_table(session, change.overlay.relation.oid))
+                found.keeps_places = found.has_free_keys = True
+            _add(found, change)
+        is_found_so = len(writes) == 1 and _is_found_so(self._changes)
+        commit.apply(session, list(writes.values()), self._extra)
+        row_ids = self._arrive(writes)
+        if not is_found_so:
+            session.transaction.numbering.note("order", _order(self._changes, row_ids))
+        session.transaction.numbering.store_snapshot()
+        self._changes, self._touched = [], set()
+
+    def _arrive(self, writes: dict[Overlay, Write]) -> list[int]:
+        """The rows stand where they were written: what comes changes them there. Their ids."""
+        inserted = {overlay: iter(write.inserted) for overlay, write in writes.items()}
+        row_ids = []
+        for change in self._changes:
+            live = change.live
+            if change.is_new:
+                live.place = next(inserted[change.overlay])
+            assert live.place is not None
+            row_ids.append(live.place.row)
+            live.place = writes[change.overlay].moved.get(live.place.row, live.place)
+        return row_ids
+
+
+def _add(write: Write, change: Changed) -> None:
+    place = change.live.place
+    if change.is_new:
+        assert change.row is not None
+        write.insert([write.table.lake_row(change.row)])
+        return
+    assert place is not None
+    if change.row is None:
+        write.delete([place])
+    else:
+        write.update(place, write.table.lake_row(change.row))
+
+
+def _is_found_so(changes: Sequence[Changed]) -> bool:
+    """Whether changes of one table are in the order in which who reads them finds them (lake.changes): rows that went
+    as they stand in files, then new ones, then new versions."""
+    before = (0, 0, 0)
+    for change in changes:
+        if change.row is not None:
+            place = (1 if change.is_new else 2, 0, 0)
+        else:
+            where = change.live.place
+            assert where is not None
+            if where.file is None or where.pos is None:
+                return len(changes) == 1
+            place = (0, where.file, where.pos)
+        if place < before:
+            return False
+        before = place
+    return True
+
+
+def _order(changes: Sequence[Changed], row_ids: Sequence[int]) -> list[list[int]]:
+    """For `commit_extra_info`: the tables and the ids of their rows."""
+    found: list[list[int]] = []
+    for change, row_id in zip(changes, row_ids, strict=True):
+        table = change.overlay.relation.oid
+        if not found or found[-1][0] != table:
+            found.append([table])
+        found[-1].append(row_id)
+    return found

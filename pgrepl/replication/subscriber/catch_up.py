@@ -1,0 +1,74 @@
+"""A database catches up with what its enabled subscriptions have missed, before somebody looks at it.
+
+The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
+What goes wrong is for the log. A subscription that failed is tried again when something has changed, or after a while.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.catalog.transaction import reading
+from pgrepl.replication.log import ServerLog, log_beside
+from pgrepl.replication.subscriber.state import enabled_subscriptions
+from pgrepl.replication.subscriber.worker import Worker
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_PATIENCE = 3.0  # seconds: who only wants to read does not wait long for somebody's open transaction
+RETRY_SECONDS = 5.0  # wal_retrieve_retry_interval
+
+
+class CatchUp:
+    """Catches up the database of a session whenever it is told to."""
+
+    def __init__(self, session: Session, log: ServerLog | None = None) -> None:
+        self._session = session
+        self._log = log or log_beside(session)
+        session.at_close.append(self.close)
+        self._workers: dict[int, Worker] = {}
+        self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: the catalog's version, when
+
+    def now(self) -> None:
+        session = self._session
+        if session.transaction.block is not Block.NONE or session.catalog.obstacle is not None:
+            return
+        with reading(session):
+            standby = in_recovery(session)  # subscriptions sleep until it is promoted
+            waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
+        for subid in self._workers.keys() - set(waiting):
+            self._workers.pop(subid).close()
+            self._quiet.pop(subid, None)
+        for subid in waiting:
+            if self._may_try(subid):
+                self._round(subid)
+
+    def close(self) -> None:
+        while self._workers:
+            self._workers.popitem()[1].close()
+
+    def _may_try(self, subid: int) -> bool:
+        failed = self._quiet.get(subid)
+        if failed is None:
+            return True
+        version, when = failed
+        return version != self._version(subid) or time.monotonic() - when >= RETRY_SECONDS
+
+    def _version(self, subid: int) -> int:
+        """Differs when anybody but the worker has changed the catalog, this session included."""
+        session = self._workers[subid].session
+        with reading(session):
+            return session.link.version()
+
+    def _round(self, subid: int) -> None:
+        worker = self._workers.get(subid)
+        if worker is None:  # kept, with its connection: most of the time there is nothing to do
+            worker = self._workers[subid] = Worker(self._session, subid, self._log, patience=_PATIENCE)
+        done = worker.round(wait=True)
+        self._quiet.pop(subid, None)
+        if done.error is not None:
+            self._quiet[subid] = (self._version(subid), time.monotonic())

@@ -1,0 +1,256 @@
+"""From a connection string to a publisher: find the instance or the server, let the role in, as libpq and the server
+would.
+
+`localhost` or no host, no port, and a database that is here: this instance (with the usual port, too, if no server
+answers there). A folder that holds a `catalog.db`: another. Everything else is a server, and libpq's matter
+(to_server). In an instance the role must be one that PostgreSQL would let start a WAL sender. A password in the string
+is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import configuration
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.databases import database_or_none
+from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings
+from pgrepl.catalog.passwords import verify_password
+from pgrepl.catalog.roles import has_attribute, role_or_none
+from pgrepl.catalog.store import Row
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.replication.libpq.conninfo import check_conninfo
+from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints
+from pgrepl.replication.libpq.options import apply_options
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.postgres.connecting import Unreachable, only, to_server
+from pgrepl.replication.publisher.protocol import Publisher, server_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
+
+DEFAULT_USER = "postgres"
+_UNFIT = {"read-only": "session is not read-only", "standby": "server is not in hot standby mode"}
+_NO_SOCKET = "No such file or directory\n\tIs the server running locally and accepting connections on that socket?"
+
+
+class _NotHere(ConnectionFailure):
+    """This host did not answer; the next may."""
+
+
+class _ClientRefuses(Exception):
+    """libpq itself gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """Who wants to go where."""
+
+    user: str
+    database: str
+    password: str | None
+
+
+def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: bool = False) -> Publisher:
+    """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. In the same instance it belongs
+    to the session's transaction, unless it is to be `apart` from it."""
+    options = check_conninfo(conninfo, must_use_password)
+    user = options.get("user") or DEFAULT_USER
+    wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
+    hosts = () if "service" in options else endpoints(options)
+    publisher: Publisher
+    if all(_is_server(endpoint) for endpoint in hosts):
+        publisher = _to_server(session, options)
+    else:
+        publisher = _first_reachable(session, hosts, wish, options, apart)
+    if must_use_password and not publisher.used_password:
+        publisher.close()
+        raise PgError(
+            "2F003",
+            "password is required",
+            detail="Non-superuser cannot connect if the server does not request a password.",
+            hint="Target server's authentication method must be changed, "
+            "or set password_required=false in the subscription parameters.",
+        )
+    return publisher
+
+
+def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
+    milliseconds = int(session.settings.value("wal_receiver_timeout"))
+    return to_server(options, session.catalog.data_path, milliseconds / 1000 or None)
+
+
+def _first_reachable(
+    session: Session, hosts: tuple[Endpoint, ...], wish: _Wish, options: Mapping[str, str], apart: bool
+) -> Publisher:
+    failures: list[str] = []
+    for endpoint in hosts:
+        try:
+            if _is_server(endpoint):
+                return _to_server(session, only(options, endpoint))
+            if endpoint.is_local and (answering := _server_at_home(session, endpoint, wish, options)) is not None:
+                return answering
+            return _open(session, endpoint, wish, options, apart)
+        except (_NotHere, Unreachable) as failure:
+            failures.append(str(failure))
+        except ConnectionFailure as failure:
+            raise ConnectionFailure("\n".join([*failures, str(failure)]), failure.sqlstate) from None
+    raise ConnectionFailure("\n".join(failures))
+
+
+def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:
+    check_port(endpoint)
+    foreign = None if endpoint.is_local else _catalog_file(session, endpoint)
+    _check_peer(endpoint, foreign or session.catalog.path, options.get("requirepeer"))
+    if not endpoint.is_socket and options.get("sslmode") in ("require", "verify-ca", "verify-full"):
+        raise ConnectionFailure(endpoint.name + "server does not support SSL, but SSL was required")
+    try:
+        if foreign is None:
+            publisher = _enter_own(session, wish, options, apart)
+        else:
+            publisher = _enter(session, foreign, wish, options)
+    except PgError as error:
+        raise ConnectionFailure(endpoint.name + server_text(error)) from None
+    except _ClientRefuses as refusal:
+        raise ConnectionFailure(f"{endpoint.name}{refusal}") from None
+    mode = _UNFIT.get(options.get("target_session_attrs", "any"))
+    if mode is not None:
+        publisher.close()
+        raise _NotHere(endpoint.name + mode)
+    return publisher
+
+
+def _is_server(endpoint: Endpoint) -> bool:
+    """Does libpq have to find it? Where a folder holds neither a catalog nor a server's socket, nobody is there."""
+    if endpoint.is_folder:
+        socket = os.path.join(endpoint.host, f".s.PGSQL.{endpoint.port}")
+        return not os.path.exists(_file_in(endpoint)) and os.path.exists(socket)
+    return not endpoint.is_local or endpoint.port != DEFAULT_PORT
+
+
+def _server_at_home(
+    session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]
+) -> PostgresPublisher | None:
+    """A database that is not here may be that of a server where libpq looks without being told; with the usual port
+    in the string a server comes first, if there is one."""
+    with reading(session):
+        if database_or_none(session, wish.database) is not None and not options.get("port"):
+            return None
+    try:
+        return _to_server(session, only(options, endpoint))
+    except (Unreachable, PgError):
+        return None  # nobody answers there, and the instance says what is missing
+
+
+def _file_in(endpoint: Endpoint) -> str:
+    return endpoint.host if os.path.isfile(endpoint.host) else os.path.join(endpoint.host, "catalog.db")
+
+
+def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
+    """The catalog behind a folder's name; None: it is the session's own."""
+    file = _file_in(endpoint)
+    if not os.path.exists(file):
+        raise _NotHere(endpoint.name + _NO_SOCKET)
+    own = session.catalog.path
+    return None if own is not None and os.path.samefile(own, file) else Path(file)
+
+
+def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> None:
+    """Who owns the catalog is who a server would run as."""
+    if not required or file is None or not endpoint.is_socket:
+        return
+    try:
+        owner = file.owner()
+    except KeyError:
+        raise ConnectionFailure(f"{endpoint.name}local user with ID {file.stat().st_uid} does not exist") from None
+    if owner != required:
+        raise ConnectionFailure(
+            f'{endpoint.name}requirepeer specifies "{required}", but actual peer user name is "{owner}"'
+        )
+
+
+def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:
+    role, database, used_password = _admit(session, wish, options)
+    there = session.elsewhere(database, role, apart=apart)
+    with reading(there):
+        apply_stored_settings(there, role, database)
+        apply_options(there, options.get("options", ""))
+    return LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
+
+
+def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
+    from pgrepl.catalog.engine import open_catalog
+
+    catalog = open_catalog(file)
+    door = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
+    try:
+        with reading(door):
+            role, database, used_password = _admit(door, wish, options)
+        there = door.elsewhere(database, role, apart=True)
+        with reading(there):
+            configuration.start(there)
+            apply_stored_settings(there, role, database)
+            apply_options(there, options.get("options", ""))
+    except BaseException:
+        catalog.close()
+        raise
+    finally:
+        door.close()
+    return LakePublisher(there, used_password=used_password, own_instance=False, apart=True)
+
+
+def _admit(session: Session, wish: _Wish, options: Mapping[str, str]) -> tuple[int, int, bool]:
+    """The OIDs of role and database and whether the password was asked for, or a FATAL error, in the order in which
+    a server checks (InitPostgres). A role that has no password is not asked for one."""
+    known = role_or_none(session, wish.user)
+    asked = wish.password is not None and (known is None or known.rolpassword is not None)
+    _check_authentication(asked, options)
+    if asked:
+        _check_password(known, wish)
+    role = admit_user(session, wish.user)
+    if not has_attribute(session, role.oid, "rolreplication"):
+        raise PgError(
+            "42501",
+            "permission denied to start WAL sender",
+            detail="Only roles with the REPLICATION attribute may start a WAL sender process.",
+            severity="FATAL",
+        )
+    return int(role.oid), int(admit_to_database(session, role, wish.database).oid), asked
+
+
+def _check_authentication(asked: bool, options: Mapping[str, str]) -> None:
+    """Does the string allow a role to prove itself in this way? (check_expected_areq)"""
+    method = "scram-sha-256" if asked else "none"
+    listed = options.get("require_auth", "")
+    names = [name.removeprefix("!") for name in listed.split(",")]
+    if listed and (method in names) == listed.startswith("!"):
+        reason = "server requested SASL authentication" if asked else "server did not complete authentication"
+        raise _ClientRefuses(f'authentication method requirement "{listed}" failed: {reason}')
+    if options.get("channel_binding") == "require":
+        without = "server authenticated client without channel binding"
+        raise _ClientRefuses(f"channel binding required, but {'SSL not in use' if asked else without}")
+
+
+def _check_password(role: Row | None, wish: _Wish) -> None:
+    secret = None if role is None or _expired(role.rolvaliduntil) else role.rolpassword
+    if secret is None or wish.password is None or not verify_password(wish.user, secret, wish.password):
+        raise PgError("28P01", f'password authentication failed for user "{wish.user}"', severity="FATAL")
+
+
+def _expired(valid_until: str | None) -> bool:
+    if valid_until is None:
+        return False
+    from pgrepl.types.oids import TIMESTAMPTZ
+    from pgrepl.types.style import TextStyle
+    from pgrepl.types.text import read_text
+
+    passed = datetime.now(timezone.utc) - datetime(2000, 1, 1, tzinfo=timezone.utc)
+    end: int = read_text(valid_until, TIMESTAMPTZ, -1, TextStyle(timezone="UTC"))
+    return end < passed // timedelta(microseconds=1)

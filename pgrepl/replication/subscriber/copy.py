@@ -1,0 +1,306 @@
+"""The initial copy of one table of a subscription (tablesync.c).
+
+A table goes from i (to be copied) to d while a copy is under way, and with the commit that brings its rows to s, caught
+up to the LSN of the copy; the main stream makes it r. Each attempt has its own slot and takes the publisher's table as
+it is then; an attempt that failed or was killed leaves d and its slot, and the next begins anew. Rows are received and
+checked without a lock; it is taken to write them.
+
+The rows of a copy are checked as those of COPY: constraints yes, foreign keys and triggers no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.store import Row as CatalogRow
+from pgrepl.catalog.subscription import sync_slot_name
+from pgrepl.errors import PgError
+from pgrepl.lake.commit import Stale, check_unchanged
+from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.steps import step
+from pgrepl.lake.table import lake_table
+from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
+from pgrepl.replication.publisher.protocol import Came, Publisher, PublisherError, TableCopy, not_created, not_received
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.apply.overlay import Overlay
+from pgrepl.replication.subscriber.apply.play import Player
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
+from pgrepl.replication.subscriber.apply.target import IncorrectBinary, Target, differing_types
+from pgrepl.replication.subscriber.apply.write import write
+from pgrepl.replication.subscriber.copy_spark import BulkCopy, stage_copy
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
+from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.rows.routing import Router
+from pgrepl.types.text import write_text, writer
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_PORTION = 5000  # rows looked up together
+_ATTEMPTS = 3  # without the lock
+_ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
+_NULL = 2  # characters: \\N
+_SHOWN = 100  # bytes of a line that a CONTEXT shows
+
+
+def copy_table(receiver: Receiver, relid: int) -> int | None:
+    """Bring a table from i or d to s; how many rows there were. None: it waits for no copy any more."""
+    slot = _begin(receiver, relid)
+    if slot is None:
+        return None
+    count = None
+    attempts = 0
+    while count is None:
+        count = receiver.despite_locks(partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS))
+        attempts += 1
+    receiver.copy_ended(relid)
+    step("copy.committed")
+    forget_slot(receiver, relid)
+    return count
+
+
+def _begin(receiver: Receiver, relid: int) -> str | None:
+    """The table is being copied: say so, then make the slot of this attempt."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        current, _ = state.table_states(session, subscription.oid).get(relid, ("", 0))
+        if current not in (catalog.INIT, catalog.DATASYNC):
+            return None
+        receiver.lock(subscription, state.position(session, subscription.oid))
+        origin = catalog.origin_name(subscription.oid, relid)
+        if current == catalog.INIT:
+            state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
+        if origin_or_none(session, origin) is None:
+            create_origin(session, origin)
+        lease.begin(session, subscription.oid, relid, receiver.token)
+        slot = sync_slot_name(session, subscription.oid, relid)
+    session.link.flush()  # after a power cut the next attempt must know that there may be a slot
+    step("copy.begun")
+    if current == catalog.DATASYNC:  # an attempt before this one
+        with suppress(PublisherError):
+            publisher.drop_slot(slot)
+    try:
+        publisher.create_slot(slot, two_phase=False, failover=bool(subscription.subfailover))
+    except PublisherError as error:
+        raise WorkerFailed(not_created(slot, error)) from None
+    step("copy.slot")
+    return slot
+
+
+def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
+    """Copy the rows and say so in one transaction, which holds the write lock only to write, unless it is to be
+    `locked`. None: somebody else has written to the table meanwhile."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        position = state.position(session, subscription.oid)
+        if locked:
+            receiver.lock(subscription, position)
+        publisher = receiver.publisher(subscription)
+        at = last_snapshot(session)
+        tree = _tree(session, relid)
+        with receiver.as_owner(subscription):
+            received, lsn, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
+        step("copy.received")
+        if not locked:
+            receiver.lock(subscription, position)
+        if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
+            raise SubscriptionChanged
+        if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
+            if isinstance(received, BulkCopy):
+                received.discard()
+            return None
+        origin = catalog.origin_name(subscription.oid, relid)
+        with receiver.as_owner(subscription):
+            guarded(
+                lambda: received.write(origin) if isinstance(received, BulkCopy) else write(session, received, origin)
+            )
+        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
+        drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+        lease.end(session, subscription.oid, relid, receiver.token)
+        step("copy.written")
+    return count
+
+
+def _tree(session: Session, relid: int) -> list[Relation]:
+    """A partitioned table with what is below it: where rows belong, and who may write them. It has no rows itself."""
+    table = relation(session, relid)
+    return [relation(session, oid) for oid in inheritors(session, relid)] if table.kind == "p" else []
+
+
+def _is_stale(session: Session, received: Player | BulkCopy, snapshot: int) -> bool:
+    relids = received.relids if isinstance(received, BulkCopy) else list(received.overlays)
+    tables = [lake_table(session, relid).table_id for relid in relids]
+    try:
+        check_unchanged(session, tables, snapshot)
+    except Stale:
+        return True
+    return False
+
+
+def forget_slot(receiver: Receiver, relid: int) -> None:
+    """A copied table needs its slot no longer. Done after the commit: an error here costs nothing but the slot, which
+    the next round drops."""
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        slot = sync_slot_name(receiver.session, subscription.oid, relid)
+    with suppress(PublisherError):
+        publisher.drop_slot(slot)
+
+
+def _received(
+    receiver: Receiver, subscription: CatalogRow, relid: int, publisher: Publisher
+) -> tuple[Player | BulkCopy, int, int]:
+    """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
+    large, unless a row is wrong: which one, and how, is found out row by row."""
+    session = receiver.session
+    table = relation(session, relid)
+    source = _source(table, subscription, publisher)
+    player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
+    with acting_for(session, subscription, table):
+        check_target_privilege(session, table, "INSERT")
+        sent = replace(source.relation, schema=table.schema, name=table.name)
+        try:
+            came = receiver.copy_begins(subscription.subname, table, source.count)
+            binary = bool(subscription.subbinary) and source.may_be_binary
+            converted = binary and differing_types(table, sent)
+            bulk = None if converted else stage_copy(session, table, source, sent, came)
+            if bulk is not None:
+                return bulk, source.lsn, bulk.count
+            came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
+            lines = _Lines(table.name, source.relation, binary=binary)
+            return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)
+        except PublisherError as error:
+            raise not_received(error) from None
+
+
+def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> TableCopy:
+    try:
+        return publisher.copy(table.schema, table.name, subscription.subpublications)
+    except PublisherError as error:
+        text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
+        raise PgError("08006", text) from None
+
+
+def _load(
+    session: Session,
+    player: Player,
+    table: Relation,
+    source: TableCopy,
+    lines: _Lines,
+    came: Came,
+    check: Callable[[], None],
+) -> int:
+    """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
+    progress = Progress("")
+    sent = replace(source.relation, schema=table.schema, name=table.name)
+    target = Target(session, sent, progress, binary=lines.binary)
+    router = Router(session, table) if table.kind == "p" else None
+    measure = _measure(source.relation.columns)
+    player.journal.begin(None)
+    number = 0
+    while portion := list(islice(source.rows, _PORTION)):
+        placed = []
+        for line, row in enumerate(portion, number + 1):
+            try:
+                stored = target.complete(target.store(row))
+            except PgError as error:
+                raise lines.of_column(error, line, progress.column, row) from None
+            try:
+                leaf, there = (table, stored) if router is None else router.route(stored)
+            except PgError as error:
+                raise lines.of_row(error, line, row) from None
+            placed.append((line, row, player.overlay(leaf), there))
+        _insert(placed, lines)
+        number += len(portion)
+        came(len(portion), sum(map(measure, portion)))
+        check()
+    return number
+
+
+def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
+    """How long a row is as text, which is what PostgreSQL's worker would receive."""
+    writers = [writer(column.type) for column in columns]
+
+    def measure(row: Row) -> int:
+        written = [_NULL if v is None else len(w(v, WIRE_STYLE)) for v, w in zip(row, writers, strict=True)]
+        return sum(written) + len(written)  # a tab or a line feed after each
+
+    return measure
+
+
+def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
+    by_overlay: dict[Overlay, list[Row]] = {}
+    for _, _, overlay, row in placed:
+        by_overlay.setdefault(overlay, []).append(row)
+    for overlay, rows in by_overlay.items():
+        overlay.prefetch_keys(rows)
+    for line, sent, overlay, row in placed:
+        try:
+            overlay.insert(row)
+        except PgError as error:
+            if error.sqlstate == "23505":  # rows go to the indexes in portions, when the line is gone
+                raise lines.of_number(error, line) from None
+            raise lines.of_row(error, line, sent) from None
+
+
+class _Lines:
+    """Where in the data of COPY an error is: its CONTEXT (CopyFromErrorCallback). Binary data are not shown."""
+
+    def __init__(self, table: str, sent: SentRelation, *, binary: bool) -> None:
+        self.binary = binary
+        self._table = table
+        self._columns = sent.columns
+
+    def of_number(self, error: PgError, line: int, more: str = "") -> PgError:
+        context = f"COPY {self._table}, line {line}{more}"
+        error.report = replace(error.report, context=context, position=None)
+        return error
+
+    def of_row(self, error: PgError, line: int, row: Row) -> PgError:
+        if self.binary:
+            return self.of_number(error, line)
+        text = "\t".join(_field(value, column.type) for value, column in zip(row, self._columns, strict=True))
+        return self.of_number(error, line, f': "{_limited(text)}"')
+
+    def of_column(self, error: PgError, line: int, name: str | None, row: Row) -> PgError:
+        if isinstance(error, IncorrectBinary):
+            error = PgError(error.sqlstate, "incorrect binary data format")
+        for value, column in zip(row, self._columns, strict=True):
+            if column.name == name:
+                shown = "" if self.binary else f': "{_limited(write_text(value, column.type, WIRE_STYLE))}"'
+                return self.of_number(error, line, f", column {name}{shown}")
+        return self.of_number(error, line)
+
+
+def _field(value: object, typoid: int) -> str:
+    """As COPY's text format has it, which is what PostgreSQL's worker receives."""
+    return "\\N" if value is None else write_text(value, typoid, WIRE_STYLE).translate(_ESCAPES)
+
+
+def _limited(text: str) -> str:
+    raw = text.encode()
+    return text if len(raw) <= _SHOWN else raw[:_SHOWN].decode(errors="ignore") + "..."
+
+
+def tables_to_copy(session: Session, subid: int) -> Iterator[int]:
+    for relid, (current, _) in sorted(state.table_states(session, subid).items()):
+        if current in (catalog.INIT, catalog.DATASYNC):
+            yield relid
+
+
+def tables_copied(session: Session, subid: int) -> Iterator[int]:
+    """Those that the main stream has yet to make ready."""
+    for relid, (current, _) in sorted(state.table_states(session, subid).items()):
+        if current in (catalog.FINISHED_COPY, catalog.SYNC_DONE):
+            yield relid

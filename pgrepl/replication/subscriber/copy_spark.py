@@ -1,0 +1,143 @@
+"""An initial copy by Spark: the publisher's rows are converted, checked and written as files in one pass, and nothing
+refers to the files before the copy commits.
+
+Unique keys are looked at in the files' key columns afterwards. Whatever is wrong with a row ends the attempt: the exact
+way copies the table once more and finds the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.stage_progress import writing_told
+from pgrepl.replication.publisher.protocol import Came, TableCopy
+from pgrepl.replication.size import is_for_spark
+from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
+from pgrepl.replication.ways import WAYS, NotInBulk
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.rows.checks_spark import SparkChecks
+from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.staged import Staged
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique_staged import SparkIndex
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+
+_LEAF = "__leaf"
+
+
+class BulkCopy:
+    """Staged rows of one table, or of the leaves of a partitioned one."""
+
+    def __init__(self, session: Session, staged: Sequence[Staged] = ()) -> None:
+        self._session = session
+        self._snapshot = last_snapshot(session)
+        self.staged = list(staged)
+
+    @property
+    def count(self) -> int:
+        return sum(staged.count for staged in self.staged)
+
+    @property
+    def relids(self) -> list[int]:
+        return [staged.relation.oid for staged in self.staged]
+
+    def write(self, origin: str) -> None:
+        """Commit what was staged at the running statement's snapshot; holding the write lock."""
+        from pgrepl.lake import commit
+
+        writes = [staged.write for staged in self.staged if staged.files]
+        if writes:
+            commit.apply(self._session, writes, {"origin": origin})
+        self._session.transaction.numbering.store_snapshot()
+
+    def discard(self) -> None:
+        for staged in self.staged:
+            staged.write.discard()
+
+    # --- staging ------------------------------------------------------------------------------------------------------
+
+    def fill(self, table: Relation, sent: SentRelation, rows: DataFrame) -> None:
+        new = Conversion(self._session, table, sent).new_rows(rows)
+        if table.kind == "p":
+            self._route(table, new)
+        else:
+            self._arrive(table, new, bound=table.is_partition)
+        for staged in self.staged:
+            self._check_keys(staged)
+
+    def _arrive(self, table: Relation, rows: DataFrame, *, bound: bool) -> None:
+        from pgrepl.lake.stage import write_frame
+
+        staged = Staged(self._session, table, self._snapshot)
+        self.staged.append(staged)
+        checks = SparkChecks(self._session, table, table, frozenset())
+        rows = checks.checked(checks.complete(rows), bound=bound)
+        staged.arrive(write_frame(self._session, staged.table, rows))
+
+    def _route(self, table: Relation, rows: DataFrame) -> None:
+        from pyspark.sql import functions as F
+
+        from pgrepl.lake import spark
+
+        router = SparkRouter(self._session, table)
+        rows = router.routed(rows, _LEAF).persist()
+        try:
+            with spark.pg_errors():
+                present = {row[_LEAF] for row in rows.select(_LEAF).distinct().collect()}
+            if NOWHERE in present:
+                raise NotInBulk("a row without a partition")
+            for number in sorted(present):
+                leaf = router.leaves[number]
+                self._arrive(leaf, _in_layout(rows.filter(F.col(_LEAF) == number), table, leaf), bound=False)
+        finally:
+            rows.unpersist()
+
+    def _check_keys(self, staged: Staged) -> None:
+        """Those of deferrable constraints are checked by triggers, which do not fire here."""
+        for info in unique_indexes(self._session, staged.relation):
+            if info.immediate and staged.files:
+                SparkIndex(self._session, staged, info).check()
+
+
+def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    numbers: dict[str, Any] = {a.name: a.num for a in source.columns if not a.generated}
+    return rows.select(*[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers])
+
+
+def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation, came: Came) -> BulkCopy | None:
+    """The rows as files. None: they are few, or something about them is for the exact way."""
+    if source.direct is not None and (direct := source.direct.stage(session, table, came)) is not None:
+        return BulkCopy(session, [direct])
+    if source.bulk is None or not is_for_spark(session, source.bulk.estimate):
+        return None
+    copy = BulkCopy(session)
+    try:
+        with writing_told(session, came):
+            copy.fill(table, sent, source.bulk.frame())
+    except NotInBulk as reason:
+        WAYS["copy row by row"] += 1
+        session.notice("DEBUG1", f'table "{table.name}" is not copied by Spark: {reason}')
+    except PgError as error:
+        copy.discard()
+        if not row_errors(error):
+            raise
+        WAYS["copy row by row"] += 1
+        session.notice("DEBUG1", f'table "{table.name}" is copied row by row: {error.message}')
+    except BaseException:
+        copy.discard()
+        raise
+    else:
+        WAYS["copy"] += 1
+        return copy
+    copy.discard()
+    return None

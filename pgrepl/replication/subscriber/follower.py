@@ -1,0 +1,123 @@
+"""The worker of one subscription that goes on until it is told to stop: in a thread of its own, so that no other waits
+for it while it copies, or for its publisher to answer.
+
+    round → wait for the interval → round …         after an error: until wal_retrieve_retry_interval has passed
+    another subscription than before → it goes on in a new thread, with a new PID
+
+It has a session, a connection and a name for its Spark jobs of its own. It ends in one of two ways: told to `end` it
+finishes its round first; told to `stop` it breaks off what it does, which is undone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pgrepl.errors import PgError
+from pgrepl.lake import spark
+from pgrepl.replication.subscriber.receiver import ReceiverStopped
+from pgrepl.replication.subscriber.worker import Round, Worker
+
+
+class Follower:
+    """A thread that lets a worker do round after round."""
+
+    def __init__(
+        self,
+        name: str,
+        worker: Worker,
+        work: Callable[[Worker], Round],
+        interval: float,
+        told: Callable[[Round], None],
+    ) -> None:
+        """`told` is called in the thread, with what each round did."""
+        self.problem: BaseException | None = None  # no error of the subscription, but of the program
+        self.ending_since: float | None = None
+        self._name = name
+        self._worker = worker
+        self._work = work
+        self._interval = interval
+        self._log = worker.log
+        self._told = told
+        self._over = threading.Event()
+        self._thread = self._new_thread()
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name=f"pgrepl-apply-{self._name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Go on no longer."""
+        if self.ending_since is None:
+            self.ending_since = time.monotonic()
+        self._over.set()
+
+    def stop(self) -> None:
+        """Break off; to be said again until the thread has ended, which may have been about to begin something."""
+        self.end()
+        self._worker.stop()
+
+    def wait(self, seconds: float) -> None:
+        self._thread.join(max(0.0, seconds))
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    # --- in the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        spark.tag_jobs(self._worker.tag)
+        begun = False
+        restarts = False
+        try:
+            while not self._over.is_set():
+                if not begun:
+                    self._log.log(
+                        f'logical replication apply worker for subscription "{self._subscription}" has started'
+                    )
+                since = time.monotonic()
+                done = self._round()
+                begun = done.error is None
+                self._told(done)
+                if done.restarts and not self._over.is_set():
+                    restarts = True
+                    return
+                self._over.wait(self._interval if begun else self._until_next_attempt(since))
+        except ReceiverStopped:
+            pass
+        except BaseException as problem:  # for who waits for us
+            self.problem = problem
+        finally:
+            if restarts:  # a worker that begins anew is another for who looks
+                fresh = self._new_thread()
+                fresh.start()
+                self._thread = fresh
+            else:
+                with suppress(PgError, ReceiverStopped):
+                    self._worker.say_goodbye()
+                self._worker.close()
+
+    @property
+    def _subscription(self) -> str:
+        """It may have been renamed."""
+        with suppress(PgError):
+            return self._worker.subscription or self._name
+        return self._name
+
+    def _round(self) -> Round:
+        try:
+            return self._work(self._worker)
+        except PgError as error:  # the subscriber's catalog cannot be read
+            self._worker.check_stopped()
+            self._log.error(error)
+            return Round(error=error)
+
+    def _until_next_attempt(self, since: float) -> float:
+        """PostgreSQL's launcher counts from the start of one to the start of the next."""
+        seconds = int(self._worker.session.settings.value("wal_retrieve_retry_interval")) / 1000
+        return max(self._interval, seconds - (time.monotonic() - since))

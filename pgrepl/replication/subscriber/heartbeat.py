@@ -1,0 +1,57 @@
+"""The sign of life that a busy worker gives now and then, beside its work, with what its copies have come to."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import processes
+from pgrepl.catalog.copies import Copying
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber import lease
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_WHILE_COPYING = 1.0  # seconds
+_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
+
+
+class Heart:
+    """Beats from now on until it is told to stop."""
+
+    def __init__(self, session: Session, token: str) -> None:
+        self.copying: dict[int, Copying] = {}
+        self._session = session
+        self._place = session.database.oid, session.role
+        self._token = token
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgrepl-heart", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        waited = 0.0
+        while not self._stopped.wait(_WHILE_COPYING):
+            waited += _WHILE_COPYING
+            if self.copying or waited >= processes.SIGN_OF_LIFE:
+                waited = 0.0
+                self._beat()
+
+    def _beat(self) -> None:
+        try:
+            session = self._session.elsewhere(*self._place, apart=True)
+        except PgError:
+            return
+        try:
+            session.settings.set_default("lock_timeout", f"{int(_PATIENCE * 1000)}ms", complain=False)
+            session.transaction.waits_for_disk = False
+            session.transaction.begin_statement(writes=True)
+            lease.beat(session, self._token, list(self.copying.values()))
+            session.transaction.end_statement()
+        except PgError:
+            pass
+        finally:
+            session.close()

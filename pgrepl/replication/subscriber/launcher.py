@@ -1,0 +1,221 @@
+"""The workers of an instance: which subscriptions there are, and who works for them, as PostgreSQL's launcher does it.
+
+once    every subscription as far as its publisher is at that moment
+follow  again and again until told to stop, each subscription in a thread of its own; new and altered ones are
+        noticed; one that failed is tried again after wal_retrieve_retry_interval
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.catalog.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import passing
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber.follower import Follower
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.worker import Round, Worker
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_PATIENCE = 2.0  # seconds for all to end
+_GRACE = 1.0  # and for one whose subscription is gone
+_PASSING = ("55P03", "58030", "XX001")  # a catalog that is locked, away or being replaced
+_PAUSE = 0.2  # until it is tried again to stop what does not end
+
+
+@frozen
+class Subscription:
+    """One of those to work for."""
+
+    oid: int
+    name: str
+    database: int
+    database_name: str
+
+
+class Launcher:
+    """Workers for some subscriptions of a session's instance: those of one database or of all, by name or all."""
+
+    def __init__(
+        self,
+        session: Session,
+        log: ServerLog,
+        *,
+        names: Sequence[str] = (),
+        everywhere: bool = False,
+        observer: Observer | None = None,
+        keeps_leases: bool = False,
+    ) -> None:
+        self._session = session
+        self._log = log
+        self._names = names
+        self._everywhere = everywhere
+        self._observer = observer
+        self._keeps_leases = keeps_leases
+        self._workers: dict[int, Worker] = {}
+        self._followers: dict[int, Follower] = {}
+        passing.clean()
+
+    def close(self) -> None:
+        """Give back what is held; work that was under way is undone."""
+        _stop(self._followers.values(), _PATIENCE)
+        self._followers.clear()
+        while self._workers:
+            self._workers.popitem()[1].close()
+
+    # --- which --------------------------------------------------------------------------------------------------------
+
+    def subscriptions(self) -> list[Subscription]:
+        """Those that are enabled; an error for a name that has nothing to work for."""
+        session = self._session
+        with reading(session):
+            if in_recovery(session):
+                raise PgError(
+                    "55000",
+                    "recovery is in progress",
+                    hint="Subscriptions have no workers before a standby is promoted.",
+                )
+            listed = self._listed()
+            for name in self._names:
+                self._check(name, [row for row in listed if row.subname == name])
+            return self._chosen()
+
+    def _listed(self) -> list[Row]:
+        where = {} if self._everywhere else {"subdbid": self._session.database.oid}
+        return sorted(rows(self._session, tables.pg_subscription, **where), key=lambda row: row.oid)
+
+    def _chosen(self) -> list[Subscription]:
+        chosen = [row for row in self._listed() if not self._names or row.subname in self._names]
+        return [self._described(row) for row in chosen if row.subenabled and row.subslotname and self._may_run(row)]
+
+    def _check(self, name: str, named: list[Row]) -> None:
+        if not named:
+            raise PgError("42704", f'subscription "{name}" does not exist')
+        for row in named:
+            if not self._may_run(row):
+                raise PgError("42501", f"must be owner of subscription {name}")
+        if not any(row.subenabled for row in named):
+            raise PgError(
+                "55000",
+                f'subscription "{name}" is disabled',
+                hint=f"Enable it with ALTER SUBSCRIPTION {name} ENABLE.",
+            )
+        if not any(row.subenabled and row.subslotname for row in named):
+            raise PgError("55000", "subscription has no replication slot set")
+
+    def _may_run(self, row: Row) -> bool:
+        session = self._session
+        return is_superuser(session, session.role) or has_privs_of_role(session, session.role, row.subowner)
+
+    def _described(self, row: Row) -> Subscription:
+        database = one(self._session, tables.pg_database, oid=row.subdbid)
+        return Subscription(row.oid, row.subname, row.subdbid, "" if database is None else database.datname)
+
+    # --- working ------------------------------------------------------------------------------------------------------
+
+    def worker(self, subscription: Subscription) -> Worker:
+        found = self._workers.get(subscription.oid)
+        if found is None:
+            found = self._workers[subscription.oid] = self._made(subscription)
+        return found
+
+    def _made(self, subscription: Subscription) -> Worker:
+        there = self._session.elsewhere(subscription.database, self._session.role)
+        return Worker(there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases)
+
+    def follow(
+        self,
+        interval: float,
+        work: Callable[[Subscription, Worker], Round],
+        ends: Callable[[Collection[Round]], bool] = lambda rounds: False,
+    ) -> None:
+        """Let every subscription's worker `work` again and again, each by itself, until their last rounds say that it
+        `ends`. `work` is called in the workers' threads, `ends` in one thread at a time."""
+        rounds: dict[int, Round] = {}
+        ended = threading.Event()
+        telling = threading.Lock()
+
+        def look() -> None:
+            if not ended.is_set() and ends(list(rounds.values())):
+                ended.set()
+
+        def told(oid: int, done: Round) -> None:
+            with telling:
+                if oid not in rounds:
+                    return
+                rounds[oid] = done
+                look()
+
+        def start(subscription: Subscription) -> None:
+            oid = subscription.oid
+            worker = self._made(subscription)
+            with telling:
+                rounds[oid] = Round()
+            follower = self._followers[oid] = Follower(
+                subscription.name, worker, partial(work, subscription), interval, partial(told, oid)
+            )
+            follower.start()
+
+        while True:
+            present = self._present()
+            if present is not None:
+                for oid in [oid for oid in self._followers if self._is_over(oid, present)]:
+                    with telling:
+                        rounds.pop(oid, None)
+                    self._end(oid)
+                for oid in present.keys() - self._followers.keys():
+                    start(present[oid])
+            with telling:
+                look()
+            if ended.wait(interval):
+                return
+
+    def _is_over(self, oid: int, present: Collection[int]) -> bool:
+        follower = self._followers[oid]
+        if follower.problem is not None:
+            raise follower.problem
+        return oid not in present or follower.ending_since is not None
+
+    def _end(self, oid: int) -> None:
+        """Its subscription is gone: it has a moment to find that out by itself."""
+        follower = self._followers[oid]
+        follower.end()
+        if not follower.is_alive:
+            del self._followers[oid]
+        elif follower.ending_since is not None and time.monotonic() - follower.ending_since > _GRACE:
+            _stop([follower], _PAUSE)
+
+    def _present(self) -> dict[int, Subscription] | None:
+        """What there is to follow. What is not there yet, or not at the moment, is waited for; None: who knows?"""
+        try:
+            with reading(self._session):
+                if in_recovery(self._session):
+                    return {}
+                return {subscription.oid: subscription for subscription in self._chosen()}
+        except PgError as error:
+            if error.sqlstate not in _PASSING:
+                raise
+            return None
+
+
+def _stop(followers: Collection[Follower], seconds: float) -> None:
+    """Break off what they do. One that does not end in time, because nothing reaches it, is left behind: what it holds
+    is taken over when this process has ended."""
+    until = time.monotonic() + seconds
+    while (alive := [follower for follower in followers if follower.is_alive]) and time.monotonic() < until:
+        for follower in alive:  # each may have to tell a server
+            threading.Thread(target=follower.stop, name="pgrepl-stop", daemon=True).start()
+        for follower in alive:
+            follower.wait(min(_PAUSE, until - time.monotonic()))

@@ -1,0 +1,107 @@
+"""What a worker would do, without doing it: of each table what is published of it, and how much of it is to come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
+from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked
+from pgrepl.replication.subscriber.streaming import BATCH
+from pgrepl.replication.wire.messages import TruncateMessage
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.store import Row
+
+
+@dataclass
+class TablePreview:
+    """One table of a subscription. `to_copy` None: it is not to be copied."""
+
+    schema: str
+    name: str
+    state: str
+    published: Published | None  # None: nothing of it, now
+    to_copy: int | None = None
+    changes: Counter[str] = field(default_factory=Counter)  # by operation
+
+
+@dataclass
+class Preview:
+    """What a subscription would receive from `start` up to `end`."""
+
+    name: str
+    start: int
+    end: int
+    transactions: int
+    tables: list[TablePreview]
+
+
+def preview(session: Session, subid: int, *, upto: int | None = None, copy: bool = True) -> Preview:
+    """Ask the publisher; WorkerFailed as a worker that cannot begin, SubscriptionChanged if it is not enabled."""
+    receiver = Receiver(session, subid, ServerLog(None))
+    try:
+        with receiver.transaction() as subscription:
+            return _preview(receiver, subscription, upto, copy)
+    finally:
+        receiver.close()
+
+
+def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool) -> Preview:
+    session = receiver.session
+    publisher = receiver.publisher(subscription)
+    slot = subscription.subslotname
+    lag = asked(lambda: publisher.lag(slot))
+    if lag is None:
+        missing = PublisherError("42704", f'ERROR:  replication slot "{slot}" does not exist')
+        raise WorkerFailed(not_started(missing), began=False)
+    start = max(lag.confirmed, state.position(session, subscription.oid))
+    end = max(start, lag.sendable if upto is None else min(lag.sendable, upto))
+    states = state.table_states(session, subscription.oid)
+    tables = {}
+    for relid, (current, _) in sorted(states.items()):
+        table = relation(session, relid)
+        tables[table.schema, table.name] = _table(publisher, subscription, table, current, copy=copy)
+    transactions = 0
+    stream = publisher.transactions(
+        slot,
+        subscription.subpublications,
+        start,
+        end,
+        local_only=state.local_only(subscription),
+        limit=BATCH,
+    )
+    with closing(stream):
+        try:
+            for transaction in stream:
+                transactions += 1
+                for message in transaction.messages:
+                    truncates = isinstance(message, TruncateMessage)
+                    for sent in message.relations if isinstance(message, TruncateMessage) else (message.relation,):
+                        found = tables.get((sent.schema, sent.name))
+                        if found is not None and found.state not in (catalog.INIT, catalog.DATASYNC):
+                            found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
+        except PublisherError as error:
+            raise WorkerFailed(not_received(error)) from None
+    return Preview(subscription.subname, start, end, transactions, list(tables.values()))
+
+
+def _table(publisher: Publisher, subscription: Row, table: Relation, current: str, *, copy: bool) -> TablePreview:
+    names = subscription.subpublications
+    published = asked(lambda: publisher.published_as(table.schema, table.name, names))
+    found = TablePreview(table.schema, table.name, current, published)
+    if copy and current in (catalog.INIT, catalog.DATASYNC) and published is not None:
+        try:
+            found.to_copy = publisher.count(table.schema, table.name, names)
+        except PublisherError as error:
+            text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
+            raise WorkerFailed(PgError("08006", text)) from None
+    return found

@@ -1,0 +1,466 @@
+"""What a worker stands on: a session of its own, its subscription as it is now, and the connection to the publisher.
+
+Who works for a subscription holds its lease, and its slot at the publisher is active (`held`). A worker reads first,
+from the publisher and from its own tables, and holds no lock. What comes of it is written in one short transaction that
+begins with `lock`: if somebody has altered the subscription, moved its origin or taken the lease meanwhile, it raises
+SubscriptionChanged and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from pgrepl.catalog import processes, tables
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.copies import Copying
+from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.login import admit, apply_stored_settings
+from pgrepl.catalog.roles import is_superuser, role_name
+from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.lake.commit import LockedByOthers
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.log import LogOf, ServerLog
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
+from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.subscriber import lease, same_server, state
+from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.heartbeat import Heart
+from pgrepl.replication.subscriber.lease import LeaseHeld
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
+    from pgrepl.catalog.session import Session
+
+T = TypeVar("T")
+_SETTINGS = (
+    ("search_path", ""),
+    ("session_replication_role", "replica"),
+    ("client_min_messages", "debug5"),  # its client is the log, which has its own level
+)
+
+
+class SubscriptionChanged(Exception):
+    """Somebody has altered, disabled or dropped the subscription since its messages were read."""
+
+
+class WorkerFailed(Exception):
+    """The worker ends by an error of the subscription. One that could not even begin is not counted."""
+
+    def __init__(self, error: PgError, *, began: bool = True) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.began = began
+
+
+class ReceiverStopped(BaseException):
+    """Who has started this table's worker stops it."""
+
+
+class Receiver:
+    """The session and the connection of one worker."""
+
+    def __init__(
+        self,
+        session: Session,
+        subid: int,
+        log: ServerLog,
+        observer: Observer | None = None,
+        *,
+        patience: float | None = None,
+    ) -> None:
+        """`session` says where the catalog is and which database; the work is done apart from it. `patience`: so many
+        seconds it waits for the catalog's lock, if that is less than usual."""
+        self.observer = observer or Observer()
+        with reading(session):
+            database = session.database.oid
+        self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
+        self.log = LogOf(log, self.session)
+        self.session.on_report = self.log.report
+        if patience is not None:
+            self.session.settings.set_default("lock_timeout", f"{int(patience * 1000)}ms", complain=False)
+        self.subid = subid
+        self._server_log = log
+        self._patience = patience
+        self._closed = False
+        self._leads = True  # not with the lease of another
+        self.stopped = False
+        self._beside: list[Receiver] = []
+        self._leader: Receiver | None = None
+        self.token = ""  # of the lease, while it is held
+        self._held: Row | None = None  # the subscription as it was when the lease was taken
+        self._of_superuser = False  # whether its owner was one then
+        self._heart: Heart | None = None
+        self._publisher: Publisher | None = None
+        self._connected_as: tuple[str, bool] | None = None
+
+    def close(self) -> None:
+        """Whoever has the lock of a catalog now is not waited for long: a worker that has ended holds nothing."""
+        if not self._closed:
+            self._closed = True
+            if self._leader is not None:
+                self._leader._beside.remove(self)
+            self.session.link.give_up()
+            if isinstance(self._publisher, LakePublisher):
+                self._publisher.interrupt()
+            self.release()
+            self.disconnect()
+            self.session.close()
+
+    # --- workers of tables --------------------------------------------------------------------------------------------
+
+    def beside(self) -> Receiver:
+        """For the worker of a table: under this one's lease, with a session and a connection of its own, for another
+        thread."""
+        other = Receiver(self.session, self.subid, self._server_log, self.observer, patience=self._patience)
+        other.session.settings.take_defaults(self.session.settings)
+        other.session.authenticated_user = self.session.authenticated_user
+        other.session.act_as(BOOTSTRAP_SUPERUSER)
+        other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
+        other._of_superuser = self._of_superuser
+        other._leader = self
+        self._beside.append(other)
+        return other
+
+    def stop(self) -> None:
+        """From another thread: end soon, with ReceiverStopped or an error of what is broken off; those beside, too."""
+        self.stopped = True
+        self.session.link.give_up()
+        publisher = self._publisher
+        if publisher is not None:
+            publisher.interrupt()
+        for other in list(self._beside):
+            other.stop()
+
+    def check_stopped(self) -> None:
+        if self.stopped:
+            raise ReceiverStopped
+
+    # --- the lease ----------------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Be the subscription's worker; LeaseHeld if there is another."""
+        if self._held is not None:
+            return
+        token = processes.new_token()
+        try:
+            with self.transaction() as subscription:
+                self._admit(subscription)
+                self._apply_settings(subscription)
+                publisher = self.publisher(subscription)
+                self.session.transaction.require_write()
+                if self.subscription() != subscription:
+                    raise SubscriptionChanged
+                self._take_lease(token)
+                if publisher.shares_catalog and same_server.is_unknown(self.session, self.subid):
+                    self._catch_up_with_slot(publisher, subscription)
+                asked(lambda: same_server.remember(self.session, self.subid, publisher))
+                if publisher.shares_catalog:
+                    self._occupy(publisher, subscription, token)
+            self.token, self._held = token, subscription
+            with reading(self.session):
+                self._of_superuser = is_superuser(self.session, subscription.subowner)
+            if not publisher.shares_catalog:
+                self._occupy(publisher, subscription, token)
+        except BaseException:
+            processes.retire(token)
+            self.release(occupied=False)
+            raise
+        self._heart = Heart(self.session, token)
+
+    def _catch_up_with_slot(self, publisher: Publisher, subscription: Row) -> None:
+        """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
+        with all that was looked at."""
+        lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
+        position = state.position(self.session, self.subid)
+        if lag is not None and position and lag.confirmed > position:
+            state.move(self.session, self.subid, lag.confirmed)
+
+    def _take_lease(self, token: str) -> None:
+        try:
+            lease.take(self.session, self.subid, token)
+        except PgError as error:
+            raise WorkerFailed(error, began=False) from None
+
+    def _admit(self, subscription: Row) -> None:
+        """A worker connects as the subscription's owner, who must be let in as anybody else (InitializeApplyWorker)."""
+        try:
+            admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
+        except PgError as error:
+            raise WorkerFailed(error, began=False) from None
+
+    def _apply_settings(self, subscription: Row) -> None:
+        """Those of its owner and its database, as they are now, and the few that all workers have
+        (InitializeLogRepWorker)."""
+        session = self.session
+        session.authenticated_user = subscription.subowner
+        session.act_as(BOOTSTRAP_SUPERUSER)  # for what is the worker's own business
+        session.settings.forget_stored()
+        apply_stored_settings(session, subscription.subowner, session.database.oid)
+        for name, value in (*_SETTINGS, ("synchronous_commit", subscription.subsynccommit)):
+            session.settings.set_default(name, value, complain=False, source="override")
+        if self._patience is not None:
+            session.settings.set_default("lock_timeout", f"{int(self._patience * 1000)}ms", complain=False)
+
+    def check_free(self) -> None:
+        """LeaseHeld if another worker has the lease."""
+        with reading(self.session):
+            other = lease.holder(self.session, self.subid)
+        if other is not None and other.token != self.token:
+            raise LeaseHeld(other.pid)
+
+    def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
+        within = self.session if publisher.shares_catalog else None
+        try:
+            sender = Sender(token, self._application_name(subscription), self._statement(subscription))
+            publisher.occupy(subscription.subslotname, sender, within)
+        except PublisherError as error:
+            raise WorkerFailed(not_started(error), began=False) from None
+
+    @staticmethod
+    def _application_name(subscription: Row) -> str:
+        return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
+
+    def _statement(self, subscription: Row) -> str:
+        """As libpqrcv_startstreaming."""
+        with reading(self.session):
+            lsn = lsn_text(state.position(self.session, subscription.oid))
+        names = ",".join([_quoted(name, '"') for name in subscription.subpublications])
+        streaming = {"t": "on", "p": "parallel"}.get(subscription.substream)
+        options = {
+            "proto_version": "4",
+            "streaming": streaming,
+            "two_phase": "on" if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED else None,
+            "origin": subscription.suborigin,
+            "publication_names": names,
+            "binary": "true" if subscription.subbinary else None,
+        }
+        given = ", ".join([f"{name} {_quoted(value, QUOTE)}" for name, value in options.items() if value])
+        return f'START_REPLICATION SLOT "{subscription.subslotname}" LOGICAL {lsn} ({given})'
+
+    def release(self, *, occupied: bool = True) -> None:
+        """Somebody else may work; a slot that is `occupied` is left. What cannot be given back now, because a catalog
+        is gone or locked, is taken over by the next worker, who finds that this one has ended."""
+        held, self._held = self._held, None
+        if held is None or not self._leads:
+            return
+        token, self.token = self.token, ""
+        if self._heart is not None:
+            self._heart.stop()
+            self._heart = None
+        processes.retire(token)
+        publisher, transaction = self._publisher, self.session.transaction
+        with suppress(PublisherError, PgError):
+            if publisher is not None and occupied and not publisher.shares_catalog:
+                publisher.leave(held.subslotname, token)
+        with suppress(PublisherError, PgError):
+            try:
+                transaction.begin_statement(writes=True)
+                lease.end(self.session, self.subid, lease.APPLY, token)
+                if publisher is not None and publisher.shares_catalog:
+                    publisher.leave(held.subslotname, token, self.session)
+                transaction.end_statement()
+            except BaseException:
+                transaction.fail_statement()
+                raise
+
+    def copy_begins(self, subscription: str, table: Relation, rows: int | None) -> Callable[[int, int], None]:
+        """To be told, from any thread, how many more rows of a table have come, and bytes; for all to see. There will
+        be so many `rows`, if that is known."""
+        copying = Copying(table.oid, tuples_total=rows)
+        if self._heart is not None:
+            self._heart.copying[table.oid] = copying
+        name = table.qualified_name
+        self.observer.rows(subscription, name, copying)
+
+        def came(tuples: int, size: int) -> None:
+            copying.came(tuples, size)
+            self.observer.rows(subscription, name, copying)
+
+        return came
+
+    def copy_ended(self, relid: int) -> None:
+        if self._heart is not None:
+            self._heart.copying.pop(relid, None)
+
+    # --- the subscription ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[Row]:
+        """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
+        self.check_stopped()
+        transaction = self.session.transaction
+        transaction.begin_statement()
+        try:
+            subscription = self.subscription()
+            if subscription is None or not subscription.subenabled or not subscription.subslotname:
+                raise SubscriptionChanged(self._farewell(subscription))
+            if self._is_another(subscription):
+                raise SubscriptionChanged(self._farewell(subscription))
+            yield subscription
+            transaction.end_statement()
+        except BaseException:
+            transaction.fail_statement()
+            raise
+
+    def _is_another(self, subscription: Row) -> bool:
+        """Whether the worker must begin anew; of a skipped transaction it hears without that."""
+        held = self._held
+        if held is None:
+            return False
+        return subscription._replace(subskiplsn=0) != held._replace(subskiplsn=0) or self._is_demoted(subscription)
+
+    def _is_demoted(self, subscription: Row) -> bool:
+        return self._of_superuser and not is_superuser(self.session, subscription.subowner)
+
+    def _farewell(self, subscription: Row | None) -> str:
+        """Why a worker that holds the lease ends, as maybe_reread_subscription says it."""
+        if self._held is None:
+            return ""
+        worker = f'logical replication worker for subscription "{self._held.subname}"'
+        if subscription is None:
+            return f"{worker} will stop because the subscription was removed"
+        if not subscription.subenabled:
+            return f"{worker} will stop because the subscription was disabled"
+        if subscription._replace(subskiplsn=0) == self._held._replace(subskiplsn=0):
+            return f"{worker} will restart because the subscription owner's superuser privileges have been revoked"
+        return f"{worker} will restart because of a parameter change"
+
+    def farewell(self) -> str:
+        """Why a worker that holds the lease has no subscription to work for any more; empty: it has."""
+        with reading(self.session):
+            subscription = self.subscription()
+            return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
+
+    @property
+    def name(self) -> str:
+        """Of the subscription, as long as the lease is held."""
+        return "" if self._held is None else str(self._held.subname)
+
+    def subscription(self) -> Row | None:
+        return one(self.session, tables.pg_subscription, oid=self.subid)
+
+    def despite_locks(self, action: Callable[[], T]) -> T:
+        """What a transaction of its own does; begun anew whenever it meets rows that others have locked, once it has
+        waited for them. A local session's transaction never makes it fail."""
+        locks = self.session.transaction.locks
+        while True:
+            try:
+                return action()
+            except LockedByOthers as locked:
+                wanted = locked.wanted
+            try:
+                locks.wait_until(wanted, partial(self._is_taken, wanted))
+            except PgError as error:
+                if error.sqlstate != "40P01":
+                    raise
+                locks.release()  # who waits for what it has waited for before goes first
+
+    def _is_taken(self, wanted: Wanted, ticket: int) -> bool:
+        self.check_stopped()
+        return self.session.transaction.locks.is_taken(wanted, ticket)
+
+    def lock(self, subscription: Row, position: int) -> None:
+        """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read
+        depends on."""
+        self.check_stopped()
+        self.session.transaction.require_write()
+        now = self.subscription()
+        if now != subscription:
+            raise SubscriptionChanged(self._farewell(now) if now is None or self._is_another(now) else "")
+        if state.position(self.session, subscription.oid) != position:
+            raise SubscriptionChanged
+        if not lease.is_held(self.session, subscription.oid, self.token):
+            raise SubscriptionChanged
+
+    def two_phase_begins(self) -> None:
+        """The worker itself has changed the subscription so: it need not begin anew."""
+        if self._held is not None:
+            self._held = self._held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
+
+    def stay(self) -> None:
+        """A sign of life in the middle of a long transaction, whose lock keeps the heart from giving one."""
+        self.check_stopped()
+        lease.beat(self.session, self.token, ())
+
+    @contextmanager
+    def as_owner(self, subscription: Row) -> Iterator[None]:
+        before = self.session.act_as(subscription.subowner)
+        try:
+            yield
+        finally:
+            self.session.act_as(before)
+
+    # --- the publisher ------------------------------------------------------------------------------------------------
+
+    def publisher(self, subscription: Row) -> Publisher:
+        """The connection, which is kept as long as it leads to where the subscription says."""
+        required = subscription.subpasswordrequired and not is_superuser(self.session, subscription.subowner)
+        wanted = (subscription.subconninfo, bool(required))
+        if self._publisher is not None and wanted == self._connected_as and self._publisher.is_open:
+            return self._publisher
+        self.disconnect()
+        try:
+            self._publisher = publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
+            asked(lambda: same_server.check(self.session, subscription, publisher))
+        except ConnectionFailure as failure:
+            failed = PgError("08006", f"could not connect to the publisher: {failure}")
+            raise WorkerFailed(failed, began=False) from None
+        except PgError as error:
+            self.disconnect()
+            raise WorkerFailed(error, began=False) from error
+        self._connected_as = wanted
+        return self._publisher
+
+    def missing_before(self, lsn: int | None = None) -> int | None:
+        """The LSN of the publisher, or the earlier one given, if there is anything to do before it: tables to copy or
+        to make ready, or something new. Costs little."""
+        with self.transaction() as subscription:
+            publisher = self.publisher(subscription)
+            lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
+            position = state.position(self.session, subscription.oid)
+            states = state.table_states(self.session, subscription.oid).values()
+            can_begin = state.two_phase_can_begin(self.session, subscription)
+        if lag is None or lag.current < position or 0 < position < lag.confirmed:  # which is an error
+            return lsn or position or 1
+        end = lag.sendable if lsn is None else lsn
+        behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
+        return end if behind or can_begin else None
+
+    def disconnect(self) -> None:
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            with suppress(PgError, PublisherError):
+                publisher.close()
+
+
+QUOTE = "'"
+
+
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, quote * 2) + quote
+
+
+def guarded(action: Callable[[], T]) -> T:
+    """The result, or the subscription's error."""
+    try:
+        return action()
+    except PgError as error:
+        raise WorkerFailed(error) from error
+
+
+def asked(question: Callable[[], T]) -> T:
+    """What the publisher answers."""
+    try:
+        return question()
+    except PublisherError as error:
+        raise WorkerFailed(not_received(error)) from None

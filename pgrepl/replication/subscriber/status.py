@@ -1,0 +1,193 @@
+"""How subscriptions stand: their tables, how far they are, how far behind that is, who works, what went wrong last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.roles import is_superuser
+from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.origins import origin_or_none
+from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.connection import connect
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_EPOCH = 946684800  # 2000-01-01 in seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    name: str
+    state: str
+    lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One subscription."""
+
+    database: str
+    name: str
+    publications: tuple[str, ...]
+    publisher: str  # where that is, without any password
+    enabled: bool
+    slot: str | None
+    pid: int | None  # of the worker, while there is one
+    tables: tuple[TableStatus, ...]
+    applied: int  # the position up to which everything is here
+    lag: SlotLag | None  # None: the publisher does not answer
+    backlog: Backlog | None
+    apply_errors: int
+    sync_errors: int
+    error: tuple[str, str, str] | None  # when, SQLSTATE, message
+    unreachable: str | None  # why the publisher does not answer
+    complete: datetime | None = None  # when the worker had everything, last
+
+    @property
+    def behind(self) -> int | None:
+        """Bytes of the publisher's log."""
+        return None if self.lag is None else max(0, self.lag.current - (self.applied or self.lag.confirmed))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the first transaction that is not here has been waiting; at most so long, if the publisher cannot
+        tell what there is (no backlog)."""
+        if self.behind == 0 or (self.backlog is not None and self.backlog.since is None):
+            return 0.0
+        if self.backlog is not None and self.backlog.since is not None:
+            return max(0.0, time.time() - _EPOCH - self.backlog.since / 1_000_000)
+        if self.behind is None or self.complete is None:
+            return None
+        return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
+
+    def as_json(self) -> dict[str, Any]:
+        lag, backlog, error = self.lag, self.backlog, self.error
+        return {
+            "database": self.database,
+            "subscription": self.name,
+            "publications": list(self.publications),
+            "publisher": self.publisher,
+            "enabled": self.enabled,
+            "slot": self.slot,
+            "pid": self.pid,
+            "tables": [
+                {"name": table.name, "state": table.state, "lsn": lsn_text(table.lsn) if table.lsn else None}
+                for table in self.tables
+            ],
+            "applied_lsn": lsn_text(self.applied) if self.applied else None,
+            "confirmed_lsn": None if lag is None else lsn_text(lag.confirmed),
+            "publisher_lsn": None if lag is None else lsn_text(lag.current),
+            "lag": {
+                "transactions": None if backlog is None else backlog.transactions,
+                "rows": None if backlog is None else backlog.changes,
+                "exact": None if backlog is None else backlog.exact,
+                "seconds": None if self.seconds is None else round(self.seconds, 3),
+                "lsn": self.behind,
+            },
+            "apply_error_count": self.apply_errors,
+            "sync_error_count": self.sync_errors,
+            "last_error": None if error is None else {"time": error[0], "sqlstate": error[1], "message": error[2]},
+            "unreachable": self.unreachable,
+        }
+
+
+def subscription_status(session: Session, names: Sequence[str] = (), *, everywhere: bool) -> list[Status]:
+    """Of the subscriptions of a session's database or of all; an error for a name that there is not."""
+    with reading(session):
+        where = {} if everywhere else {"subdbid": session.database.oid}
+        listed = sorted(rows(session, tables.pg_subscription, **where), key=lambda row: row.oid)
+        databases = {row.oid: str(row.datname) for row in rows(session, tables.pg_database)}
+    for name in names:
+        if all(row.subname != name for row in listed):
+            raise PgError("42704", f'subscription "{name}" does not exist')
+    found = []
+    for row in listed:
+        if not names or row.subname in names:
+            there = session.elsewhere(row.subdbid, BOOTSTRAP_SUPERUSER, apart=True)
+            try:
+                with reading(there):
+                    found.append(_status(there, row, databases.get(row.subdbid, "")))
+            finally:
+                there.close()
+    return found
+
+
+def _status(session: Session, row: Row, database: str) -> Status:
+    origin = origin_or_none(session, f"pg_{row.oid}")
+    applied = 0 if origin is None else int(origin.remote_lsn or 0)
+    lag, backlog, unreachable = _publisher(session, row, applied)
+    worker = lease.holder(session, row.oid)
+    counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid)
+    last = max(state.errors(session, row.oid), key=lambda error: str(error.happened), default=None)
+    listed = []
+    for relid, (current, lsn) in sorted(state.table_states(session, row.oid).items()):
+        table = relation_or_none(session, relid)
+        listed.append(TableStatus(str(relid) if table is None else table.qualified_name, current, lsn))
+    return Status(
+        database=database,
+        name=row.subname,
+        publications=tuple(row.subpublications),
+        publisher=_place(row.subconninfo),
+        enabled=bool(row.subenabled),
+        slot=row.subslotname,
+        pid=None if worker is None else int(worker.pid),
+        tables=tuple(listed),
+        applied=applied,
+        lag=lag,
+        backlog=backlog,
+        apply_errors=0 if counted is None else int(counted.apply_error_count or 0),
+        sync_errors=0 if counted is None else int(counted.sync_error_count or 0),
+        error=None if last is None else (last.happened, last.sqlstate, last.message),
+        unreachable=unreachable,
+        complete=None
+        if worker is None or not worker.latest_end_time
+        else datetime.fromisoformat(worker.latest_end_time),
+    )
+
+
+def _publisher(session: Session, row: Row, applied: int) -> tuple[SlotLag | None, Backlog | None, str | None]:
+    """What the publisher says of the slot, or why it says nothing."""
+    if not row.subslotname:
+        return None, None, None
+    required = row.subpasswordrequired and not is_superuser(session, row.subowner)
+    try:
+        publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True)
+    except (ConnectionFailure, PgError) as failure:
+        return None, None, str(failure)
+    try:
+        lag = publisher.lag(row.subslotname)
+        if lag is None:
+            return None, None, f'replication slot "{row.subslotname}" does not exist'
+        if 0 < applied < lag.confirmed:
+            return lag, None, server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied))
+        start = max(lag.confirmed, applied)
+        local_only = state.local_only(row)
+        return lag, publisher.backlog(row.subpublications, start, lag.current, local_only=local_only), None
+    except PublisherError as error:
+        return None, None, str(error)
+    finally:
+        publisher.close()
+
+
+def _place(conninfo: str) -> str:
+    """Where a publisher is, in a few words and without its password."""
+    options = parse_conninfo(conninfo)
+    host = options.get("host") or options.get("hostaddr") or ""
+    port = options.get("port")
+    database = options.get("dbname") or options.get("user") or "postgres"
+    place = host if not port or not host else f"{host}:{port}"
+    return f"{database} at {place}" if place and place != "localhost" else database

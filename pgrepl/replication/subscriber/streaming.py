@@ -1,0 +1,217 @@
+"""The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
+
+A small batch is played on what the subscriber has before the write lock is taken; if somebody has written in between,
+it is played once more with the lock, from the messages that are here already. A transaction too large for memory is
+read while it is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.store import Row
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.steps import step
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
+from pgrepl.replication.subscriber.apply.transactions import Applied, apply_phases, play, step_through
+from pgrepl.replication.subscriber.apply.two_phase import prepared_of
+from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
+from pgrepl.replication.wire.messages import WireTransaction
+
+BATCH = 20_000  # changes that are played together
+
+
+@frozen
+class Streamed:
+    """What became of one batch. `upto` is the end that was asked for, `reached` how far this batch came."""
+
+    start: int
+    upto: int
+    reached: int
+    applied: Applied
+
+    @property
+    def finished(self) -> bool:
+        return self.applied.error is not None or self.reached >= self.upto
+
+
+def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
+    """Receive and apply about `limit` changes at most of what finishes before `upto` (None: all there is now)."""
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        end = asked(publisher.current_lsn)  # what is not there cannot have been received
+        end = end if upto is None else min(end, upto)
+        position = state.position(receiver.session, subscription.oid)
+        start = _start(publisher, subscription, position)
+        bulk = (
+            guarded(lambda: _bulk(receiver, subscription, position, publisher, start, end)) if limit is None else None
+        )
+        if bulk is not None:
+            applied, reached = bulk
+        else:
+            stream = publisher.transactions(
+                subscription.subslotname,
+                subscription.subpublications,
+                start,
+                end,
+                local_only=state.local_only(subscription),
+                limit=(most := BATCH if limit is None else min(limit, BATCH)),
+            )
+            with closing(stream):
+                found = _Received.of(stream, most)
+                step("apply.received")
+                played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions)))
+            applied, reached = found.judged(played), found.reached(played, start, end)
+        confirmed = True
+        if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
+            if not receiver.session.transaction.is_writing:
+                receiver.lock(subscription, position)
+            state.settle_tables(receiver.session, subscription.oid, reached)
+            lease.received(receiver.session, subscription.oid, receiver.token, reached)
+            if reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
+                state.move(receiver.session, subscription.oid, reached)
+            confirmed = publisher.shares_catalog
+            if confirmed:
+                publisher.confirm(subscription.subslotname, reached, receiver.session)
+            step("apply.settled")
+    step("apply.committed")
+    if not confirmed:
+        receiver.session.link.flush()  # the publisher keeps no longer what it is told is here (get_flush_position)
+        step("apply.flushed")
+        asked(lambda: publisher.confirm(subscription.subslotname, reached))
+    return Streamed(start, end, reached, applied)
+
+
+def enable_two_phase(receiver: Receiver) -> bool:
+    """Once all tables are ready prepared transactions are asked for, if the subscription wants them."""
+    with receiver.transaction() as subscription:
+        if not state.two_phase_can_begin(receiver.session, subscription):
+            return False
+        publisher = receiver.publisher(subscription)
+        position = state.position(receiver.session, subscription.oid)
+        _start(publisher, subscription, position, two_phase=True)
+        receiver.lock(subscription, position)
+        state.enable_two_phase(receiver.session, subscription.oid)
+    worker = f'logical replication apply worker for subscription "{subscription.subname}"'
+    receiver.log.log(f"{worker} will restart so that two_phase can be enabled")
+    receiver.two_phase_begins()
+    return True
+
+
+def _start(publisher: Publisher, subscription: Row, position: int, *, two_phase: bool = False) -> int:
+    two_phase = two_phase or subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
+    try:
+        return publisher.start(subscription.subslotname, position, two_phase=two_phase)
+    except PublisherError as error:
+        raise WorkerFailed(not_started(error), began=False) from None
+
+
+# --- receiving --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Received:
+    transactions: list[WireTransaction]
+    more: bool  # than were to be taken together
+    refused: PgError | None  # why the stream broke off
+
+    @classmethod
+    def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
+        """Transactions of about `most` changes, one at least if there is one. One that is stepped through comes by
+        itself; the stream of a large one stays open: the others have all that they need."""
+        found: list[WireTransaction] = []
+        count = 0
+        try:
+            for transaction in stream:
+                alone = _is_stepped_through(transaction)
+                late = bool(found) and _is_late(found[-1])
+                if found and not late and (alone or count + transaction.size > most):
+                    stream.close()
+                    return cls(found, True, None)
+                found.append(transaction)
+                count += transaction.size
+                if alone and not _is_late(transaction):
+                    return cls(found, True, None)
+        except PublisherError as error:
+            return cls(found, False, not_received(error))
+        return cls(found, False, None)
+
+    def reached(self, applied: Applied, start: int, end: int) -> int:
+        """Before which LSN nothing is left to do."""
+        if applied.error is None and not self.more and self.refused is None:
+            return max(start, end)
+        return applied.end_lsn if applied.transactions else start
+
+    def judged(self, applied: Applied) -> Applied:
+        """With the stream's own error, if it got that far."""
+        return applied if applied.error is not None or self.refused is None else applied.failed(self.refused)
+
+
+# --- applying ---------------------------------------------------------------------------------------------------------
+
+
+def _bulk(
+    receiver: Receiver, subscription: Row, position: int, publisher: Publisher, start: int, end: int
+) -> tuple[Applied, int] | None:
+    """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
+    written. None: it is played."""
+    session = receiver.session
+    if prepared_of(session, subscription):
+        return None  # whole columns do not ask which keys these hold
+    found = receive(session, subscription, publisher, start, end, receiver.log)
+    if found is None:
+        return None
+    batch, reached = found
+    try:
+        if not batch.count:
+            return Applied(0, 0, position), reached
+        with receiver.as_owner(subscription):
+            done = commit_batch(session, subscription, batch, lambda: receiver.lock(subscription, position))
+        if done is None:
+            return None
+        last = done.batch.transactions[-1].end_lsn
+        state.move(session, subscription.oid, last)
+        step("apply.origin")
+        count = len(done.batch.transactions)
+        applied = Applied(count, done.batch.count, last, passed=done.passed)
+        return applied, reached if count == len(batch.transactions) else last
+    finally:
+        batch.discard()
+
+
+def _apply(receiver: Receiver, subscription: Row, position: int, found: list[WireTransaction]) -> Applied:
+    """Play and write; the transaction holds the lock afterwards, unless nothing could be applied."""
+    if not found:
+        return Applied(0, 0, position)
+    session = receiver.session
+    with receiver.as_owner(subscription):
+        if _is_stepped_through(found[0]):
+            receiver.lock(subscription, position)
+            if found[0].phase is not None:
+                return apply_phases(session, subscription, found, receiver.log)
+            return step_through(session, subscription, found, receiver.log, receiver.stay)
+        batch = play(session, subscription, found, receiver.log)
+        if not batch.count:
+            return batch.applied
+        version = session.transaction.version
+        receiver.lock(subscription, position)
+        if session.transaction.version != version:
+            batch = play(session, subscription, found, receiver.log)
+        return batch.write()
+
+
+def _is_late(transaction: WireTransaction) -> bool:
+    return transaction.phase is not None and transaction.phase.is_late
+
+
+def _is_stepped_through(transaction: WireTransaction) -> bool:
+    """Whether it is played with the write lock: because it is large, or does what cannot be played twice."""
+    return transaction.is_large or transaction.restarts or transaction.phase is not None
+
+
+__all__ = ["Streamed", "stream_batch"]

@@ -1,0 +1,346 @@
+"""The worker of one subscription: what PostgreSQL's apply worker and its table synchronization workers do.
+
+    round: receive messages up to the publisher's LSN at the start → apply them (a commit each batch)
+           copy the tables that wait for it → apply what came meanwhile, so that they are ready
+
+A worker has a session of its own. What goes wrong belongs to the subscription: it is logged, counted, and with
+disable_on_error ends it; the caller learns of it from the result only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.lake import spark
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.protocol import PublisherError, not_started
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.copy import copy_table, forget_slot, tables_copied, tables_to_copy
+from pgrepl.replication.subscriber.lease import LeaseHeld
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
+from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
+from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_CANCELLED = "57014"
+_POLL = 0.05  # seconds between two looks whether another worker has finished
+
+
+@dataclass
+class Round:
+    """What a round did."""
+
+    transactions: int = 0
+    changes: int = 0
+    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
+    rows_copied: int = 0
+    tables_copied: list[str] = field(default_factory=list)
+    error: PgError | None = None
+    lsn: int = 0  # up to where there is nothing more to do
+    restarts: bool = False  # the subscription is another now: its worker begins anew
+    ran: bool = False  # there was something to do, and the lease was to be had
+
+
+class Worker:
+    """Works for one subscription of one database."""
+
+    def __init__(
+        self,
+        session: Session,
+        subid: int,
+        log: ServerLog,
+        *,
+        observer: Observer | None = None,
+        keeps_lease: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        """One that keeps its lease remains the subscription's worker between rounds. `patience`: see Receiver."""
+        self.keeps_lease = keeps_lease
+        self._receiver = Receiver(session, subid, log, observer, patience=patience)
+        self._session = self._receiver.session
+        self._subid = subid
+        self.log = self._log = self._receiver.log
+        self._observer = self._receiver.observer
+
+    @property
+    def session(self) -> Session:
+        """Its own, apart from its maker's."""
+        return self._session
+
+    @property
+    def tag(self) -> str:
+        """By which its Spark jobs are known where several workers run at once."""
+        return f"pgrepl-subscription-{self._subid}"
+
+    @property
+    def subscription(self) -> str:
+        """Its name; empty if it is gone."""
+        with reading(self._session):
+            row = self._receiver.subscription()
+        return "" if row is None else str(row.subname)
+
+    def stop(self) -> None:
+        """From another thread: end soon; what is under way is undone. Who has stopped it waits, and says it again."""
+        self._receiver.stop()
+        spark.cancel_tagged(self.tag)
+
+    def check_stopped(self) -> None:
+        self._receiver.check_stopped()
+
+    def close(self) -> None:
+        self._receiver.close()
+
+    def say_goodbye(self) -> None:
+        """Log why a worker that holds the lease ends: its subscription was disabled or dropped."""
+        reason = self._receiver.farewell()
+        if reason:
+            self._log.log(reason)
+            self._receiver.release()
+
+    # --- rounds -------------------------------------------------------------------------------------------------------
+
+    def round(
+        self, *, upto: int | None = None, max_changes: int | None = None, copy: bool = True, wait: bool = False
+    ) -> Round:
+        """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little.
+        Another worker is waited for until it has given up or done it all, or it is an error."""
+
+        def work(done: Round) -> None:
+            self._apply(done, upto, max_changes)
+            if copy and done.error is None and self._copy(done):
+                self._apply(done, None, None)
+
+        return self._run(work, wait=wait)
+
+    def synchronize(self, relids: Collection[int] | None = None, *, wait: bool = False) -> Round:
+        """Copy the tables that wait for it, or some of them, and let the main stream come up to them."""
+
+        def work(done: Round) -> None:
+            if self._copy(done, relids) and done.error is None:
+                with reading(self._session):
+                    states = state.table_states(self._session, self._subid)
+                    target = max([states[relid][1] for relid in tables_copied(self._session, self._subid)], default=0)
+                self._apply(done, target, None)
+
+        return self._run(work, wait=wait)
+
+    def _run(self, work: Callable[[Round], None], *, wait: bool) -> Round:
+        done = Round()
+        ended = False
+        try:
+            ended = self._tried(done, work, wait=wait)
+        except PgError as error:  # of the catalog: locked, gone, full
+            self._receiver.check_stopped()
+            done.error = done.error or error
+            self._log.error(error)
+        finally:
+            if ended or not self.keeps_lease or done.error is not None:
+                self._receiver.release()
+        if done.error is not None:
+            self._receiver.disconnect()
+        return done
+
+    def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
+        """Whether the subscription is no longer what it was."""
+        try:
+            try:
+                if self._begins(wait=wait):
+                    done.ran = True
+                    self._forget_slots()
+                    work(done)
+                    if done.transactions or done.tables_copied:
+                        self._session.link.flush()  # before anybody is told of it
+            except WorkerFailed as failure:
+                self._fails(done, failure)
+        except SubscriptionChanged as changed:  # the next round sees what became of it
+            reason = (str(changed) or self._receiver.farewell()) if self.keeps_lease else ""
+            if reason:
+                self._log.log(reason)
+                done.restarts = not self._receiver.farewell()
+            return True
+        except LeaseHeld as held:
+            done.error = self._in_use(held.pid)
+            self._log.error(done.error)
+        return False
+
+    def _begins(self, *, wait: bool) -> bool:
+        """Take the lease, unless there is nothing to do, or no longer."""
+        if not wait:
+            self._receiver.check_free()
+        missing: int | None = None
+        while self.keeps_lease or (missing := self._receiver.missing_before(missing)) is not None:
+            try:
+                self._receiver.hold()
+                return True
+            except LeaseHeld:
+                if not wait:
+                    raise
+            time.sleep(_POLL)
+        return False
+
+    def _in_use(self, pid: int) -> PgError:
+        with reading(self._session):
+            subscription = self._receiver.subscription()
+        name = "" if subscription is None else subscription.subslotname
+        return not_started(PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {pid}'))
+
+    # --- the main stream ----------------------------------------------------------------------------------------------
+
+    def _apply(self, done: Round, upto: int | None, max_changes: int | None) -> None:
+        left = max_changes
+        start = 0
+        while True:
+            self._observer.applying(self._receiver.name)
+            try:
+                streamed = self._receiver.despite_locks(partial(stream_batch, self._receiver, upto, left))
+            except WorkerFailed as failure:
+                return self._fails(done, failure)
+            start = start or streamed.start
+            applied = streamed.applied
+            done.transactions += applied.transactions
+            done.changes += applied.changes
+            done.passed += applied.passed
+            done.lsn, upto = streamed.reached, streamed.upto
+            self._observer.applied(self._receiver.name, start, streamed)
+            if applied.error is not None:
+                return self._fails(done, WorkerFailed(applied.error))
+            if left is not None:
+                left -= applied.changes
+            if streamed.finished or (left is not None and left <= 0):
+                return self._settles(done)
+
+    def _settles(self, done: Round) -> None:
+        try:
+            enable_two_phase(self._receiver)
+        except WorkerFailed as failure:
+            return self._fails(done, failure)
+        return self._succeeds(lease.APPLY)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
+        """Copy what waits for it, several tables at once if that is worth it; one table's failure is no other's."""
+        with reading(self._session):
+            waiting = [
+                relation(self._session, relid)
+                for relid in tables_to_copy(self._session, self._subid)
+                if relids is None or relid in relids
+            ]
+        workers = workers_for(self._receiver, waiting)
+        if workers > 1:
+            self._copy_together(done, waiting, workers)
+        else:
+            for table in waiting:
+                try:
+                    self._copy_begins(table)
+                    self._copy_ends(done, table, copy_table(self._receiver, table.oid))
+                except WorkerFailed as failure:
+                    self._fails(done, failure, table.oid)
+        return bool(done.tables_copied)
+
+    def _copy_together(self, done: Round, waiting: list[Relation], workers: int) -> None:
+        """What it comes to, and what is told of it, is in the order of the tables."""
+        named = {table.oid: table for table in waiting}
+        outcomes: dict[int, int | None] = {}
+        failed: dict[int, PgError] = {}
+        before = done.error
+        untold = deque(named)
+
+        def ends(relid: int, count: int | None, failure: WorkerFailed | None) -> None:
+            outcomes[relid] = None if failure is not None else count
+            if failure is not None:
+                failed[relid] = failure.error
+                self._fails(done, failure, relid)
+                if failure.error.sqlstate == _CANCELLED:  # no other begins
+                    raise failure
+                with self._receiver.transaction():
+                    pass  # is it still enabled? Then the others go on
+            else:
+                self._succeeds(relid)
+                self._log.log(f"{self._sync_worker(named[relid])} has finished")
+            while untold and untold[0] in outcomes:
+                told = untold.popleft()
+                self._tell_copied(done, named[told], outcomes[told])
+
+        try:
+            copy_together(self._receiver, list(named), workers, lambda relid: self._copy_begins(named[relid]), ends)
+        except PgError as error:
+            if error.sqlstate != _CANCELLED:
+                raise
+            raise WorkerFailed(error) from error
+        finally:
+            for relid in untold:
+                self._tell_copied(done, named[relid], outcomes.get(relid))
+            done.error = before or next((failed[relid] for relid in named if relid in failed), done.error)
+
+    def _sync_worker(self, table: Relation) -> str:
+        name = self._receiver.name
+        return f'logical replication table synchronization worker for subscription "{name}", table "{table.name}"'
+
+    def _copy_begins(self, table: Relation) -> None:
+        with self._receiver.transaction():
+            pass  # it is still there, and enabled
+        self._log.log(f"{self._sync_worker(table)} has started")
+        self._observer.copying(self._receiver.name, table.qualified_name)
+
+    def _copy_ends(self, done: Round, table: Relation, count: int | None) -> None:
+        self._tell_copied(done, table, count)
+        self._succeeds(table.oid)
+        self._log.log(f"{self._sync_worker(table)} has finished")
+
+    def _tell_copied(self, done: Round, table: Relation, count: int | None) -> None:
+        if count is not None:
+            done.rows_copied += count
+            done.tables_copied.append(table.name)
+            self._observer.copied(self._receiver.name, table.qualified_name, count)
+
+    def _forget_slots(self) -> None:
+        """What a worker that was killed has left at the publisher."""
+        with self._receiver.transaction():
+            copied = list(tables_copied(self._session, self._subid))
+        for relid in copied:
+            forget_slot(self._receiver, relid)
+
+    # --- how it ends --------------------------------------------------------------------------------------------------
+
+    def _succeeds(self, relid: int) -> None:
+        """Whatever stopped this worker before does so no longer."""
+        with reading(self._session):
+            stopped = any(row.relid == relid for row in state.errors(self._session, self._subid))
+        if stopped:
+            with self._receiver.transaction():
+                self._session.transaction.require_write()
+                state.forget_errors(self._session, self._subid, relid)
+
+    def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
+        """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
+        could not even connect counts no error."""
+        self._receiver.check_stopped()  # then it is no error, but what was broken off
+        done.error = done.error or failure.error
+        if failure.error.sqlstate == _CANCELLED:  # by whoever runs the worker: no error of the subscription
+            return
+        self._log.error(failure.error)
+        counts = relid != lease.APPLY or failure.began
+        with self._receiver.transaction() as subscription:
+            self._session.transaction.require_write()
+            state.remember_error(self._session, subscription.oid, relid, failure.error)
+            if relid != lease.APPLY:
+                lease.end(self._session, subscription.oid, relid, self._receiver.token)
+            if counts:
+                state.count_error(self._session, subscription.oid, apply=relid == lease.APPLY)
+            disables = counts and subscription.subdisableonerr
+            if disables:
+                state.disable(self._session, subscription.oid)
+        if disables:
+            self._log.log(f'subscription "{subscription.subname}" has been disabled because of an error')

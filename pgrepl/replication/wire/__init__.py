@@ -1,0 +1,10 @@
+"""What crosses from a publisher to a subscriber, whoever they are.
+
+messages.py           transactions and their messages, one by one
+batch.py              the same as whole columns: the contract of both publishers
+text.py               the text form of values on the wire
+pgoutput_read.py      pgoutput's bytes read into messages; pgoutput_columns.py into columns
+pgoutput_write.py     messages written as pgoutput's bytes
+message_files.py      columns of messages, kept in files
+keys.py               keys of rows as numbers (key_values.py says which values are equal)
+"""

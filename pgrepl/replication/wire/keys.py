@@ -1,0 +1,334 @@
+"""Keys as numbers: equal keys have equal numbers, in the messages and in the table's files alike.
+
+The key of a single whole number is the number itself. Of other keys each column's distinct values are numbered, and the
+numbers of a key's columns are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.statistics import count_index_scans
+from pgrepl.lake import footers, inlined
+from pgrepl.lake.bounds import Bound
+from pgrepl.lake.dead import joined
+from pgrepl.lake.file_scan import constant, locate
+from pgrepl.lake.files import data_files
+from pgrepl.replication.ways import NotInBulk
+from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
+from pgrepl.types import oids
+from pgrepl.types.lake_arrays import plain_array
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.footers import FileColumn, Footer
+    from pgrepl.lake.table import LakeTable
+
+    Codes = npt.NDArray[np.int64]
+    Truths = npt.NDArray[np.bool_]
+
+NOT_THERE = -1  # a row's key that no message has
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+_THREADS = 2
+_SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
+_FEW_ROWS = 1 << 22  # whose keys are remembered
+_SMALL = 1 << 16  # … or small
+
+
+class Keys:
+    """The keys of one table's messages."""
+
+    def __init__(self, table: LakeTable, attnums: Sequence[int], columns: Sequence[Sequence[pa.Array]]) -> None:
+        """`columns`: of each key column the parts (such as old and new keys), none of which has a NULL."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.table = table
+        self.columns = [table.column(attnum) for attnum in attnums]
+        for column in self.columns:
+            if column.typoid not in KEY_TYPES or column.form.element is not None:
+                raise NotInBulk("the type of a key")
+        columns = [
+            [comparable(column, part) for part in parts] for column, parts in zip(self.columns, columns, strict=True)
+        ]
+        self.whole = len(attnums) == 1 and self.columns[0].typoid in _WHOLE
+        self._distinct: list[Any] = []
+        self.codes: list[Codes] = []  # of each part
+        if self.whole:
+            self.codes = [_numbers(part) for part in columns[0]]
+        else:
+            size = 1
+            for parts in columns:
+                distinct = pc.unique(pa.chunked_array(parts, parts[0].type))
+                self._distinct.append(distinct)
+                size *= max(len(distinct), 1)
+            if size >= 2**62:
+                raise NotInBulk("keys of too many columns")
+            for n in range(len(columns[0])):
+                self.codes.append(self._of([parts[n] for parts in columns]))
+        self.distinct: Codes = np.empty(0, np.int64)  # ascending
+
+    def in_order(self, codes: Codes) -> tuple[Codes, Truths]:
+        """Steps on these keys by key, those on one as they come, and which of them begin another key: `distinct` has
+        them."""
+        import numpy as np
+
+        order, codes = _sorted(codes)
+        first = np.ones(len(codes), np.bool_)
+        np.not_equal(codes[1:], codes[:-1], out=first[1:])
+        self.distinct = codes if first.all() else codes[first]
+        return order, first
+
+    def _of(self, arrays: Sequence[pa.Array]) -> Codes:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if self.whole:
+            return _numbers(arrays[0])
+        found = np.zeros(len(arrays[0]), np.int64)
+        missing = np.zeros(len(arrays[0]), np.bool_)
+        for array, distinct in zip(arrays, self._distinct, strict=True):
+            places = pc.index_in(array, value_set=distinct)
+            missing |= places.is_null().to_numpy(zero_copy_only=False)
+            found = found * len(distinct) + places.fill_null(0).to_numpy(zero_copy_only=False)
+        found[missing] = NOT_THERE
+        return found
+
+    # --- in the table -------------------------------------------------------------------------------------------------
+
+    def find(self, session: Session, snapshot: int) -> Places:
+        """The rows of the table that have these keys, at a snapshot."""
+
+        places = Places(len(self.distinct))
+        if not len(self.distinct):
+            return places
+        count_index_scans(session, self.table.oid, [c.attnum for c in self.columns], len(self.distinct))
+        bounds = []
+        if self.whole:
+            bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))
+        own: dict[int, list[tuple[int, int]]] = {}
+        for file_id, position, begin in inlined.deletes(session, self.table, snapshot):
+            own.setdefault(file_id, []).append((position, begin))
+        files = data_files(session, self.table, snapshot, bounds)
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found = threads.map(lambda file: self._in_file(file, own.get(file.data_file_id, []), snapshot), files)
+            for file, (numbers, positions, row_ids) in zip(files, found, strict=True):
+                places.enter(numbers, file.data_file_id, positions, row_ids)
+        self._in_catalog(session, snapshot, bounds, places)
+        return places
+
+    def _in_file(self, file: DataFile, own: list[tuple[int, int]], snapshot: int) -> tuple[Codes, Codes, Codes]:
+        """Numbers of keys, positions and row ids of the rows that have one."""
+        import numpy as np
+        import pyarrow as pa
+
+        if file.partial_max is not None and file.partial_max > snapshot:
+            raise NotInBulk("a file with later rows")
+        footer = footers.of(file)
+        there = locate(file, footer)
+        groups = self._groups(footer, there)
+        if not groups:
+            return (np.empty(0, np.int64),) * 3
+        rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
+        wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
+        with footers.Reader(footer) as reader:
+            # the next batch is likely to ask for the same few row groups
+            known = reader.remembered if rows <= _FEW_ROWS else reader.read
+            read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
+            arrays = []
+            for column in self.columns:
+                kind = plain_array(column.form.to_array([])).type
+                if column.column_id in there:
+                    arrays.append(next(read).cast(kind))
+                else:
+                    value = constant(column, file)
+                    arrays.append(plain_array(column.form.to_array([value])).take(pa.array([0] * rows)))
+            numbers, places = self._hits(self._nullable(arrays))
+            positions = _positions(footer, groups, places)
+            gone, _ = joined(file.delete_files, own, snapshot)
+            if len(gone) and len(positions):
+                dead = np.zeros(file.record_count, np.bool_)
+                dead[gone] = True
+                alive = ~dead[positions]
+                numbers, places, positions = numbers[alive], places[alive], positions[alive]
+            row_ids = (file.row_id_start or 0) + positions
+            ids = there.get(footers.ROW_ID)
+            if ids is not None and len(positions):
+                kept = plain_array(reader.read(groups, [ids])[0])
+                whole = kept.fill_null(-1).to_numpy(zero_copy_only=False)[places]
+                row_ids = np.where(whole < 0, row_ids, whole)
+        return numbers, positions, row_ids
+
+    def _groups(self, footer: Footer, there: Mapping[int, FileColumn]) -> list[int]:
+        """The row groups that may have one of the keys."""
+        import numpy as np
+
+        column = there.get(self.columns[0].column_id)
+        ranges = footers.whole_ranges(footer, column) if self.whole and column is not None else None
+        if ranges is None:
+            return list(footer.row_groups)
+        first = np.searchsorted(self.distinct, [low for low, _ in ranges])
+        behind = np.searchsorted(self.distinct, [high for _, high in ranges], side="right")
+        found: list[int] = np.flatnonzero(behind > first).tolist()
+        return found
+
+    def _nullable(self, arrays: Sequence[pa.Array]) -> Codes:
+        """Keys of rows that may hold NULL; a table's rows with NULL have no key."""
+        import numpy as np
+
+        if not self.whole:
+            return self._of([comparable(column, array) for column, array in zip(self.columns, arrays, strict=True)])
+        array = arrays[0]
+        if array.null_count:
+            known = array.is_valid().to_numpy(zero_copy_only=False)
+            outside = int(self.distinct[0]) - 1
+            if outside < np.iinfo(np.int64).min:
+                raise NotInBulk("NULLs beside the least of all keys")
+            return np.where(known, _numbers(array.fill_null(0)), outside)
+        return _numbers(array)
+
+    def _hits(self, codes: Codes) -> tuple[Codes, Codes]:
+        """Which of the keys stand where in a file: if it is sorted, by looking the keys up in it, else the other way
+        round, in a list of all keys if they are near to one another."""
+        import numpy as np
+
+        if not len(codes):
+            return codes, codes
+        ascending = self.whole and bool((codes[1:] > codes[:-1]).all())
+        if ascending:
+            low = int(np.searchsorted(self.distinct, codes[0]))
+            high = int(np.searchsorted(self.distinct, codes[-1], side="right"))
+            wanted = self.distinct[low:high]
+            if not len(wanted):
+                return wanted, wanted
+            if int(codes[-1]) - int(codes[0]) == len(codes) - 1:  # none is missing
+                return np.arange(low, high), wanted - codes[0]
+            at = np.searchsorted(codes, wanted)
+            hit = codes[np.minimum(at, len(codes) - 1)] == wanted
+            return np.flatnonzero(hit) + low, at[hit]
+        low, high = int(self.distinct[0]), int(self.distinct[-1])
+        near = np.flatnonzero((codes >= low) & (codes <= high))
+        if len(near) != len(codes):
+            codes = codes[near]
+        if high - low < max(_SPARSE * len(self.distinct), _SMALL):
+            numbers = np.full(high - low + 1, NOT_THERE, np.int64)
+            numbers[self.distinct - low] = np.arange(len(self.distinct))
+            at = numbers[codes - low]
+            hit = at != NOT_THERE
+        else:
+            at = np.searchsorted(self.distinct, codes)
+            hit = self.distinct[at] == codes
+        return at[hit], near[hit]
+
+    def _in_catalog(self, session: Session, snapshot: int, bounds: Sequence[Bound], places: Places) -> None:
+        import numpy as np
+
+        rows = inlined.rows(session, self.table, self.columns, snapshot, bounds)
+        if not rows:
+            return
+        arrays = [
+            plain_array(column.form.to_array([row.values[n] for row in rows])) for n, column in enumerate(self.columns)
+        ]
+        numbers, positions = self._hits(self._nullable(arrays))
+        row_ids = np.array([row.row_id for row in rows], np.int64)[positions]
+        places.enter(numbers, NOT_THERE, positions, row_ids)
+
+
+def _numbers(array: Any) -> Codes:
+    import numpy as np
+
+    found: Codes = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
+
+
+def _sorted(codes: Codes) -> tuple[Codes, Codes]:
+    """The order of numbers, equal ones as they come, and the numbers in this order. Where a number and its place fit
+    into one, these are sorted: that takes a fraction of the time."""
+    import numpy as np
+
+    if not len(codes) or bool((codes[1:] >= codes[:-1]).all()):
+        return np.arange(len(codes)), codes
+    low, bits = int(codes.min()), len(codes).bit_length()
+    if int(codes.max()) - low >= 1 << (63 - bits):
+        order = np.argsort(codes, kind="stable")
+        return order, codes[order]
+    both = codes - low
+    both <<= bits
+    both |= np.arange(len(codes))
+    both.sort()
+    order = both & ((1 << bits) - 1)
+    both >>= bits
+    both += low
+    return order, both
+
+
+def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
+    """Where rows stand in a file, of which only some groups have been read."""
+    import numpy as np
+
+    if len(groups) == len(footer.row_groups):
+        return places
+    starts = np.array([footer.starts[group] for group in groups])
+    sizes = np.array([footer.starts[group + 1] for group in groups]) - starts
+    before = np.cumsum(sizes) - sizes
+    found: Codes = places + (starts - before)[np.searchsorted(before, places, side="right") - 1]
+    return found
+
+
+class Places:
+    """Where the rows stand that have a key."""
+
+    def __init__(self, keys: int) -> None:
+        import numpy as np
+
+        self.number: Codes = np.full(keys, NOT_THERE, np.int64)  # of each key its row here
+        self.files: list[tuple[int, int, int]] = []  # file (NOT_THERE: inlined), its first row here, behind its last
+        self._positions: list[Codes] = []
+        self._row_ids: list[Codes] = []
+        self._count = 0
+
+    @property
+    def exists(self) -> Truths:
+        found: Truths = self.number != NOT_THERE
+        return found
+
+    @cached_property
+    def position(self) -> Codes:
+        """In its file."""
+        return _joined(self._positions)
+
+    @cached_property
+    def row_id(self) -> Codes:
+        return _joined(self._row_ids)
+
+    def enter(self, keys: Codes, file_id: int, positions: Codes, row_ids: Codes) -> None:
+        import numpy as np
+
+        if not len(keys):
+            return
+        if (self.number[keys] != NOT_THERE).any():
+            raise NotInBulk("a key that several rows have")
+        end = self._count + len(keys)
+        rows = np.arange(self._count, end)
+        self.number[keys] = rows
+        if not bool((keys[1:] > keys[:-1]).all()) and not np.array_equal(self.number[keys], rows):
+            raise NotInBulk("a key that several rows have")
+        self.files.append((file_id, self._count, end))
+        self._positions.append(positions)
+        self._row_ids.append(row_ids)
+        self._count = end
+
+
+def _joined(parts: Sequence[Codes]) -> Codes:
+    import numpy as np
+
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,149 @@
+"""pgoutput's messages as columns: many at once, in numpy, over the bytes as they came.
+
+The tuples of all messages of one relation are walked column by column: at each position stand a kind byte and, for a
+value, its length, which say where the next column begins. A column of text is made as an Arrow string view, offsets
+into the buffer, and copied out of it once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.frozen import frozen
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.pgoutput_read import (
+    DELETE_TYPE,
+    KEY_TUPLE,
+    NEW_TUPLE,
+    OLD_TUPLE,
+    TEXT_VALUE,
+    UNCHANGED_VALUE,
+    UPDATE_TYPE,
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+
+PADDING = 16  # bytes behind the last message, so that a window of bytes can stand anywhere
+_TAG = 5  # where in a change its tuple's tag stands
+_TUPLE = 6  # and the first tuple
+_SHORT = 12  # bytes that an Arrow string view holds itself
+
+
+@frozen
+class Column:
+    """Where the values of one column stand."""
+
+    present: Flags  # neither NULL nor left out
+    start: Numbers
+    length: Numbers
+    kind: Bytes
+
+
+def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
+    """Big-endian numbers of a kind of numpy's at these positions."""
+    width = np.dtype(kind).itemsize
+    windows = np.lib.stride_tricks.sliding_window_view(data, width)
+    found: Numbers = windows[at].view(kind)[:, 0].astype(np.int64)
+    return found
+
+
+def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Array]:
+    """The columns op, has_old, o…, n… and u… of messages that begin at these positions (see message_files)."""
+    import pyarrow as pa
+
+    width = len(relation.columns)
+    operation, tag = data[at], data[at + _TAG]
+    if not np.isin(tag, (NEW_TUPLE, KEY_TUPLE, OLD_TUPLE)).all():
+        raise ProtocolError("a change without a tuple")
+    has_old, has_new = tag != NEW_TUPLE, operation != DELETE_TYPE
+    first = at + _TUPLE
+    new_at = first.copy()
+    made: dict[str, pa.Array] = {
+        "op": pa.array(operation.astype(np.int8)),
+        "has_old": pa.array(has_old),
+    }
+    if has_old.any():
+        old, behind = _walk(data, first[has_old], width)
+        new_at[has_old] = behind + 1
+        for place, column in enumerate(old):
+            if relation.columns[place].is_key:
+                made[f"o{place}"] = _texts(data, column, has_old)
+    new, _ = _walk(data, new_at[has_new], width)
+    for place, column in enumerate(new):
+        made[f"n{place}"] = _texts(data, column, has_new)
+    if (operation == UPDATE_TYPE).any():
+        made |= _unchanged(new, operation == UPDATE_TYPE, has_new)
+    return made
+
+
+def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[Column], Numbers]:
+    """The columns of tuples that begin at these positions, and where what follows begins."""
+    counts = integers(data, at, ">u2")
+    if (counts != width).any():
+        raise ProtocolError("a tuple with another number of columns than its relation")
+    at = at + 2
+    found = []
+    for _ in range(width):
+        kind = data[at]
+        present = kind == TEXT_VALUE
+        length = np.where(present, integers(data, at + 1, ">i4"), 0)
+        start = np.where(present, at + 5, at + 1)
+        at = start + length
+        found.append(Column(present, start, length, kind))
+    return found, at
+
+
+def _texts(data: Bytes, column: Column, rows: Flags) -> pa.Array:
+    """The values of a column, NULL in rows that have no such tuple."""
+    if rows.all():
+        return text_array(data, column.start, column.length, column.present)
+    start, length = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    present = np.zeros(len(rows), np.bool_)
+    start[rows], length[rows], present[rows] = column.start, column.length, column.present
+    return text_array(data, start, length, present)
+
+
+def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> pa.Array:
+    """The bytes at these places as an Arrow array of strings."""
+    import pyarrow as pa
+
+    count = len(start)
+    views = np.zeros((count, 16), np.uint8)
+    words = views.view("<i4")
+    words[:, 0] = length
+    if count:
+        inside = np.lib.stride_tricks.sliding_window_view(data, _SHORT)[start]
+        inside *= np.arange(_SHORT, dtype=np.uint8)[None, :] < np.minimum(length, _SHORT).astype(np.uint8)[:, None]
+        views[:, 4:] = inside
+        long = np.nonzero(length > _SHORT)[0]
+        words[long, 2] = 0
+        words[long, 3] = start[long]
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string_view(), count, buffers).cast(pa.string())
+
+
+def _unchanged(columns: list[Column], updates: Flags, rows: Flags) -> dict[str, pa.Array]:
+    """u{place} for the places where an UPDATE did not send its value: of which messages that is so. An INSERT has NULL
+    there (slot_store_data)."""
+    import pyarrow as pa
+
+    made: dict[str, pa.Array] = {}
+    for place, column in enumerate(columns):
+        flags = column.kind == UNCHANGED_VALUE
+        if flags.any():
+            whole = np.zeros(len(rows), np.bool_)
+            whole[rows] = flags
+            whole &= updates
+            if whole.any():
+                made[f"u{place}"] = pa.array(whole)
+    return made
