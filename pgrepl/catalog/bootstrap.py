@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
-from pgrepl.catalog import ducklake, later, sums, tables
+from pgrepl.catalog import declarative, ducklake, sums, tables
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import MetaData
 
     from pgrepl.catalog.connection import CatalogConnection
+    from pgrepl.catalog.declarative import SystemRow
 
 _POSTGRES_SCHEMA = 1  # the DuckLake schema of the database postgres
 _PREDEFINED_ROLES = {
@@ -69,17 +70,17 @@ def create(link: CatalogConnection, data_path: str) -> None:
     link.begin(write=True)
     every_table().create_all(connection, checkfirst=False)
     for table, values in _contents(data_path):
-        connection.execute(table.insert(), values)
-    sums.sum_up(link, every_table().tables.values())
+        connection.execute(table.__table__.core().insert(), values)
+    sums.sum_up(link, declarative.every)
     link.commit()
 
 
 def every_table() -> MetaData:
     """All of them with their indexes, to make them."""
-    if not any(table.indexes for table in later.metadata.tables.values()):
-        for table in later.every:
-            table.with_indexes()
-    return later.metadata
+    if not any(table.indexes for table in declarative.metadata.tables.values()):
+        for table in declarative.every:
+            table.add_indexes()
+    return declarative.metadata
 
 
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
@@ -102,7 +103,7 @@ def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
     connection = link.sqlalchemy
     every_table().create_all(connection, checkfirst=False)
     for table, values in _contents(data_path):
-        connection.execute(table.insert(), values)
+        connection.execute(table.__table__.core().insert(), values)
     # DuckDB would keep each type of inlined rows in another way here than in a file
     link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('data_inlining_row_limit', '0')")
     link.commit()
@@ -121,7 +122,7 @@ def require_data_path(link: CatalogConnection, data_path: str | None) -> str:
     )
 
 
-def _contents(data_path: str) -> list[tuple[Any, list[dict[str, Any]]]]:
+def _contents(data_path: str) -> list[tuple[type[SystemRow], list[dict[str, Any]]]]:
     now = datetime.now(timezone.utc).isoformat(sep=" ")
     return [
         (tables.pgrepl_instance, [{

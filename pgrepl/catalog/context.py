@@ -10,9 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
-
     from pgrepl.catalog.connection import Catalog, CatalogConnection
+    from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.lake import Touched
     from pgrepl.catalog.parameters import Value
     from pgrepl.errors import Report
@@ -163,4 +162,4 @@ class Context(Protocol):
 
     def snapshot(self) -> int: ...
 
-    def forget(self, table: Table) -> None: ...
+    def forget(self, table: type[SystemRow]) -> None: ...

@@ -6,10 +6,7 @@ Any DuckLake reader and writer works with them beside us, so that nothing is add
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, String
-
-from pgrepl.catalog.later import Moment, Truth, Uuid
-from pgrepl.catalog.later import later_table as _table
+from pgrepl.catalog.declarative import Int8, Moment, SystemRow, Truth, Uuid, Varchar
 
 LAKE_VERSION = "1.0"
 
@@ -20,170 +17,283 @@ def metadata(created_by: str, data_path: str) -> dict[str, str]:
 
 
 # --- the catalog as a whole ---------------------------------------------------------------------------------------
-ducklake_metadata = _table(
-    "ducklake_metadata", (),
-    ("key", String), ("value", String), ("scope", String), ("scope_id", BigInteger),
-)  # fmt: skip
-ducklake_snapshot = _table(
-    "ducklake_snapshot", ("snapshot_id",),
-    ("snapshot_id", BigInteger), ("snapshot_time", Moment), ("schema_version", BigInteger),
-    ("next_catalog_id", BigInteger), ("next_file_id", BigInteger),
-)  # fmt: skip
-ducklake_snapshot_changes = _table(
-    "ducklake_snapshot_changes", ("snapshot_id",),
-    ("snapshot_id", BigInteger), ("changes_made", String), ("author", String), ("commit_message", String),
-    ("commit_extra_info", String),
-)  # fmt: skip
-ducklake_schema_versions = _table(
-    "ducklake_schema_versions", (),
-    ("begin_snapshot", BigInteger), ("schema_version", BigInteger), ("table_id", BigInteger),
-    indexes=(("table_id",),),
-)  # fmt: skip
+
+
+class ducklake_metadata(SystemRow):
+    key: Varchar
+    value: Varchar
+    scope: Varchar | None
+    scope_id: Int8 | None
+
+
+class ducklake_snapshot(SystemRow, key=("snapshot_id",)):
+    snapshot_id: Int8
+    snapshot_time: Moment
+    schema_version: Int8
+    next_catalog_id: Int8
+    next_file_id: Int8
+
+
+class ducklake_snapshot_changes(SystemRow, key=("snapshot_id",)):
+    snapshot_id: Int8
+    changes_made: Varchar
+    author: Varchar | None
+    commit_message: Varchar | None
+    commit_extra_info: Varchar | None
+
+
+class ducklake_schema_versions(SystemRow, indexes=(("table_id",),)):
+    begin_snapshot: Int8
+    schema_version: Int8
+    table_id: Int8
+
 
 # --- schemas, tables, columns, views ------------------------------------------------------------------------------
-ducklake_schema = _table(
-    "ducklake_schema", ("schema_id",),
-    ("schema_id", BigInteger), ("schema_uuid", Uuid), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
-    ("schema_name", String), ("path", String), ("path_is_relative", Truth),
-)  # fmt: skip
-ducklake_table = _table(
-    "ducklake_table", (),
-    ("table_id", BigInteger), ("table_uuid", Uuid), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
-    ("schema_id", BigInteger), ("table_name", String), ("path", String), ("path_is_relative", Truth),
-    indexes=(("table_id",), ("schema_id", "lower(table_name)")),
-)  # fmt: skip
-ducklake_column = _table(
-    "ducklake_column", (),
-    ("column_id", BigInteger), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger), ("table_id", BigInteger),
-    ("column_order", BigInteger), ("column_name", String), ("column_type", String), ("initial_default", String),
-    ("default_value", String), ("nulls_allowed", Truth), ("parent_column", BigInteger),
-    ("default_value_type", String), ("default_value_dialect", String),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_view = _table(
-    "ducklake_view", (),
-    ("view_id", BigInteger), ("view_uuid", Uuid), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
-    ("schema_id", BigInteger), ("view_name", String), ("dialect", String), ("sql", String),
-    ("column_aliases", String),
-    indexes=(("view_id",), ("schema_id", "lower(view_name)")),
-)  # fmt: skip
-ducklake_tag = _table(
-    "ducklake_tag", (),
-    ("object_id", BigInteger), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger), ("key", String),
-    ("value", String),
-    indexes=(("object_id",),),
-)  # fmt: skip
-ducklake_column_tag = _table(
-    "ducklake_column_tag", (),
-    ("table_id", BigInteger), ("column_id", BigInteger), ("begin_snapshot", BigInteger),
-    ("end_snapshot", BigInteger), ("key", String), ("value", String),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_macro = _table(
-    "ducklake_macro", (),
-    ("schema_id", BigInteger), ("macro_id", BigInteger), ("macro_name", String), ("begin_snapshot", BigInteger),
-    ("end_snapshot", BigInteger),
-)  # fmt: skip
-ducklake_macro_impl = _table(
-    "ducklake_macro_impl", (),
-    ("macro_id", BigInteger), ("impl_id", BigInteger), ("dialect", String), ("sql", String), ("type", String),
-)  # fmt: skip
-ducklake_macro_parameters = _table(
-    "ducklake_macro_parameters", (),
-    ("macro_id", BigInteger), ("impl_id", BigInteger), ("column_id", BigInteger), ("parameter_name", String),
-    ("parameter_type", String), ("default_value", String), ("default_value_type", String),
-)  # fmt: skip
+
+
+class ducklake_schema(SystemRow, key=("schema_id",)):
+    schema_id: Int8
+    schema_uuid: Uuid
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    schema_name: Varchar
+    path: Varchar
+    path_is_relative: Truth
+
+
+class ducklake_table(SystemRow, indexes=(("table_id",), ("schema_id", "lower(table_name)"))):
+    table_id: Int8
+    table_uuid: Uuid
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    schema_id: Int8
+    table_name: Varchar
+    path: Varchar
+    path_is_relative: Truth
+
+
+class ducklake_column(SystemRow, indexes=(("table_id",),)):
+    column_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    table_id: Int8
+    column_order: Int8
+    column_name: Varchar
+    column_type: Varchar
+    initial_default: Varchar | None
+    default_value: Varchar | None
+    nulls_allowed: Truth
+    parent_column: Int8 | None
+    default_value_type: Varchar | None
+    default_value_dialect: Varchar | None
+
+
+class ducklake_view(SystemRow, indexes=(("view_id",), ("schema_id", "lower(view_name)"))):
+    view_id: Int8
+    view_uuid: Uuid
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    schema_id: Int8
+    view_name: Varchar
+    dialect: Varchar
+    sql: Varchar
+    column_aliases: Varchar | None
+
+
+class ducklake_tag(SystemRow, indexes=(("object_id",),)):
+    object_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    key: Varchar
+    value: Varchar
+
+
+class ducklake_column_tag(SystemRow, indexes=(("table_id",),)):
+    table_id: Int8
+    column_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    key: Varchar
+    value: Varchar
+
+
+class ducklake_macro(SystemRow):
+    schema_id: Int8
+    macro_id: Int8
+    macro_name: Varchar
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+
+
+class ducklake_macro_impl(SystemRow):
+    macro_id: Int8
+    impl_id: Int8
+    dialect: Varchar
+    sql: Varchar
+    type: Varchar
+
+
+class ducklake_macro_parameters(SystemRow):
+    macro_id: Int8
+    impl_id: Int8
+    column_id: Int8
+    parameter_name: Varchar
+    parameter_type: Varchar
+    default_value: Varchar
+    default_value_type: Varchar
+
 
 # --- files --------------------------------------------------------------------------------------------------------
-ducklake_data_file = _table(
-    "ducklake_data_file", ("data_file_id",),
-    ("data_file_id", BigInteger), ("table_id", BigInteger), ("begin_snapshot", BigInteger),
-    ("end_snapshot", BigInteger), ("file_order", BigInteger), ("path", String), ("path_is_relative", Truth),
-    ("file_format", String), ("record_count", BigInteger), ("file_size_bytes", BigInteger),
-    ("footer_size", BigInteger), ("row_id_start", BigInteger), ("partition_id", BigInteger),
-    ("encryption_key", String), ("mapping_id", BigInteger), ("partial_max", BigInteger),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_delete_file = _table(
-    "ducklake_delete_file", ("delete_file_id",),
-    ("delete_file_id", BigInteger), ("table_id", BigInteger), ("begin_snapshot", BigInteger),
-    ("end_snapshot", BigInteger), ("data_file_id", BigInteger), ("path", String), ("path_is_relative", Truth),
-    ("format", String), ("delete_count", BigInteger), ("file_size_bytes", BigInteger), ("footer_size", BigInteger),
-    ("encryption_key", String), ("partial_max", BigInteger),
-    indexes=(("table_id",), ("data_file_id",)),
-)  # fmt: skip
-ducklake_files_scheduled_for_deletion = _table(
-    "ducklake_files_scheduled_for_deletion", (),
-    ("data_file_id", BigInteger), ("path", String), ("path_is_relative", Truth), ("schedule_start", Moment),
-)  # fmt: skip
-ducklake_inlined_data_tables = _table(
-    "ducklake_inlined_data_tables", (),
-    ("table_id", BigInteger), ("table_name", String), ("schema_version", BigInteger),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_column_mapping = _table(
-    "ducklake_column_mapping", (),
-    ("mapping_id", BigInteger), ("table_id", BigInteger), ("type", String),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_name_mapping = _table(
-    "ducklake_name_mapping", (),
-    ("mapping_id", BigInteger), ("column_id", BigInteger), ("source_name", String), ("target_field_id", BigInteger),
-    ("parent_column", BigInteger), ("is_partition", Truth),
-    indexes=(("mapping_id",),),
-)  # fmt: skip
+
+
+class ducklake_data_file(SystemRow, key=("data_file_id",), indexes=(("table_id",),)):
+    data_file_id: Int8
+    table_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    file_order: Int8 | None
+    path: Varchar
+    path_is_relative: Truth
+    file_format: Varchar
+    record_count: Int8
+    file_size_bytes: Int8
+    footer_size: Int8
+    row_id_start: Int8
+    partition_id: Int8 | None
+    encryption_key: Varchar | None
+    mapping_id: Int8 | None
+    partial_max: Int8 | None
+
+
+class ducklake_delete_file(SystemRow, key=("delete_file_id",), indexes=(("table_id",), ("data_file_id",))):
+    delete_file_id: Int8
+    table_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+    data_file_id: Int8
+    path: Varchar
+    path_is_relative: Truth
+    format: Varchar
+    delete_count: Int8
+    file_size_bytes: Int8
+    footer_size: Int8 | None
+    encryption_key: Varchar | None
+    partial_max: Int8 | None
+
+
+class ducklake_files_scheduled_for_deletion(SystemRow):
+    data_file_id: Int8
+    path: Varchar
+    path_is_relative: Truth
+    schedule_start: Moment
+
+
+class ducklake_inlined_data_tables(SystemRow, indexes=(("table_id",),)):
+    table_id: Int8
+    table_name: Varchar
+    schema_version: Int8
+
+
+class ducklake_column_mapping(SystemRow, indexes=(("table_id",),)):
+    mapping_id: Int8
+    table_id: Int8
+    type: Varchar
+
+
+class ducklake_name_mapping(SystemRow, indexes=(("mapping_id",),)):
+    mapping_id: Int8
+    column_id: Int8
+    source_name: Varchar
+    target_field_id: Int8
+    parent_column: Int8 | None
+    is_partition: Truth
+
 
 # --- statistics ---------------------------------------------------------------------------------------------------
-ducklake_table_stats = _table(
-    "ducklake_table_stats", (),
-    ("table_id", BigInteger), ("record_count", BigInteger), ("next_row_id", BigInteger),
-    ("file_size_bytes", BigInteger),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_table_column_stats = _table(
-    "ducklake_table_column_stats", (),
-    ("table_id", BigInteger), ("column_id", BigInteger), ("contains_null", Truth), ("contains_nan", Truth),
-    ("min_value", String), ("max_value", String), ("extra_stats", String),
-    indexes=(("table_id",),),
-)  # fmt: skip
-ducklake_file_column_stats = _table(
-    "ducklake_file_column_stats", (),
-    ("data_file_id", BigInteger), ("table_id", BigInteger), ("column_id", BigInteger),
-    ("column_size_bytes", BigInteger), ("value_count", BigInteger), ("null_count", BigInteger),
-    ("min_value", String), ("max_value", String), ("contains_nan", Truth), ("extra_stats", String),
-    indexes=(("data_file_id",), ("table_id", "column_id")),
-)  # fmt: skip
-ducklake_file_variant_stats = _table(
-    "ducklake_file_variant_stats", (),
-    ("data_file_id", BigInteger), ("table_id", BigInteger), ("column_id", BigInteger), ("variant_path", String),
-    ("shredded_type", String), ("column_size_bytes", BigInteger), ("value_count", BigInteger),
-    ("null_count", BigInteger), ("min_value", String), ("max_value", String), ("contains_nan", Truth),
-    ("extra_stats", String),
-)  # fmt: skip
+
+
+class ducklake_table_stats(SystemRow, indexes=(("table_id",),)):
+    table_id: Int8
+    record_count: Int8
+    next_row_id: Int8
+    file_size_bytes: Int8
+
+
+class ducklake_table_column_stats(SystemRow, indexes=(("table_id",),)):
+    table_id: Int8
+    column_id: Int8
+    contains_null: Truth
+    contains_nan: Truth | None
+    min_value: Varchar | None
+    max_value: Varchar | None
+    extra_stats: Varchar | None
+
+
+class ducklake_file_column_stats(SystemRow, indexes=(("data_file_id",), ("table_id", "column_id"))):
+    data_file_id: Int8
+    table_id: Int8
+    column_id: Int8
+    column_size_bytes: Int8
+    value_count: Int8
+    null_count: Int8
+    min_value: Varchar
+    max_value: Varchar
+    contains_nan: Truth | None
+    extra_stats: Varchar | None
+
+
+class ducklake_file_variant_stats(SystemRow):
+    data_file_id: Int8
+    table_id: Int8
+    column_id: Int8
+    variant_path: Varchar
+    shredded_type: Varchar
+    column_size_bytes: Int8
+    value_count: Int8
+    null_count: Int8
+    min_value: Varchar
+    max_value: Varchar
+    contains_nan: Truth
+    extra_stats: Varchar
+
 
 # --- DuckLake's own partitions and orders -------------------------------------------------------------------------
-ducklake_partition_info = _table(
-    "ducklake_partition_info", (),
-    ("partition_id", BigInteger), ("table_id", BigInteger), ("begin_snapshot", BigInteger),
-    ("end_snapshot", BigInteger),
-)  # fmt: skip
-ducklake_partition_column = _table(
-    "ducklake_partition_column", (),
-    ("partition_id", BigInteger), ("table_id", BigInteger), ("partition_key_index", BigInteger),
-    ("column_id", BigInteger), ("transform", String),
-)  # fmt: skip
-ducklake_file_partition_value = _table(
-    "ducklake_file_partition_value", (),
-    ("data_file_id", BigInteger), ("table_id", BigInteger), ("partition_key_index", BigInteger),
-    ("partition_value", String),
-    indexes=(("data_file_id",),),
-)  # fmt: skip
-ducklake_sort_info = _table(
-    "ducklake_sort_info", (),
-    ("sort_id", BigInteger), ("table_id", BigInteger), ("begin_snapshot", BigInteger), ("end_snapshot", BigInteger),
-)  # fmt: skip
-ducklake_sort_expression = _table(
-    "ducklake_sort_expression", (),
-    ("sort_id", BigInteger), ("table_id", BigInteger), ("sort_key_index", BigInteger), ("expression", String),
-    ("dialect", String), ("sort_direction", String), ("null_order", String),
-)  # fmt: skip
+
+
+class ducklake_partition_info(SystemRow):
+    partition_id: Int8
+    table_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+
+
+class ducklake_partition_column(SystemRow):
+    partition_id: Int8
+    table_id: Int8
+    partition_key_index: Int8
+    column_id: Int8
+    transform: Varchar
+
+
+class ducklake_file_partition_value(SystemRow, indexes=(("data_file_id",),)):
+    data_file_id: Int8
+    table_id: Int8
+    partition_key_index: Int8
+    partition_value: Varchar
+
+
+class ducklake_sort_info(SystemRow):
+    sort_id: Int8
+    table_id: Int8
+    begin_snapshot: Int8
+    end_snapshot: Int8 | None
+
+
+class ducklake_sort_expression(SystemRow):
+    sort_id: Int8
+    table_id: Int8
+    sort_key_index: Int8
+    expression: Varchar
+    dialect: Varchar
+    sort_direction: Varchar
+    null_order: Varchar

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.catalog import ducklake, sums
+from pgrepl.catalog import declarative, ducklake, sums
 from pgrepl.catalog.bootstrap import every_table
 from pgrepl.catalog.connection import FORMAT_VERSION
 
@@ -25,7 +25,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         _remember_publishers(link)
         link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")  # format 6
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
-            sums.sum_up(link, every_table().tables.values())
+            sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:

@@ -38,30 +38,31 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_CLASS:
         return _relation(session, objid, subid)
     if classid == classes.PG_CONSTRAINT:
-        row = one(session, tables.pg_constraint, oid=objid)
-        if row is None:
+        constraint = one(session, tables.pg_constraint, oid=objid)
+        if constraint is None:
             return None
-        return f"constraint {row.conname} on {_relation(session, row.conrelid, 0)}"
+        return f"constraint {constraint.conname} on {_relation(session, constraint.conrelid, 0)}"
     if classid == classes.PG_ATTRDEF:
-        row = one(session, tables.pg_attrdef, oid=objid)
-        return None if row is None else f"default value for {_relation(session, row.adrelid, row.adnum)}"
+        default = one(session, tables.pg_attrdef, oid=objid)
+        return None if default is None else f"default value for {_relation(session, default.adrelid, default.adnum)}"
     if classid == classes.PG_NAMESPACE:
-        row = one(session, tables.pg_namespace, datid=session.database.oid, oid=objid)
-        return None if row is None else f"schema {row.nspname}"
+        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=objid)
+        return None if schema is None else f"schema {schema.nspname}"
     if classid == classes.PG_REWRITE:
-        row = one(session, tables.pg_rewrite, oid=objid)
-        return None if row is None else f"rule {row.rulename} on {_relation(session, row.ev_class, 0)}"
+        rule = one(session, tables.pg_rewrite, oid=objid)
+        return None if rule is None else f"rule {rule.rulename} on {_relation(session, rule.ev_class, 0)}"
     if classid == classes.PG_AUTHID:
-        row = one(session, tables.pg_authid, oid=objid)
-        return None if row is None else f"role {row.rolname}"
+        role = one(session, tables.pg_authid, oid=objid)
+        return None if role is None else f"role {role.rolname}"
     if classid == classes.PG_AUTH_MEMBERS:
-        row = one(session, tables.pg_auth_members, oid=objid)
-        if row is None:
+        membership = one(session, tables.pg_auth_members, oid=objid)
+        if membership is None:
             return None
-        return f"membership of role {role_name(session, row.member)} in role {role_name(session, row.roleid)}"
+        member, role_of = role_name(session, membership.member), role_name(session, membership.roleid)
+        return f"membership of role {member} in role {role_of}"
     if classid == classes.PG_DATABASE:
-        row = one(session, tables.pg_database, oid=objid)
-        return None if row is None else f"database {row.datname}"
+        database = one(session, tables.pg_database, oid=objid)
+        return None if database is None else f"database {database.datname}"
     if classid == classes.PG_TYPE:
         return _type(session, objid)
     return _of_replication(session, address)
@@ -89,24 +90,24 @@ def _relation(session: Session, oid: int, subid: int) -> str | None:
 def _of_replication(session: Session, address: ObjectAddress) -> str | None:
     classid, objid, _ = address
     if classid == classes.PG_PUBLICATION:
-        row = one(session, tables.pg_publication, oid=objid)
-        return None if row is None else f"publication {row.pubname}"
+        publication = one(session, tables.pg_publication, oid=objid)
+        return None if publication is None else f"publication {publication.pubname}"
     if classid == classes.PG_SUBSCRIPTION:
-        row = one(session, tables.pg_subscription, oid=objid)
-        return None if row is None else f"subscription {row.subname}"
+        subscription = one(session, tables.pg_subscription, oid=objid)
+        return None if subscription is None else f"subscription {subscription.subname}"
     if classid == classes.PG_PUBLICATION_REL:
-        row = one(session, tables.pg_publication_rel, oid=objid)
-        if row is None:
+        table = one(session, tables.pg_publication_rel, oid=objid)
+        if table is None:
             return None
-        publication = one(session, tables.pg_publication, oid=row.prpubid)
-        name = publication.pubname if publication is not None else row.prpubid
-        return f"publication of {_relation(session, row.prrelid, 0)} in publication {name}"
+        publication = one(session, tables.pg_publication, oid=table.prpubid)
+        name = publication.pubname if publication is not None else table.prpubid
+        return f"publication of {_relation(session, table.prrelid, 0)} in publication {name}"
     if classid == classes.PG_PUBLICATION_NAMESPACE:
-        row = one(session, tables.pg_publication_namespace, oid=objid)
-        if row is None:
+        whole = one(session, tables.pg_publication_namespace, oid=objid)
+        if whole is None:
             return None
-        publication = one(session, tables.pg_publication, oid=row.pnpubid)
-        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=row.pnnspid)
+        publication = one(session, tables.pg_publication, oid=whole.pnpubid)
+        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=whole.pnnspid)
         if publication is None or schema is None:
             return None
         return f"publication of schema {schema.nspname} in publication {publication.pubname}"

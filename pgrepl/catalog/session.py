@@ -17,11 +17,11 @@ from pgrepl.catalog.transaction import Transaction
 from pgrepl.errors import PgError, Report
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
     from sqlalchemy.engine import Connection
 
     from pgrepl.catalog.client import CopyClient
     from pgrepl.catalog.connection import Catalog, CatalogConnection
+    from pgrepl.catalog.declarative import SystemRow
     from pgrepl.types.text import TextStyle
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
@@ -281,10 +281,10 @@ class Session:
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def forget(self, table: Table) -> None:
+    def forget(self, table: type[SystemRow]) -> None:
         """A table was written: what is remembered of it is stale."""
-        self.memory.pop(table.name, None)
-        if table.name in _SOURCES:
+        self.memory.pop(table.__name__, None)
+        if table.__name__ in _SOURCES:
             self._derived.clear()
 
     def forget_all(self) -> None:

@@ -38,42 +38,42 @@ def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
 
 
 def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
-    for row in rows(session, tables.pg_class, relowner=role):
-        if row.relkind not in "iI":  # an index has its table's owner
-            yield RoleDependency(row.datid, ObjectAddress(classes.PG_CLASS, row.oid), OWNER)
-    for row in rows(session, tables.pg_namespace, nspowner=role):
-        yield RoleDependency(row.datid, ObjectAddress(classes.PG_NAMESPACE, row.oid), OWNER)
-    for row in rows(session, tables.pg_publication, pubowner=role):
-        yield RoleDependency(row.datid, ObjectAddress(classes.PG_PUBLICATION, row.oid), OWNER)
-    for row in rows(session, tables.pg_subscription, subowner=role):
-        yield RoleDependency(0, ObjectAddress(classes.PG_SUBSCRIPTION, row.oid), OWNER)
-    for row in rows(session, tables.pg_database, datdba=role):
-        yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, row.oid), OWNER)
+    for relation in rows(session, tables.pg_class, relowner=role):
+        if relation.relkind not in "iI":  # an index has its table's owner
+            yield RoleDependency(relation.datid, ObjectAddress(classes.PG_CLASS, relation.oid), OWNER)
+    for schema in rows(session, tables.pg_namespace, nspowner=role):
+        yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), OWNER)
+    for publication in rows(session, tables.pg_publication, pubowner=role):
+        yield RoleDependency(publication.datid, ObjectAddress(classes.PG_PUBLICATION, publication.oid), OWNER)
+    for subscription in rows(session, tables.pg_subscription, subowner=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_SUBSCRIPTION, subscription.oid), OWNER)
+    for database in rows(session, tables.pg_database, datdba=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, database.oid), OWNER)
 
 
 def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
-    for row in rows(session, tables.pg_class, relacl=NOT_NULL):
-        if _mentions(row.relacl, role, row.relowner):
-            yield RoleDependency(row.datid, ObjectAddress(classes.PG_CLASS, row.oid), ACL)
+    for relation in rows(session, tables.pg_class, relacl=NOT_NULL):
+        if _mentions(relation.relacl, role, relation.relowner):
+            yield RoleDependency(relation.datid, ObjectAddress(classes.PG_CLASS, relation.oid), ACL)
     columns = rows(session, tables.pg_attribute, attacl=NOT_NULL)
     tables_of = {c.oid: c for c in rows(session, tables.pg_class, oid={c.attrelid for c in columns})}
-    for row in columns:
-        table = tables_of.get(row.attrelid)
-        if table is not None and _mentions(row.attacl, role, table.relowner):
-            yield RoleDependency(table.datid, ObjectAddress(classes.PG_CLASS, row.attrelid, row.attnum), ACL)
-    for row in rows(session, tables.pg_namespace, nspacl=NOT_NULL):
-        if _mentions(row.nspacl, role, row.nspowner):
-            yield RoleDependency(row.datid, ObjectAddress(classes.PG_NAMESPACE, row.oid), ACL)
-    for row in rows(session, tables.pg_database, datacl=NOT_NULL):
-        if _mentions(row.datacl, role, row.datdba):
-            yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, row.oid), ACL)
-    for row in rows(session, tables.pg_auth_members, grantor=role):
-        yield RoleDependency(0, ObjectAddress(classes.PG_AUTH_MEMBERS, row.oid), ACL)
+    for column in columns:
+        table = tables_of.get(column.attrelid)
+        if table is not None and _mentions(column.attacl, role, table.relowner):
+            yield RoleDependency(table.datid, ObjectAddress(classes.PG_CLASS, column.attrelid, column.attnum), ACL)
+    for schema in rows(session, tables.pg_namespace, nspacl=NOT_NULL):
+        if _mentions(schema.nspacl, role, schema.nspowner):
+            yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), ACL)
+    for database in rows(session, tables.pg_database, datacl=NOT_NULL):
+        if _mentions(database.datacl, role, database.datdba):
+            yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, database.oid), ACL)
+    for membership in rows(session, tables.pg_auth_members, grantor=role):
+        yield RoleDependency(0, ObjectAddress(classes.PG_AUTH_MEMBERS, membership.oid), ACL)
 
 
-def _mentions(stored: Sequence[str], role: int, owner: int) -> bool:
+def _mentions(stored: Sequence[str] | None, role: int, owner: int) -> bool:
     """Is the role in the list as somebody other than the owner?"""
-    if role == owner:
+    if stored is None or role == owner:
         return False
     grantee, grantor = f"{role}=", f"/{role}"
     return any(item.startswith(grantee) or item.endswith(grantor) for item in stored)

@@ -10,16 +10,16 @@ that looks at the past (`session.as_of`) sees the versions of that snapshot, and
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sqlalchemy import Double, Table, and_, bindparam, or_, select
+from sqlalchemy import Double, and_, bindparam, or_, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import update as sql_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from pgrepl.catalog import sums, tables
+from pgrepl.catalog import sums
+from pgrepl.catalog.declarative import SystemRow, SystemTable, VersionedRow
 from pgrepl.catalog.lake import WATCHED
 from pgrepl.errors import PgError
 
@@ -28,19 +28,10 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.context import Context
 
-Row: TypeAlias = Any  # a named tuple with the table's columns
 NOT_NULL: Any = object()  # as a value of a condition: any but NULL
 _REMEMBERED = 4096  # answers a session keeps
-
-_row_types: dict[str, Any] = {}
-
-
-def row_type(table: Table) -> Any:
-    """The named tuple that holds a row of the table."""
-    known = _row_types.get(table.name)
-    if known is None:
-        known = _row_types[table.name] = namedtuple(table.name, [c.name for c in table.columns])
-    return known
+Row: TypeAlias = Any
+_Row = TypeVar("_Row", bound=SystemRow)
 
 
 def new_oid(session: Context) -> int:
@@ -48,23 +39,23 @@ def new_oid(session: Context) -> int:
     return session.transaction.numbering.next_oid()
 
 
-def rows(session: Context, table: Table, **eq: Any) -> list[Row]:
+def rows(session: Context, table: type[_Row], **eq: Any) -> list[_Row]:
     """The rows whose columns equal the given values; a tuple, list or set stands for any of its members."""
     return list(_remembered(session, table, eq))
 
 
-def one(session: Context, table: Table, **eq: Any) -> Row | None:
+def one(session: Context, table: type[_Row], **eq: Any) -> _Row | None:
     """The first such row, or None."""
     found = _remembered(session, table, eq)
     return found[0] if found else None
 
 
-def _remembered(session: Context, table: Table, eq: dict[str, Any]) -> list[Row]:
+def _remembered(session: Context, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
     """What the session has read already, or reads now."""
     session.transaction.require_read()
-    memory = session.memory.get(table.name)
+    memory = session.memory.get(table.__name__)
     if memory is None:
-        memory = session.memory[table.name] = {}
+        memory = session.memory[table.__name__] = {}
     key = tuple(eq.items())
     try:
         known = memory.get(key)
@@ -77,23 +68,23 @@ def _remembered(session: Context, table: Table, eq: dict[str, Any]) -> list[Row]
     return known
 
 
-def remember(session: Context, table: Table, row: Row, **eq: Any) -> None:
+def remember(session: Context, table: type[_Row], row: _Row, **eq: Any) -> None:
     """Whoever has just written the only row whose columns equal the given values knows it without asking."""
-    session.memory.setdefault(table.name, {})[tuple(eq.items())] = [row]
+    session.memory.setdefault(table.__name__, {})[tuple(eq.items())] = [row]
 
 
-def insert(session: Context, table: Table, **values: Any) -> None:
+def insert(session: Context, table: type[SystemRow], **values: Any) -> None:
     insert_many(session, table, [values])
 
 
-def insert_many(session: Context, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
+def insert_many(session: Context, table: type[SystemRow], values: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that all have the same columns; a column that is not named is NULL."""
     if not values:
         return
     session.transaction.require_write()
-    if table.name in WATCHED:
-        session.transaction.numbering.touched.see(table.name, values)
-    versioned = table.info["versioned"]
+    if table.__name__ in WATCHED:
+        session.transaction.numbering.touched.see(table.__name__, values)
+    versioned = table.__table__.versioned
     names = tuple(values[0])
     if versioned:
         snapshot = {"begin_snapshot": session.snapshot()}
@@ -106,53 +97,53 @@ def insert_many(session: Context, table: Table, values: Sequence[Mapping[str, An
         link.execute(statement.sql, bound[0])
     else:
         link.execute_many(statement.sql, bound)
-    if link.is_sqlite and sums.is_summed(table):
-        sums.add(link, table, [_in_order(table, statement.names, row) for row in bound])
+    if link.is_sqlite and sums.is_summed(table.__table__):
+        sums.add(link, table.__table__, [_in_order(table, statement.names, row) for row in bound])
     session.forget(table)
 
 
-def _in_order(table: Table, names: Sequence[str], row: Sequence[Any]) -> list[Any]:
+def _in_order(table: type[SystemRow], names: Sequence[str], row: Sequence[Any]) -> list[Any]:
     """A row as sums have it."""
     given = dict(zip(names, row, strict=True))
-    return [given.get(name) for name in sums.names(table)]
+    return [given.get(name) for name in sums.names(table.__table__)]
 
 
-def update(session: Context, table: Table, where: Mapping[str, Any], **values: Any) -> int:
+def update(session: Context, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> int:
     """Change the matching rows; how many there were."""
     session.transaction.require_write()
-    if not table.info["versioned"]:
-        if table.name in WATCHED:
+    if not table.__table__.versioned:
+        if table.__name__ in WATCHED:
             _watch(session, table, _read(session, table, where))
         return _write(session, "update", table, values, where)
     snapshot = session.snapshot()
     current = _read(session, table, where)
-    if table.name in WATCHED:
+    if table.__name__ in WATCHED:
         _watch(session, table, current)
-    kind = row_type(table)
     for row in current:
+        assert isinstance(row, VersionedRow)
         if row.begin_snapshot == snapshot:
             _write(session, "update", table, values, {"row_version": row.row_version})
             continue
         _write(session, "update", table, {"end_snapshot": snapshot}, {"row_version": row.row_version})
-        fresh = dict(zip(kind._fields, row, strict=True))
+        fresh = row._asdict()
         del fresh["row_version"], fresh["begin_snapshot"], fresh["end_snapshot"]
         insert_many(session, table, [{**fresh, **values}])
     session.forget(table)
     return len(current)
 
 
-def amend(session: Context, table: Table, where: Mapping[str, Any], **values: Any) -> None:
+def amend(session: Context, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> None:
     """Say more of current rows, such as what they are called in the lake: no other version of them begins."""
     session.transaction.require_write()
     _write(session, "update", table, values, where)
 
 
-def delete(session: Context, table: Table, **eq: Any) -> int:
+def delete(session: Context, table: type[SystemRow], **eq: Any) -> int:
     """Remove the matching rows; how many there were."""
     session.transaction.require_write()
-    if table.name in WATCHED:
+    if table.__name__ in WATCHED:
         _watch(session, table, _read(session, table, eq))
-    if not table.info["versioned"]:
+    if not table.__table__.versioned:
         return _write(session, "delete", table, {}, eq)
     snapshot = session.snapshot()
     # what began at this very snapshot was never there
@@ -160,12 +151,12 @@ def delete(session: Context, table: Table, **eq: Any) -> int:
     return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
 
 
-def _watch(session: Context, table: Table, found: Sequence[Row]) -> None:
+def _watch(session: Context, table: type[SystemRow], found: Sequence[SystemRow]) -> None:
     """Definitions are about to change that other readers of the lake see, too."""
-    session.transaction.numbering.touched.see(table.name, [row._asdict() for row in found])
+    session.transaction.numbering.touched.see(table.__name__, [row._asdict() for row in found])
 
 
-def count(session: Context, table: Table, **eq: Any) -> int:
+def count(session: Context, table: type[SystemRow], **eq: Any) -> int:
     return len(rows(session, table, **eq))
 
 
@@ -174,7 +165,7 @@ class _Compiled:
 
     __slots__ = ("_binders", "_positional", "names", "readers", "sql")
 
-    def __init__(self, clause: ClauseElement, table: Table | None, dialect: Dialect) -> None:
+    def __init__(self, clause: ClauseElement, table: type[SystemRow] | None, dialect: Dialect) -> None:
         compiled: Any = clause.compile(dialect=dialect)
         self.sql = str(compiled)
         positions: Any = compiled.positiontup if getattr(compiled, "positional", False) else None
@@ -186,7 +177,7 @@ class _Compiled:
             if processor is not None:
                 self._binders[name] = processor
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
-        for position, column in enumerate(table.columns if table is not None else ()):
+        for position, column in enumerate(table.__table__.core().columns if table is not None else ()):
             if isinstance(column.type, Double):  # drivers give floats as they are; psycopg's would ask for their type
                 continue
             reader = column.type.dialect_impl(dialect).result_processor(dialect, None)
@@ -202,9 +193,9 @@ class _Compiled:
 
 
 def _statement(
-    session: Context, action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]
+    session: Context, action: str, table: type[SystemRow], names: tuple[str, ...], where: tuple[tuple[str, int], ...]
 ) -> _Compiled:
-    key = (action, table.name, names, where)
+    key = (action, table.__name__, names, where)
     known: _Compiled | None = session.catalog.statements.get(key)
     if known is None:
         clause = _clause(action, table, names, where)
@@ -213,11 +204,14 @@ def _statement(
     return known
 
 
-def _clause(action: str, table: Table, names: tuple[str, ...], where: tuple[tuple[str, int], ...]) -> ClauseElement:
+def _clause(
+    action: str, table: type[SystemRow], names: tuple[str, ...], where: tuple[tuple[str, int], ...]
+) -> ClauseElement:
     """`where`: each column with the number of its values, 1 for equality, more for IN; 0: IS NULL, -1: IS NOT NULL."""
+    core = table.__table__.core()
     conditions: list[ColumnElement[bool]] = []
     for name, many in where:
-        column = table.c[name]
+        column = core.c[name]
         if many == 0:
             conditions.append(column.is_(None))
         elif many < 0:
@@ -227,21 +221,21 @@ def _clause(action: str, table: Table, names: tuple[str, ...], where: tuple[tupl
         else:
             conditions.append(column.in_([bindparam(f"w_{name}_{i}", type_=column.type) for i in range(many)]))
     if action == "select" and "as_of" in names:
-        snapshot = bindparam("as_of", type_=table.c.begin_snapshot.type)
+        snapshot = bindparam("as_of", type_=core.c.begin_snapshot.type)
         conditions += [
-            table.c.begin_snapshot <= snapshot,
-            or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot),
+            core.c.begin_snapshot <= snapshot,
+            or_(core.c.end_snapshot.is_(None), core.c.end_snapshot > snapshot),
         ]
-    elif table.info["versioned"] and action != "insert" and "row_version" not in dict(where):
-        conditions.append(table.c.end_snapshot.is_(None))
+    elif table.__table__.versioned and action != "insert" and "row_version" not in dict(where):
+        conditions.append(core.c.end_snapshot.is_(None))
     if action == "select":
-        return select(table).where(*conditions)
+        return select(core).where(*conditions)
     if action == "insert":
-        return table.insert().values({n: bindparam(n, type_=table.c[n].type) for n in names}).inline()
+        return core.insert().values({n: bindparam(n, type_=core.c[n].type) for n in names}).inline()
     if action == "update":
-        values = {n: bindparam(n, type_=table.c[n].type) for n in names}
-        return sql_update(table).values(values).where(and_(True, *conditions))
-    return sql_delete(table).where(and_(True, *conditions))
+        values = {n: bindparam(n, type_=core.c[n].type) for n in names}
+        return sql_update(core).values(values).where(and_(True, *conditions))
+    return sql_delete(core).where(and_(True, *conditions))
 
 
 def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]] | None:
@@ -273,7 +267,7 @@ def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str
 _MOST_MEMBERS = 8192
 
 
-def _read(session: Context, table: Table, eq: Mapping[str, Any]) -> list[Row]:
+def _read(session: Context, table: type[_Row], eq: Mapping[str, Any]) -> list[_Row]:
     for name, value in eq.items():
         if isinstance(value, (tuple, list, set, frozenset)) and len(value) > _MOST_MEMBERS:
             members = list(value)
@@ -285,65 +279,66 @@ def _read(session: Context, table: Table, eq: Mapping[str, Any]) -> list[Row]:
         return []
     shape, values = where
     names: tuple[str, ...] = ()
-    if session.as_of is not None and table.info["versioned"]:
+    if session.as_of is not None and table.__table__.versioned:
         names, values = ("as_of",), {**values, "as_of": session.as_of}
     statement = _statement(session, "select", table, names, shape)
     found = session.link.execute(statement.sql, statement.bind(values))
     try:
         return _as_rows(table, found, statement.readers)
     except ValueError as problem:
-        what = f'catalog "{session.catalog.name}" is damaged: {table.name}: {problem}'
+        what = f'catalog "{session.catalog.name}" is damaged: {table.__name__}: {problem}'
         raise PgError("XX001", what) from problem
 
 
 def _as_rows(
-    table: Table, found: Iterable[tuple[Any, ...]], readers: list[tuple[int, Callable[[Any], Any]]]
-) -> list[Row]:
-    make = row_type(table)._make
+    table: type[_Row], found: Iterable[tuple[Any, ...]], readers: list[tuple[int, Callable[[Any], Any]]]
+) -> list[_Row]:
     if not readers:
-        return [make(row) for row in found]
+        return [table(row) for row in found]
     out = []
     for row in found:
         values = list(row)
         for position, reader in readers:
             if values[position] is not None:
                 values[position] = reader(values[position])
-        out.append(make(values))
+        out.append(table(values))
     return out
 
 
-def _write(session: Context, action: str, table: Table, values: Mapping[str, Any], eq: Mapping[str, Any]) -> int:
+def _write(
+    session: Context, action: str, table: type[SystemRow], values: Mapping[str, Any], eq: Mapping[str, Any]
+) -> int:
     where = _where(eq)
     if where is None:
         return 0
     shape, bound = where
     link = session.link
-    before = _raw(session, table, shape, bound) if link.is_sqlite and sums.is_summed(table) else []
+    before = _raw(session, table, shape, bound) if link.is_sqlite and sums.is_summed(table.__table__) else []
     statement = _statement(session, action, table, tuple(values), shape)
     parameters = statement.bind({**values, **bound})
     link.execute(statement.sql, parameters)
     changed = link.changed_rows
     if before:
-        sums.add(link, table, before, -1)
+        sums.add(link, table.__table__, before, -1)
         if action == "update":
             new = dict(zip(statement.names, parameters, strict=True))
-            names = sums.names(table)
+            names = sums.names(table.__table__)
             after = [[new.get(n, value) for n, value in zip(names, row, strict=True)] for row in before]
-            sums.add(link, table, after)
+            sums.add(link, table.__table__, after)
     session.forget(table)
     return changed
 
 
 def _raw(
-    session: Context, table: Table, shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
+    session: Context, table: type[SystemRow], shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The rows that a statement is about to change, as they are kept."""
     statement = _statement(session, "select", table, (), shape)
     found = session.link.execute(statement.sql, statement.bind(bound))
-    return [row[1:] for row in found] if table.info["versioned"] else found
+    return [row[1:] for row in found] if table.__table__.versioned else found
 
 
-def expire(session: Context, table: Table, oldest: int) -> None:
+def expire(session: Context, table: SystemTable, oldest: int) -> None:
     """Remove versions for good that ended before a snapshot."""
     link = session.link
     condition = f"WHERE end_snapshot <= {link.mark}"
@@ -354,7 +349,6 @@ def expire(session: Context, table: Table, oldest: int) -> None:
 
 __all__ = [
     "NOT_NULL",
-    "Row",
     "amend",
     "count",
     "delete",
@@ -364,8 +358,6 @@ __all__ = [
     "new_oid",
     "one",
     "remember",
-    "row_type",
     "rows",
-    "tables",
     "update",
 ]

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
-
     from pgrepl.catalog.connection import CatalogConnection
+    from pgrepl.catalog.declarative import SystemTable
 
 _STEADY = frozenset((
     "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
@@ -28,15 +27,15 @@ def of_row(values: Iterable[Any]) -> int:
     return zlib.crc32(repr(tuple(values)).encode("utf-8", "surrogatepass"))
 
 
-def is_summed(table: Table) -> bool:
-    return bool(table.info["versioned"]) or table.name in _STEADY
+def is_summed(table: SystemTable) -> bool:
+    return table.versioned or table.name in _STEADY
 
 
-def names(table: Table) -> list[str]:
-    return [column.name for column in table.columns if column.name not in _UNSUMMED]
+def names(table: SystemTable) -> list[str]:
+    return [column for column in table.columns if column not in _UNSUMMED]
 
 
-def add(link: CatalogConnection, table: Table, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:
+def add(link: CatalogConnection, table: SystemTable, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:
     """Rows, as `names` has their columns, have come (or gone: -1)."""
     if rows:
         _add(link, table.name, sign * len(rows), sign * sum(map(of_row, rows)))
@@ -50,20 +49,20 @@ def _add(link: CatalogConnection, table: str, count: int, checksum: int) -> None
     )
 
 
-def rows(link: CatalogConnection, table: Table, condition: str = "", values: Any = ()) -> list[tuple[Any, ...]]:
+def rows(link: CatalogConnection, table: SystemTable, condition: str = "", values: Any = ()) -> list[tuple[Any, ...]]:
     """As they are kept."""
     columns = ", ".join(f'"{name}"' for name in names(table))
     return link.execute(f"SELECT {columns} FROM {table.name} {condition}", values)
 
 
-def sum_up(link: CatalogConnection, tables: Iterable[Table]) -> None:
+def sum_up(link: CatalogConnection, tables: Iterable[SystemTable]) -> None:
     """Of tables that had no sums before: of a new catalog, or of an older pgrepl's."""
     for table in tables:
         if is_summed(table):
             add(link, table, rows(link, table))
 
 
-def disagreeing(link: CatalogConnection, tables: Iterable[Table]) -> list[str]:
+def disagreeing(link: CatalogConnection, tables: Iterable[SystemTable]) -> list[str]:
     """The tables whose rows are not as they were written."""
     known = {name: (count, checksum) for name, count, checksum in link.execute("SELECT * FROM pgrepl_sum")}
     found = []

@@ -11,241 +11,494 @@ column that a row here is seen as; NULL where there is none.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Double, Integer, SmallInteger, String, Text
+from typing import Any
 
-from pgrepl.catalog.later import Json, Lsn, Oid
-from pgrepl.catalog.later import later_table as _table
+from pgrepl.catalog.declarative import (
+    Bool,
+    Char,
+    Float8,
+    Int2,
+    Int4,
+    Int8,
+    Json,
+    Lsn,
+    Oid,
+    SystemRow,
+    Text,
+    Varchar,
+    VersionedRow,
+)
 
 # --- the instance -------------------------------------------------------------------------------------------------
-pgrepl_instance = _table(
-    "pgrepl_instance", (),
-    ("format_version", Integer), ("system_identifier", BigInteger), ("next_oid", Oid), ("created_by", String),
-    ("change_count", BigInteger), ("lake_schema_version", BigInteger),
-)  # fmt: skip
+
+
+class pgrepl_instance(SystemRow):
+    format_version: Int4
+    system_identifier: Int8
+    next_oid: Oid
+    created_by: Varchar
+    change_count: Int8
+    lake_schema_version: Int8 | None
+
 
 # --- roles, databases, schemas: shared by the instance, or by name in a database ----------------------------------
-pg_authid = _table(
-    "pg_authid", ("oid",),
-    ("oid", Oid), ("rolname", String), ("rolsuper", Boolean), ("rolinherit", Boolean), ("rolcreaterole", Boolean),
-    ("rolcreatedb", Boolean), ("rolcanlogin", Boolean), ("rolreplication", Boolean), ("rolbypassrls", Boolean),
-    ("rolconnlimit", Integer), ("rolpassword", Text), ("rolvaliduntil", String),
-    indexes=(("rolname",),),
-)  # fmt: skip
-pg_auth_members = _table(
-    "pg_auth_members", ("oid",),
-    ("oid", Oid), ("roleid", Oid), ("member", Oid), ("grantor", Oid), ("admin_option", Boolean),
-    ("inherit_option", Boolean), ("set_option", Boolean),
-    indexes=(("member",), ("roleid",), ("grantor",)),
-)  # fmt: skip
-pg_db_role_setting = _table(
-    "pg_db_role_setting", ("setdatabase", "setrole"),
-    ("setdatabase", Oid), ("setrole", Oid), ("setconfig", Json),
-    indexes=(("setrole",),),
-)  # fmt: skip
-pgrepl_setting = _table(  # ALTER SYSTEM
-    "pgrepl_setting", ("name",),
-    ("name", String), ("value", Text),
-)  # fmt: skip
-pg_database = _table(
-    "pg_database", ("oid",),
-    ("oid", Oid), ("datname", String), ("datdba", Oid), ("encoding", Integer), ("datlocprovider", String),
-    ("datistemplate", Boolean), ("datallowconn", Boolean), ("datconnlimit", Integer), ("datcollate", String),
-    ("datctype", String), ("datacl", Json),
-    indexes=(("datname",),),
-)  # fmt: skip
-pg_namespace = _table(
-    "pg_namespace", ("datid", "oid"),
-    ("datid", Oid), ("oid", Oid), ("nspname", String), ("nspowner", Oid), ("nspacl", Json),
-    ("schema_id", BigInteger),
-    versioned=True, indexes=(("datid", "nspname"), ("nspowner",)),
-)  # fmt: skip
+
+
+class pg_authid(SystemRow, key=("oid",), indexes=(("rolname",),)):
+    oid: Oid
+    rolname: Varchar
+    rolsuper: Bool
+    rolinherit: Bool
+    rolcreaterole: Bool
+    rolcreatedb: Bool
+    rolcanlogin: Bool
+    rolreplication: Bool
+    rolbypassrls: Bool
+    rolconnlimit: Int4
+    rolpassword: Text | None
+    rolvaliduntil: Varchar | None
+
+
+class pg_auth_members(SystemRow, key=("oid",), indexes=(("member",), ("roleid",), ("grantor",))):
+    oid: Oid
+    roleid: Oid
+    member: Oid
+    grantor: Oid
+    admin_option: Bool
+    inherit_option: Bool
+    set_option: Bool
+
+
+class pg_db_role_setting(SystemRow, key=("setdatabase", "setrole"), indexes=(("setrole",),)):
+    setdatabase: Oid
+    setrole: Oid
+    setconfig: Json[list[str]]
+
+
+class pgrepl_setting(SystemRow, key=("name",)):
+    """ALTER SYSTEM."""
+
+    name: Varchar
+    value: Text
+
+
+class pg_database(SystemRow, key=("oid",), indexes=(("datname",),)):
+    oid: Oid
+    datname: Varchar
+    datdba: Oid
+    encoding: Int4
+    datlocprovider: Varchar
+    datistemplate: Bool
+    datallowconn: Bool
+    datconnlimit: Int4
+    datcollate: Varchar
+    datctype: Varchar
+    datacl: Json[list[str]] | None
+
+
+class pg_namespace(VersionedRow, key=("datid", "oid"), indexes=(("datid", "nspname"), ("nspowner",))):
+    datid: Oid
+    oid: Oid
+    nspname: Varchar
+    nspowner: Oid
+    nspacl: Json[list[str]] | None
+    schema_id: Int8 | None
+
 
 # --- relations ----------------------------------------------------------------------------------------------------
-pg_class = _table(
-    "pg_class", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("relname", String), ("relnamespace", Oid), ("reltype", Oid), ("relowner", Oid),
-    ("relam", Oid),
-    ("relhasindex", Boolean), ("relpersistence", String(1)), ("relkind", String(1)), ("relnatts", SmallInteger),
-    ("relchecks", SmallInteger), ("relhassubclass", Boolean), ("relrowsecurity", Boolean),
-    ("relforcerowsecurity", Boolean), ("relreplident", String(1)), ("relispartition", Boolean), ("relacl", Json),
-    ("reloptions", Json), ("relpartbound", Json), ("table_id", BigInteger),
-    versioned=True, indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
+
+
+class pg_class(
+    VersionedRow,
+    key=("oid",),
+    indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
     acl="relacl",
-)  # fmt: skip
-pg_attribute = _table(
-    "pg_attribute", ("attrelid", "attnum"),
-    ("attrelid", Oid), ("attname", String), ("atttypid", Oid), ("attnum", SmallInteger), ("atttypmod", Integer),
-    ("attndims", SmallInteger), ("attstorage", String(1)), ("attcompression", String(1)), ("attnotnull", Boolean),
-    ("atthasdef", Boolean), ("atthasmissing", Boolean), ("attidentity", String(1)), ("attgenerated", String(1)),
-    ("attisdropped", Boolean),
-    ("attislocal", Boolean), ("attinhcount", SmallInteger), ("attstattarget", SmallInteger), ("attcollation", Oid),
-    ("attacl", Json), ("attoptions", Json),
-    ("attmissingval", Json), ("column_id", BigInteger),
-    versioned=True, acl="attacl",
-)  # fmt: skip
-pg_attrdef = _table(
-    "pg_attrdef", ("oid",),
-    ("oid", Oid), ("adrelid", Oid), ("adnum", SmallInteger), ("adbin", Json),
-    versioned=True, indexes=(("adrelid", "adnum"),),
-)  # fmt: skip
-pg_constraint = _table(
-    "pg_constraint", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("conname", String), ("connamespace", Oid), ("contype", String(1)),
-    ("condeferrable", Boolean),
-    ("condeferred", Boolean), ("convalidated", Boolean), ("conrelid", Oid), ("conindid", Oid), ("conparentid", Oid),
-    ("confrelid", Oid), ("confupdtype", String(1)), ("confdeltype", String(1)), ("confmatchtype", String(1)),
-    ("conislocal", Boolean), ("coninhcount", SmallInteger), ("connoinherit", Boolean), ("conkey", Json),
-    ("confkey", Json), ("confdelsetcols", Json), ("conbin", Json),
-    versioned=True,
+):
+    datid: Oid
+    oid: Oid
+    relname: Varchar
+    relnamespace: Oid
+    reltype: Oid
+    relowner: Oid
+    relam: Oid
+    relhasindex: Bool
+    relpersistence: Char
+    relkind: Char
+    relnatts: Int2
+    relchecks: Int2
+    relhassubclass: Bool
+    relrowsecurity: Bool
+    relforcerowsecurity: Bool
+    relreplident: Char
+    relispartition: Bool
+    relacl: Json[list[str]] | None
+    reloptions: Json[Any]
+    relpartbound: Json[Any]
+    table_id: Int8 | None
+
+
+class pg_attribute(VersionedRow, key=("attrelid", "attnum"), acl="attacl"):
+    attrelid: Oid
+    attname: Varchar
+    atttypid: Oid
+    attnum: Int2
+    atttypmod: Int4
+    attndims: Int2
+    attstorage: Char
+    attcompression: Char | None
+    attnotnull: Bool
+    atthasdef: Bool
+    atthasmissing: Bool
+    attidentity: Char
+    attgenerated: Char
+    attisdropped: Bool
+    attislocal: Bool
+    attinhcount: Int2
+    attstattarget: Int2 | None
+    attcollation: Oid
+    attacl: Json[list[str]] | None
+    attoptions: Json[Any]
+    attmissingval: Json[Any]
+    column_id: Int8 | None
+
+
+class pg_attrdef(VersionedRow, key=("oid",), indexes=(("adrelid", "adnum"),)):
+    oid: Oid
+    adrelid: Oid
+    adnum: Int2
+    adbin: Json[Any]
+
+
+class pg_constraint(
+    VersionedRow,
+    key=("oid",),
     indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",), ("connamespace", "conname")),
-)  # fmt: skip
-pg_index = _table(
-    "pg_index", ("indexrelid",),
-    ("indexrelid", Oid), ("indrelid", Oid), ("indnatts", SmallInteger), ("indnkeyatts", SmallInteger),
-    ("indisunique", Boolean), ("indnullsnotdistinct", Boolean), ("indisprimary", Boolean),
-    ("indisexclusion", Boolean), ("indimmediate", Boolean),
-    ("indisclustered", Boolean), ("indisvalid", Boolean), ("indisready", Boolean), ("indislive", Boolean),
-    ("indisreplident", Boolean), ("indkey", Json), ("indcollation", Json), ("indclass", Json), ("indoption", Json),
-    ("indexprs", Json), ("indpred", Json),
-    versioned=True, indexes=(("indrelid",),),
-)  # fmt: skip
-pg_inherits = _table(
-    "pg_inherits", ("inhrelid", "inhseqno"),
-    ("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Integer), ("inhdetachpending", Boolean),
-    versioned=True, indexes=(("inhparent",),),
-)  # fmt: skip
-pg_partitioned_table = _table(
-    "pg_partitioned_table", ("partrelid",),
-    ("partrelid", Oid), ("partstrat", String(1)), ("partnatts", SmallInteger), ("partdefid", Oid), ("partattrs", Json),
-    ("partclass", Json), ("partcollation", Json), ("partexprs", Json),
-    versioned=True,
-)  # fmt: skip
-pg_rewrite = _table(
-    "pg_rewrite", ("oid",),
-    ("oid", Oid), ("rulename", String), ("ev_class", Oid), ("ev_action", Json),
-    indexes=(("ev_class",),),
-)  # fmt: skip
-pg_sequence = _table(
-    "pg_sequence", ("seqrelid",),
-    ("seqrelid", Oid), ("seqtypid", Oid), ("seqstart", BigInteger), ("seqincrement", BigInteger),
-    ("seqmax", BigInteger),
-    ("seqmin", BigInteger), ("seqcache", BigInteger), ("seqcycle", Boolean), ("last_value", BigInteger),
-    ("is_called", Boolean),
-)  # fmt: skip
-pg_depend = _table(
-    "pg_depend", (),
-    ("datid", Oid), ("classid", Oid), ("objid", Oid), ("objsubid", Integer), ("refclassid", Oid), ("refobjid", Oid),
-    ("refobjsubid", Integer),
-    ("deptype", String(1)),
-    indexes=(("classid", "objid", "objsubid"), ("refclassid", "refobjid", "refobjsubid")),
-)  # fmt: skip
-pg_description = _table(
-    "pg_description", ("objoid", "classoid", "objsubid", "datid"),
-    ("datid", Oid), ("objoid", Oid), ("classoid", Oid), ("objsubid", Integer), ("description", Text),
-)  # fmt: skip
-pg_shdescription = _table(
-    "pg_shdescription", ("objoid", "classoid"),
-    ("objoid", Oid), ("classoid", Oid), ("description", Text),
-)  # fmt: skip
+):
+    datid: Oid
+    oid: Oid
+    conname: Varchar
+    connamespace: Oid
+    contype: Char
+    condeferrable: Bool
+    condeferred: Bool
+    convalidated: Bool
+    conrelid: Oid
+    conindid: Oid
+    conparentid: Oid
+    confrelid: Oid
+    confupdtype: Char
+    confdeltype: Char
+    confmatchtype: Char
+    conislocal: Bool
+    coninhcount: Int2
+    connoinherit: Bool
+    conkey: Json[list[int]]
+    confkey: Json[list[int]] | None
+    confdelsetcols: Json[list[int]] | None
+    conbin: Json[Any]
+
+
+class pg_index(VersionedRow, key=("indexrelid",), indexes=(("indrelid",),)):
+    indexrelid: Oid
+    indrelid: Oid
+    indnatts: Int2
+    indnkeyatts: Int2
+    indisunique: Bool
+    indnullsnotdistinct: Bool
+    indisprimary: Bool
+    indisexclusion: Bool
+    indimmediate: Bool
+    indisclustered: Bool
+    indisvalid: Bool
+    indisready: Bool
+    indislive: Bool
+    indisreplident: Bool
+    indkey: Json[list[int]]
+    indcollation: Json[list[int]]
+    indclass: Json[list[int]]
+    indoption: Json[list[int]]
+    indexprs: Json[Any]
+    indpred: Json[Any]
+
+
+class pg_inherits(VersionedRow, key=("inhrelid", "inhseqno"), indexes=(("inhparent",),)):
+    inhrelid: Oid
+    inhparent: Oid
+    inhseqno: Int4
+    inhdetachpending: Bool
+
+
+class pg_partitioned_table(VersionedRow, key=("partrelid",)):
+    partrelid: Oid
+    partstrat: Char
+    partnatts: Int2
+    partdefid: Oid
+    partattrs: Json[list[int]]
+    partclass: Json[list[int]]
+    partcollation: Json[list[int]]
+    partexprs: Json[Any]
+
+
+class pg_rewrite(SystemRow, key=("oid",), indexes=(("ev_class",),)):
+    oid: Oid
+    rulename: Varchar
+    ev_class: Oid
+    ev_action: Json[Any]
+
+
+class pg_sequence(SystemRow, key=("seqrelid",)):
+    seqrelid: Oid
+    seqtypid: Oid
+    seqstart: Int8
+    seqincrement: Int8
+    seqmax: Int8
+    seqmin: Int8
+    seqcache: Int8
+    seqcycle: Bool
+    last_value: Int8
+    is_called: Bool
+
+
+class pg_depend(SystemRow, indexes=(("classid", "objid", "objsubid"), ("refclassid", "refobjid", "refobjsubid"))):
+    datid: Oid
+    classid: Oid
+    objid: Oid
+    objsubid: Int4
+    refclassid: Oid
+    refobjid: Oid
+    refobjsubid: Int4
+    deptype: Char
+
+
+class pg_description(SystemRow, key=("objoid", "classoid", "objsubid", "datid")):
+    datid: Oid
+    objoid: Oid
+    classoid: Oid
+    objsubid: Int4
+    description: Text
+
+
+class pg_shdescription(SystemRow, key=("objoid", "classoid")):
+    objoid: Oid
+    classoid: Oid
+    description: Text
+
 
 # --- publications and subscriptions -------------------------------------------------------------------------------
-pg_publication = _table(
-    "pg_publication", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("pubname", String), ("pubowner", Oid), ("puballtables", Boolean),
-    ("pubinsert", Boolean),
-    ("pubupdate", Boolean), ("pubdelete", Boolean), ("pubtruncate", Boolean), ("pubviaroot", Boolean),
-    versioned=True, indexes=(("datid", "pubname"), ("pubowner",)),
-)  # fmt: skip
-pg_publication_rel = _table(
-    "pg_publication_rel", ("oid",),
-    ("oid", Oid), ("prpubid", Oid), ("prrelid", Oid), ("prqual", Json), ("prattrs", Json),
-    versioned=True, indexes=(("prpubid",), ("prrelid",)),
-)  # fmt: skip
-pg_publication_namespace = _table(
-    "pg_publication_namespace", ("oid",),
-    ("datid", Oid), ("oid", Oid), ("pnpubid", Oid), ("pnnspid", Oid),
-    versioned=True, indexes=(("pnpubid",), ("pnnspid",)),
-)  # fmt: skip
-pg_subscription = _table(
-    "pg_subscription", ("oid",),
-    ("oid", Oid), ("subdbid", Oid), ("subskiplsn", Lsn), ("subname", String), ("subowner", Oid),
-    ("subenabled", Boolean),
-    ("subbinary", Boolean), ("substream", String(1)), ("subtwophasestate", String(1)), ("subdisableonerr", Boolean),
-    ("subpasswordrequired", Boolean), ("subrunasowner", Boolean), ("subfailover", Boolean), ("subconninfo", Text),
-    ("subslotname", String), ("subsynccommit", String), ("subpublications", Json), ("suborigin", String),
-    indexes=(("subdbid", "subname"),),
-)  # fmt: skip
-pg_subscription_rel = _table(
-    "pg_subscription_rel", ("srrelid", "srsubid"),
-    ("srsubid", Oid), ("srrelid", Oid), ("srsubstate", String(1)), ("srsublsn", Lsn),
-    indexes=(("srsubid",),),
-)  # fmt: skip
-pg_stat_subscription_stats = _table(
-    "pg_stat_subscription_stats", ("subid",),
-    ("subid", Oid), ("apply_error_count", BigInteger), ("sync_error_count", BigInteger), ("stats_reset", String),
-)  # fmt: skip
-pg_replication_slot = _table(
-    "pg_replication_slot", ("slot_name",),
-    ("slot_name", String), ("plugin", String), ("slot_type", String), ("datoid", Oid), ("temporary", Boolean),
-    ("active_pid", Integer), ("restart_lsn", Lsn), ("confirmed_flush_lsn", Lsn), ("two_phase", Boolean),
-    ("failover", Boolean), ("synced", Boolean), ("inactive_since", String), ("conflicting", Boolean),
-    ("invalidation_reason", String), ("wal_status", String), ("catalog_snapshot", BigInteger), ("two_phase_at", Lsn),
-)  # fmt: skip
-pgrepl_worker = _table(  # who works for a subscription, or copies one of its tables; relid 0: the main stream
-    "pgrepl_worker", ("subid", "relid"),
-    ("subid", Oid), ("relid", Oid), ("token", String), ("pid", Integer), ("host", String), ("since", String),
-    ("beat", Double), ("received_lsn", Lsn), ("last_msg_send_time", String), ("last_msg_receipt_time", String),
-    ("latest_end_lsn", Lsn), ("latest_end_time", String),
-)  # fmt: skip
-pgrepl_copy = _table(  # a copy under way, of a subscription's table or by a user; relid 0: of a query
-    "pgrepl_copy", ("token", "relid"),
-    ("token", String), ("relid", Oid), ("pid", Integer), ("host", String), ("beat", Double), ("datid", Oid),
-    ("command", String), ("type", String), ("bytes_processed", BigInteger), ("bytes_total", BigInteger),
-    ("tuples_processed", BigInteger), ("tuples_excluded", BigInteger), ("tuples_skipped", BigInteger),
-)  # fmt: skip
-pgrepl_subscription_error = _table(  # what stopped a worker last, until one gets on again; relid 0: the main stream
-    "pgrepl_subscription_error", ("subid", "relid"),
-    ("subid", Oid), ("relid", Oid), ("happened", String), ("sqlstate", String), ("message", Text), ("detail", Text),
-    ("context", Text),
-)  # fmt: skip
-pgrepl_publisher = _table(  # the server or instance that a subscription has subscribed to
-    "pgrepl_publisher", ("subid",),
-    ("subid", Oid), ("system_identifier", String),
-)  # fmt: skip
-pgrepl_walsender = _table(  # who reads from a slot
-    "pgrepl_walsender", ("slot_name",),
-    ("slot_name", String), ("token", String), ("pid", Integer), ("host", String), ("beat", Double), ("usesysid", Oid),
-    ("application_name", String), ("backend_start", String), ("state", String), ("sent_lsn", Lsn), ("flush_lsn", Lsn),
-    ("reply_time", String),
-)  # fmt: skip
-pgrepl_prepared = _table(  # prepared transactions (lake/prepared.py)
-    "pgrepl_prepared", ("gid",),
-    ("xid", BigInteger), ("gid", String), ("owner", Oid), ("datid", Oid), ("prepared_at", BigInteger),
-    ("first_snapshot", BigInteger), ("serializable", Boolean), ("holder", BigInteger), ("locks", Text),
-    ("statements", Text), ("origin_lsn", Lsn), ("origin_at", BigInteger),
-)  # fmt: skip
-pg_replication_origin = _table(
-    "pg_replication_origin", ("roident",),
-    ("roident", Integer), ("roname", String), ("remote_lsn", Lsn), ("local_lsn", Lsn),
-    indexes=(("roname",),),
-)  # fmt: skip
+
+
+class pg_publication(VersionedRow, key=("oid",), indexes=(("datid", "pubname"), ("pubowner",))):
+    datid: Oid
+    oid: Oid
+    pubname: Varchar
+    pubowner: Oid
+    puballtables: Bool
+    pubinsert: Bool
+    pubupdate: Bool
+    pubdelete: Bool
+    pubtruncate: Bool
+    pubviaroot: Bool
+
+
+class pg_publication_rel(VersionedRow, key=("oid",), indexes=(("prpubid",), ("prrelid",))):
+    oid: Oid
+    prpubid: Oid
+    prrelid: Oid
+    prqual: Json[Any]
+    prattrs: Json[list[int]] | None
+
+
+class pg_publication_namespace(VersionedRow, key=("oid",), indexes=(("pnpubid",), ("pnnspid",))):
+    datid: Oid
+    oid: Oid
+    pnpubid: Oid
+    pnnspid: Oid
+
+
+class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)):
+    oid: Oid
+    subdbid: Oid
+    subskiplsn: Lsn
+    subname: Varchar
+    subowner: Oid
+    subenabled: Bool
+    subbinary: Bool
+    substream: Char
+    subtwophasestate: Char
+    subdisableonerr: Bool
+    subpasswordrequired: Bool
+    subrunasowner: Bool
+    subfailover: Bool
+    subconninfo: Text
+    subslotname: Varchar | None
+    subsynccommit: Varchar
+    subpublications: Json[list[str]]
+    suborigin: Varchar
+
+
+class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):
+    srsubid: Oid
+    srrelid: Oid
+    srsubstate: Char
+    srsublsn: Lsn | None
+
+
+class pg_stat_subscription_stats(SystemRow, key=("subid",)):
+    subid: Oid
+    apply_error_count: Int8
+    sync_error_count: Int8
+    stats_reset: Varchar | None
+
+
+class pg_replication_slot(SystemRow, key=("slot_name",)):
+    slot_name: Varchar
+    plugin: Varchar | None
+    slot_type: Varchar
+    datoid: Oid | None
+    temporary: Bool
+    active_pid: Int4 | None
+    restart_lsn: Lsn | None
+    confirmed_flush_lsn: Lsn | None
+    two_phase: Bool
+    failover: Bool
+    synced: Bool
+    inactive_since: Varchar | None
+    conflicting: Bool | None
+    invalidation_reason: Varchar | None
+    wal_status: Varchar | None
+    catalog_snapshot: Int8 | None
+    two_phase_at: Lsn | None
+
+
+class pgrepl_worker(SystemRow, key=("subid", "relid")):
+    """Who works for a subscription, or copies one of its tables; relid 0: the main stream."""
+
+    subid: Oid
+    relid: Oid
+    token: Varchar
+    pid: Int4
+    host: Varchar
+    since: Varchar
+    beat: Float8
+    received_lsn: Lsn | None
+    last_msg_send_time: Varchar | None
+    last_msg_receipt_time: Varchar | None
+    latest_end_lsn: Lsn | None
+    latest_end_time: Varchar | None
+
+
+class pgrepl_copy(SystemRow, key=("token", "relid")):
+    """A copy under way, of a subscription's table or by a user; relid 0: of a query."""
+
+    token: Varchar
+    relid: Oid
+    pid: Int4
+    host: Varchar
+    beat: Float8
+    datid: Oid
+    command: Varchar
+    type: Varchar
+    bytes_processed: Int8
+    bytes_total: Int8
+    tuples_processed: Int8
+    tuples_excluded: Int8
+    tuples_skipped: Int8
+
+
+class pgrepl_subscription_error(SystemRow, key=("subid", "relid")):
+    """What stopped a worker last, until one gets on again; relid 0: the main stream."""
+
+    subid: Oid
+    relid: Oid
+    happened: Varchar
+    sqlstate: Varchar
+    message: Text
+    detail: Text | None
+    context: Text | None
+
+
+class pgrepl_publisher(SystemRow, key=("subid",)):
+    """The server or instance that a subscription has subscribed to."""
+
+    subid: Oid
+    system_identifier: Varchar
+
+
+class pgrepl_walsender(SystemRow, key=("slot_name",)):
+    """Who reads from a slot."""
+
+    slot_name: Varchar
+    token: Varchar
+    pid: Int4
+    host: Varchar
+    beat: Float8
+    usesysid: Oid
+    application_name: Varchar
+    backend_start: Varchar
+    state: Varchar | None
+    sent_lsn: Lsn | None
+    flush_lsn: Lsn | None
+    reply_time: Varchar | None
+
+
+class pgrepl_prepared(SystemRow, key=("gid",)):
+    """Prepared transactions (lake/prepared.py)."""
+
+    xid: Int8
+    gid: Varchar
+    owner: Oid
+    datid: Oid
+    prepared_at: Int8
+    first_snapshot: Int8
+    serializable: Bool
+    holder: Int8 | None
+    locks: Text
+    statements: Text
+    origin_lsn: Lsn | None
+    origin_at: Int8 | None
+
+
+class pg_replication_origin(SystemRow, key=("roident",), indexes=(("roname",),)):
+    roident: Int4
+    roname: Varchar
+    remote_lsn: Lsn | None
+    local_lsn: Lsn | None
+
 
 # --- checksums ----------------------------------------------------------------------------------------------------
-pgrepl_file = _table(  # a data or delete file that pgrepl has written; data_file_id NULL: a data file
-    "pgrepl_file", ("file_id",),
-    ("file_id", BigInteger), ("table_id", BigInteger), ("data_file_id", BigInteger), ("begin_snapshot", BigInteger),
-    ("path", String), ("row_checksum", BigInteger), ("footer_checksum", BigInteger), ("checksum", BigInteger),
-    indexes=(("table_id",),),
-)  # fmt: skip
-pgrepl_inlined = _table(  # the sum of the checksums of the rows that a snapshot has put into a table of the catalog
-    "pgrepl_inlined", ("table_name", "begin_snapshot"),
-    ("table_name", String), ("begin_snapshot", BigInteger), ("row_count", BigInteger), ("checksum", BigInteger),
-)  # fmt: skip
-pgrepl_sum = _table(  # the sum of the checksums of a system table's rows
-    "pgrepl_sum", ("table_name",),
-    ("table_name", String), ("row_count", BigInteger), ("checksum", BigInteger),
-)  # fmt: skip
-pgrepl_adopted = _table(  # the snapshots at which definitions of other writers were adopted
-    "pgrepl_adopted", ("snapshot_id",),
-    ("snapshot_id", BigInteger),
-)  # fmt: skip
+
+
+class pgrepl_file(SystemRow, key=("file_id",), indexes=(("table_id",),)):
+    """A data or delete file that pgrepl has written; data_file_id NULL: a data file."""
+
+    file_id: Int8
+    table_id: Int8
+    data_file_id: Int8 | None
+    begin_snapshot: Int8
+    path: Varchar
+    row_checksum: Int8 | None
+    footer_checksum: Int8 | None
+    checksum: Int8 | None
+
+
+class pgrepl_inlined(SystemRow, key=("table_name", "begin_snapshot")):
+    """The sum of the checksums of the rows that a snapshot has put into a table of the catalog."""
+
+    table_name: Varchar
+    begin_snapshot: Int8
+    row_count: Int8
+    checksum: Int8
+
+
+class pgrepl_sum(SystemRow, key=("table_name",)):
+    """The sum of the checksums of a system table's rows."""
+
+    table_name: Varchar
+    row_count: Int8
+    checksum: Int8
+
+
+class pgrepl_adopted(SystemRow, key=("snapshot_id",)):
+    """The snapshots at which definitions of other writers were adopted."""
+
+    snapshot_id: Int8

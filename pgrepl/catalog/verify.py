@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import sums
+from pgrepl.catalog import declarative, sums
 from pgrepl.catalog.bootstrap import every_table
 from pgrepl.catalog.ducklake import LAKE_VERSION
 
@@ -102,7 +102,7 @@ def _metadata(session: Session) -> Iterator[str]:
 
 
 def _sums(session: Session) -> Iterator[str]:
-    for name in sums.disagreeing(session.link, _tables()):
+    for name in sums.disagreeing(session.link, declarative.every):
         yield f"the rows of {name} are not as they were written"
 
 

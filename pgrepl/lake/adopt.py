@@ -167,7 +167,9 @@ def differences(session: Session, constant: Callable[[Any], Any]) -> list[Differ
     """What the system tables lack, in the order in which it came about."""
     lake = _Lake(session)
     relations = {
-        row.table_id: row for row in store.rows(session, tables.pg_class, table_id=store.NOT_NULL) if row.relkind == "r"
+        row.table_id: row
+        for row in store.rows(session, tables.pg_class, table_id=store.NOT_NULL)
+        if row.relkind == "r" and row.table_id is not None
     }
     found = [
         *_schemas(session, lake),
@@ -179,7 +181,8 @@ def differences(session: Session, constant: Callable[[Any], Any]) -> list[Differ
 
 
 def _schemas(session: Session, lake: _Lake) -> list[Difference]:
-    known = {row.schema_id: row for row in store.rows(session, tables.pg_namespace, schema_id=store.NOT_NULL)}
+    found_there = store.rows(session, tables.pg_namespace, schema_id=store.NOT_NULL)
+    known = {row.schema_id: row for row in found_there if row.schema_id is not None}
     used = {schema_id for _name, schema_id, _begin in lake.tables.values()}
     databases = {row.datname for row in store.rows(session, tables.pg_database)}
     found: list[Difference] = []
@@ -225,9 +228,9 @@ def _columns(
     session: Session, lake: _Lake, relations: dict[int, Row], constant: Callable[[Any], Any]
 ) -> list[Difference]:
     attributes: dict[int, list[Row]] = defaultdict(list)
-    for attribute in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
-        if not attribute.attisdropped:
-            attributes[attribute.attrelid].append(attribute)
+    for stored in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
+        if not stored.attisdropped:
+            attributes[stored.attrelid].append(stored)
     found: list[Difference] = []
     for table_id, row in relations.items():
         if table_id not in lake.tables:
@@ -247,10 +250,10 @@ def _columns(
             if changed is not None:
                 found.append(changed)
         ids = {column.column_id for _begin, column in there}
-        for column_id, attribute in known.items():
-            if column_id not in ids:
+        for column_id, gone in known.items():
+            if column_id is not None and column_id not in ids:
                 ended = lake.ended("ducklake_column", table_id=table_id, column_id=column_id)
-                found.append(ColumnGone(ended, row.oid, attribute.attnum))
+                found.append(ColumnGone(ended, row.oid, gone.attnum))
     return found
 
 

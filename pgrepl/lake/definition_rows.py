@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import store
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
-
+    from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.store import Row
 
 
-def begin(session: Session, table: Table, **values: Any) -> None:
+def begin(session: Session, table: type[SystemRow], **values: Any) -> None:
     store.insert(session, table, begin_snapshot=session.snapshot(), **values)
 
 
-def begin_many(session: Session, table: Table, values: list[dict[str, Any]]) -> None:
+def begin_many(session: Session, table: type[SystemRow], values: list[dict[str, Any]]) -> None:
     snapshot = session.snapshot()
     store.insert_many(session, table, [{"begin_snapshot": snapshot, **row} for row in values])
 
 
-def end(session: Session, table: Table, **eq: Any) -> None:
+def end(session: Session, table: type[SystemRow], **eq: Any) -> None:
     """What began at this very snapshot was never there."""
     snapshot = session.snapshot()
     store.delete(session, table, begin_snapshot=snapshot, end_snapshot=None, **eq)
     store.update(session, table, {"end_snapshot": None, **eq}, end_snapshot=snapshot)
 
 
-def change(session: Session, table: Table, row: Row, eq: dict[str, Any], **values: Any) -> None:
+def change(session: Session, table: type[SystemRow], row: Row, eq: dict[str, Any], **values: Any) -> None:
     """The next version of a row that `eq` finds among the living."""
     if row.begin_snapshot == session.snapshot():
         store.update(session, table, {"end_snapshot": None, **eq}, **values)

@@ -31,15 +31,15 @@ def define_schemas(
     for (database, oid), schema_id in touched.items():
         if oid in _INTERNAL:
             continue
-        row = store.one(session, tables.pg_namespace, datid=database, oid=oid)
-        if row is None:
+        now = store.one(session, tables.pg_namespace, datid=database, oid=oid)
+        if now is None:
             if schema_id is not None:
                 _drop(session, schema_id)
-        elif row.schema_id is not None:
-            if _rename(session, row):
+        elif now.schema_id is not None:
+            if _rename(session, now):
                 renamed.append((database, oid))
-        elif not is_temporary(row.nspname):
-            _create(session, row)
+        elif not is_temporary(now.nspname):
+            _create(session, now)
     return renamed
 
 

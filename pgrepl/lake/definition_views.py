@@ -90,13 +90,10 @@ def _leaf(session: Session, row: Row, columns: list[tuple[str, str, str]]) -> st
     assert table is not None
     schema = store.one(session, ducklake_schema, schema_id=table.schema_id)
     assert schema is not None
-    ids = {
-        a.attname: a.column_id for a in store.rows(session, tables.pg_attribute, attrelid=row.oid) if not a.attisdropped
-    }
-    given = {
-        c.column_id: c.column_name
-        for c in store.rows(session, ducklake_column, table_id=row.table_id, end_snapshot=None)
-    }
+    attributes = store.rows(session, tables.pg_attribute, attrelid=row.oid)
+    ids = {a.attname: a.column_id for a in attributes if not a.attisdropped}
+    stored = store.rows(session, ducklake_column, table_id=row.table_id, end_snapshot=None)
+    given: dict[int | None, str] = {c.column_id: c.column_name for c in stored}
     listed = []
     for attname, name, _kind in columns:
         own = given[ids[attname]]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store, tables
-from pgrepl.catalog.later import every
+from pgrepl.catalog.declarative import every
 from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
 from pgrepl.lake import inlined_checksums, storage
@@ -23,8 +23,6 @@ from pgrepl.lake.readers import oldest_reader
 from pgrepl.lake.table import lake_table, table_folder
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
-
     from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
 
@@ -99,8 +97,8 @@ def expire(session: Session, keep: timedelta) -> Expired:
     for table in _ENDING:
         link.execute(f"DELETE FROM {table} WHERE end_snapshot <= {mark}", (oldest,))
     for system_table in every:
-        if system_table.info["versioned"]:
-            store.expire(session, cast("Table", system_table), oldest)
+        if system_table.versioned:
+            store.expire(session, system_table, oldest)
     session.forget_all()
     return Expired(int(gone), files)
 

@@ -389,7 +389,7 @@ def _remove_contents(session: Session, database: int) -> None:
     ):
         delete(session, table, **{column: relations})
     delete(session, tables.pg_publication_rel, prpubid=publications)
-    for table in (
+    for own in (
         tables.pg_publication_namespace,
         tables.pg_publication,
         tables.pg_constraint,
@@ -398,5 +398,5 @@ def _remove_contents(session: Session, database: int) -> None:
         tables.pg_depend,
         tables.pg_description,
     ):
-        delete(session, table, datid=database)
+        delete(session, own, datid=database)
     delete(session, tables.pg_replication_slot, datoid=database)

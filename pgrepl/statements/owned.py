@@ -83,11 +83,11 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
     if address.classid == classes.PG_CLASS:
         grant_on_relation(session, relation(session, address.objid), change)
     elif address.classid == classes.PG_NAMESPACE:
-        row = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
-        grant_on_object(session, Kind.SCHEMA, row, change)
+        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
+        grant_on_object(session, Kind.SCHEMA, schema, change)
     else:
-        row = one(session, tables.pg_database, oid=address.objid)
-        grant_on_object(session, Kind.DATABASE, row, change)
+        database = one(session, tables.pg_database, oid=address.objid)
+        grant_on_object(session, Kind.DATABASE, database, change)
 
 
 @removes(classes.PG_AUTH_MEMBERS)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Table
-
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
+from pgrepl.catalog.declarative import SystemRow
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.system import namespace_oid, relations
 from pgrepl.catalog.system_rows import Provider, Values
@@ -22,14 +21,14 @@ from pgrepl.types import builtin
 HEAP = 2
 
 
-def _per_database(session: Session, table: Table) -> Iterable[Any]:
+def _per_database(session: Session, table: type[SystemRow]) -> Iterable[Any]:
     """The rows of this database; shared catalogs have no datid."""
-    if "datid" in table.c:
+    if "datid" in table._fields:
         return store.rows(session, table, datid=session.database.oid)
     return store.rows(session, table)
 
 
-def stored(table: Table, **constants: Any) -> Provider:
+def stored(table: type[SystemRow], **constants: Any) -> Provider:
     """The rows of a table of ours, each with the columns that are constants here."""
 
     def provide(session: Session) -> Iterator[Values]:
@@ -39,7 +38,7 @@ def stored(table: Table, **constants: Any) -> Provider:
     return provide
 
 
-def _of_relations(table: Table, column: str, **constants: Any) -> Provider:
+def _of_relations(table: type[SystemRow], column: str, **constants: Any) -> Provider:
     """Rows that hang on a relation: those of this database's relations."""
 
     def provide(session: Session) -> Iterator[Values]:
@@ -71,7 +70,7 @@ def _classes(session: Session) -> Iterator[Values]:
             **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
             "relhasrules": row.relkind == "v", "relhastriggers": row.oid in keyed,
         }  # fmt: skip
-        volume = known.get(row.table_id) if row.relkind == "r" else None
+        volume = known.get(row.table_id) if row.relkind == "r" and row.table_id is not None else None
         if volume is not None:
             values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
         yield values

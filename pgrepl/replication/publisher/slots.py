@@ -252,7 +252,7 @@ def copy_slot(session: Session, source: str, name: str, *, temporary: bool | Non
 def forget_temporary_slots(session: Session) -> None:
     """Those of processes that ended without a word."""
     for row in rows(session, tables.pg_replication_slot, temporary=True):
-        if session.link.is_sqlite and not is_alive(row.active_pid):
+        if session.link.is_sqlite and not (row.active_pid and is_alive(row.active_pid)):
             delete(session, tables.pg_replication_slot, slot_name=row.slot_name)
 
 

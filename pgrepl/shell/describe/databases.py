@@ -66,7 +66,7 @@ def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) ->
             continue
         if pattern is None and not system and (row.nspname.startswith("pg_") or row.nspname == "information_schema"):
             continue
-        cells = [row.nspname, role_display(session, row.nspowner)]
+        cells: list[str | None] = [row.nspname, role_display(session, row.nspowner)]
         if verbose:
             comment = one(
                 session, pg_description, datid=session.database.oid, objoid=row.oid, classoid=2615, objsubid=0

@@ -167,8 +167,8 @@ def _publications(session: Session, found: Relation) -> list[str]:
     for member in rows(session, pg_publication_rel, prrelid=found.oid):
         lines.add((_publication_name(session, member.prpubid), member_clauses(session, member, found)))
     if is_publishable(found):
-        for member in rows(session, pg_publication_namespace, pnnspid=found.namespace, datid=session.database.oid):
-            lines.add((_publication_name(session, member.pnpubid), ""))
+        for whole in rows(session, pg_publication_namespace, pnnspid=found.namespace, datid=session.database.oid):
+            lines.add((_publication_name(session, whole.pnpubid), ""))
         for row in rows(session, pg_publication, datid=session.database.oid, puballtables=True):
             lines.add((row.pubname, ""))
     return ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
@@ -200,9 +200,9 @@ def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:
     for oid in offspring:
         child = relation(session, oid)
         bound = partition_bound_text(session, oid) or ""
-        row = one(session, pg_inherits, inhrelid=oid, inhparent=found.oid)
+        link = one(session, pg_inherits, inhrelid=oid, inhparent=found.oid)
         text = _name(session, oid) + (f" {bound}" if bound else "") + (", PARTITIONED" if child.kind in "pI" else "")
-        text += " (DETACH PENDING)" if row is not None and row.inhdetachpending else ""
+        text += " (DETACH PENDING)" if link is not None and link.inhdetachpending else ""
         described.append((bound == "DEFAULT", _name(session, oid), text))
     return lines + _listed("Partitions" if partitioned else "Child tables", [text for _, _, text in sorted(described)])
 

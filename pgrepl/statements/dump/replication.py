@@ -32,9 +32,9 @@ def dump_publications(session: Session) -> Iterator[str]:
         yield from naming.comment(session, f"PUBLICATION {name}", PG_PUBLICATION, row.oid)
 
 
-def _members(session: Session, name: str, publication: Any) -> Iterator[str]:
-    for member in rows(session, pg_publication_namespace, pnpubid=publication.oid):
-        schema = quote_identifier(schema_name(session, member.pnnspid))
+def _members(session: Session, name: str, publication: pg_publication) -> Iterator[str]:
+    for whole in rows(session, pg_publication_namespace, pnpubid=publication.oid):
+        schema = quote_identifier(schema_name(session, whole.pnnspid))
         yield f"ALTER PUBLICATION {name} ADD TABLES IN SCHEMA {schema};"
     for member in rows(session, pg_publication_rel, prpubid=publication.oid):
         table = relation(session, member.prrelid)
