@@ -3,76 +3,56 @@ then let scans skip files, and Spark needs no subquery in places where it knows 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Expr, Query, RteKind
-from pgrepl.expr.walk import map_children, map_parts, query_exprs, subqueries, walk
-from pgrepl.query.engine import has_user_tables
-from pgrepl.query.env import sees_outside
+from pgrepl.expr.tree import Expr, Query
+from pgrepl.expr.walk import map_children, map_parts
+from pgrepl.query.shape import depends, has_user_tables
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+RowsOf = Callable[["Session", Query], Iterable[tuple[Any, ...]]]
 _SINGLE = (SubLinkType.EXPR, SubLinkType.EXISTS)
 
 
-def with_values(session: Session, query: Query) -> Query:
-    """The query, its views expanded, with such subqueries replaced by their values. One that fails stays where it is:
-    it fails again when its value is asked for, and perhaps nobody asks."""
+def with_values(session: Session, query: Query, rows_of: RowsOf) -> Query:
+    """The query, its views expanded, with such subqueries replaced by their values, which `rows_of` finds. One that
+    fails stays where it is: it fails again when its value is asked for, and perhaps nobody asks."""
 
     def expression(expr: Expr) -> Expr:
         expr = map_children(expr, expression)
         if not isinstance(expr, tree.SubLink) or expr.query is None:
             return expr
-        if stands_alone(expr):
-            value = _value(session, expr)
+        if _stands_alone(expr):
+            value = _value(session, expr, rows_of)
             if value is not None:
                 return value
-        return replace(expr, query=with_values(session, expr.query))
+        return replace(expr, query=with_values(session, expr.query, rows_of))
 
-    return map_parts(query, expression, lambda nested: with_values(session, nested))
+    return map_parts(query, expression, lambda nested: with_values(session, nested, rows_of))
 
 
-def stands_alone(link: tree.SubLink) -> bool:
+def _stands_alone(link: tree.SubLink) -> bool:
     """Whether the subquery gives one value from user tables, whatever stands around it."""
     query = link.query
-    return (
-        query is not None
-        and link.kind in _SINGLE
-        and has_user_tables(query)
-        and not sees_outside(query)
-        and not names_outer_with(query)
-    )
+    return query is not None and link.kind in _SINGLE and has_user_tables(query) and not depends(query)
 
 
-def names_outer_with(query: Query, depth: int = 0) -> bool:
-    """Whether it, or a query inside it, speaks of a WITH query around it."""
-    if any(entry.kind is RteKind.CTE and entry.cte_levelsup > depth for entry in query.rtable):
-        return True
-    if any(names_outer_with(nested, depth + 1) for nested in subqueries(query)):
-        return True
-    return any(
-        isinstance(node, tree.SubLink) and node.query is not None and names_outer_with(node.query, depth + 1)
-        for expr in query_exprs(query)
-        for node in walk(expr)
-    )
-
-
-def _value(session: Session, link: tree.SubLink) -> Expr | None:
-    from pgrepl.query.rowset import rows_of
-
+def _value(session: Session, link: tree.SubLink, rows_of: RowsOf) -> Expr | None:
     assert link.query is not None
     query = link.query
     if query.limit is None:
         query = replace(query, limit=tree.Const(oids.INT8, value=2))
     try:
-        rows = list(islice(rows_of(session, query, expanded=True), 2))
+        rows = list(islice(rows_of(session, query), 2))
     except PgError:
         return None
     if link.kind is SubLinkType.EXISTS:

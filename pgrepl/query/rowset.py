@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
-from pgrepl.query.engine import choose, levels
-from pgrepl.query.env import Env
-from pgrepl.query.execute import compile_query
 from pgrepl.query.initplans import with_values
+from pgrepl.query.local.env import Env
+from pgrepl.query.local.execute import compile_query
 from pgrepl.query.serializable import note_reads
+from pgrepl.query.shape import levels, locks_rows
+from pgrepl.query.size import choose
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -81,7 +82,7 @@ class SparkRows:
     def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
         """Some rows at a time: no more than a few batches are ever in memory. `whole`: who asks keeps them all anyway,
         so they may come in one piece."""
-        from pgrepl.query.fetch import batches
+        from pgrepl.query.spark.fetch import batches
 
         return batches(self.frame, self.columns, self.data_path, whole=whole or self.few)
 
@@ -92,11 +93,6 @@ def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalR
     return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
 
 
-def locks_rows(query: Query) -> bool:
-    """Whether it has FOR UPDATE or its like at any depth."""
-    return any(level.row_marks for level in levels(query))
-
-
 def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:
     """The same for who takes them once and keeps none."""
     query = query if expanded else expand_views(session, query)
@@ -105,19 +101,34 @@ def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> P
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choose(session, query, context)
     if choice.spark:
-        query = with_values(session, query)
+        query = with_values(session, query, _apart)
         choice = choose(session, query, context)
     if choice.spark:
         for level in levels(query):
             for entry in level.rtable:
                 if is_user_table(entry):
                     note_reads(session, members(session, entry.relid, entry.inh), ())
-        from pgrepl.query.spark import compile_frame
-
-        frame = compile_frame(session, query, context)
+        frame = _frame(session, query, context)
         if frame is not None:
             return SparkRows(query.columns, frame, session.catalog.data_path, choice.few)
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+
+
+def frame_of(session: Session, query: Query) -> DataFrame | None:
+    """The rows as Spark's frame with columns c1 … cn, however few they are; the views of the query have been looked
+    into. None: Spark cannot compute them."""
+    return _frame(session, with_values(session, query, _apart), Context(session))
+
+
+def _apart(session: Session, query: Query) -> LocalRows | SparkRows:
+    """The rows of a query inside another that is carried out by itself."""
+    return rows_of(session, query, expanded=True)
+
+
+def _frame(session: Session, query: Query, context: Context) -> DataFrame | None:
+    from pgrepl.query.spark import compile_frame
+
+    return compile_frame(session, query, context, _apart)
 
 
 def stream(session: Session, query: Query) -> Iterator[Row]:

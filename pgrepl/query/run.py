@@ -13,9 +13,9 @@ from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.query import permissions
-from pgrepl.query.engine import levels
 from pgrepl.query.result import Result, ResultColumn
-from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, locks_rows, passing_rows
+from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
+from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.text import TextStyle, writer
@@ -75,11 +75,6 @@ def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query
 def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of an analysed query."""
     return [row for batch in passing_rows(session, query).batches(whole=True) for row in batch]
-
-
-def run_system_view(session: Session, text: SelectStmt) -> list[tuple[Any, ...]]:
-    """A view of our own is read with the rights of the system."""
-    return play(session, analyze_query(session, text))
 
 
 def as_text(rows: Iterable[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:

@@ -15,9 +15,9 @@ from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import bounds_of, conjuncts
-from pgrepl.query.engine import choose
-from pgrepl.query.grouping import uses_groups
-from pgrepl.query.joins import equality, relations_of
+from pgrepl.query.local.joins import equality, relations_of
+from pgrepl.query.shape import uses_groups
+from pgrepl.query.size import choose
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType, SetOp
@@ -95,7 +95,7 @@ def _engine(session: Session, query: Query, context: Context, verbose: bool, app
     from pgrepl.query.spark import Unplayable, physical_plan, sql_of
 
     try:
-        job, text = sql_of(session, query, context, dry=True)
+        job, text = sql_of(session, query, context)
         if verbose:
             appendix += [f"Spark SQL: {text}", physical_plan(job, text)]
     except Unplayable as reason:

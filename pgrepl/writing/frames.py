@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.expr.context import Context
 from pgrepl.expr.dml.queries import Found
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.query.initplans import with_values
-from pgrepl.query.spark import compile_frame
+from pgrepl.query.rowset import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
 
 def query_frame(session: Session, query: Query) -> DataFrame | None:
     """The rows as c1 … cn; None: Spark cannot compute them."""
-    query = with_values(session, expand_views(session, query))
-    return compile_frame(session, query, Context(session))
+    return frame_of(session, expand_views(session, query))
 
 
 def new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:

@@ -91,8 +91,8 @@ def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
     """A query over rows that change between its runs."""
     from pgrepl.expr.context import Context
     from pgrepl.expr.rewrite import expand_views
-    from pgrepl.query.env import Env
-    from pgrepl.query.execute import compile_query
+    from pgrepl.query.local.env import Env
+    from pgrepl.query.local.execute import compile_query
 
     compiled = compile_query(expand_views(session, query), Context(session))
     return lambda: list(compiled(Env([], None)))

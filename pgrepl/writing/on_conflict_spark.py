@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
-from pgrepl.expr.context import Context
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Conflict, Modify
@@ -38,9 +37,8 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.frozen import frozen
-from pgrepl.query.initplans import with_values
 from pgrepl.query.outside import OutsideRows
-from pgrepl.query.spark import compile_frame
+from pgrepl.query.rowset import frame_of
 from pgrepl.rows.checks_spark import VIOLATION, SparkChecks
 from pgrepl.sql.nodes import BoolOp, NullTestType, SubLinkType
 from pgrepl.types import oids
@@ -267,7 +265,7 @@ class _Parted:
     # --- parts of the queries -----------------------------------------------------------------------------------------
 
     def _frame(self, query: Query) -> DataFrame | None:
-        return compile_frame(self.session, with_values(self.session, query), Context(self.session))
+        return frame_of(self.session, query)
 
     def _outside(self) -> Rte:
         return rows_rte("excluded", self.columns, _Proposed(self.proposed))

@@ -8,7 +8,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.query.engine import choose, rows_to_look_at
+from pgrepl.query.size import choose, rows_to_look_at
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -10,7 +10,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Query
 from pgrepl.lake.bounds import Bound
 from pgrepl.query.bounds import bounds_of
-from pgrepl.query.engine import choose
+from pgrepl.query.size import choose
 from pgrepl.sql.nodes import DefElem, SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.statements.explain import read_options

@@ -1,13 +1,10 @@
-"""What a Spark statement needs besides its text, and the way from a query to a DataFrame."""
+"""What a Spark statement needs besides its text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import redirect_stdout
-from io import StringIO
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
 from pgrepl.expr import spark as expressions
 from pgrepl.expr.spark import Sql
 from pgrepl.frozen import frozen
@@ -18,6 +15,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Context
     from pgrepl.expr.tree import Query
+
+PlayApart = Callable[["Session", "Query"], Iterable[tuple[Any, ...]]]
 
 
 class Unplayable(Exception):
@@ -36,12 +35,13 @@ class Text:
 
 
 class Job:
-    """One statement on its way to Spark."""
+    """One statement on its way to Spark. `apart` carries out a query whose rows are needed for the text, by whichever
+    engine suits it; None: the text is wanted, nothing is to be carried out for it."""
 
-    def __init__(self, session: Session, context: Context, *, dry: bool = False) -> None:
+    def __init__(self, session: Session, context: Context, apart: PlayApart | None) -> None:
         self.session = session
         self.context = context
-        self.dry = dry  # the text is wanted, nothing is to be carried out for it
+        self.apart = apart
         self.statement = expressions.Statement(context)
         self.frames: dict[str, Callable[[], DataFrame]] = {}  # by the name that stands in braces in the text
         self.listed: list[str] = []  # the WITH queries so far
@@ -71,58 +71,3 @@ class Job:
         session = spark.session()
         used = {name: make() for name, make in self.frames.items() if f"{{{name}}}" in text}
         return self.statement.run(session, text, used)
-
-
-def compile_frame(session: Session, query: Query, context: Context) -> DataFrame | None:
-    """The query, its views expanded, as a frame with columns c1 … cn in their lake forms. None: it is to be played
-    here."""
-    try:
-        job, text = sql_of(session, query, context)
-        return _frame(job, text)
-    except Unplayable as reason:
-        session.notice("DEBUG1", f"the query is not carried out by Spark: {reason}")
-    return None
-
-
-def sql_of(session: Session, query: Query, context: Context, *, dry: bool = False) -> tuple[Job, str]:
-    """The query as SQL; Unplayable if Spark cannot do it. `dry`: no part of it is carried out for that."""
-    from pgrepl.query.spark.select import compile_query
-
-    job = Job(session, context, dry=dry)
-    try:
-        return job, compile_query(query, job, None, final=True).text
-    except PgError as problem:
-        if problem.sqlstate != "0A000":
-            raise
-        raise Unplayable(problem.message) from problem
-
-
-# of errors while Spark plans: it was interrupted, it is out of something, its process is gone
-_NOT_OF_THE_QUERY = ("53", "57", "58")
-
-
-def _frame(job: Job, text: str) -> DataFrame:
-    """The statement as a frame that Spark has a physical plan for: it finds out late what it cannot do."""
-    from pgrepl.lake.spark import pg_errors
-
-    try:
-        with pg_errors():
-            frame = job.run(text)
-            _explained(frame)
-        return frame
-    except PgError as problem:
-        if problem.sqlstate.startswith(_NOT_OF_THE_QUERY):
-            raise
-        raise Unplayable(problem.message) from problem
-
-
-def physical_plan(job: Job, text: str) -> str:
-    """What Spark makes of it."""
-    return _explained(_frame(job, text), "formatted")
-
-
-def _explained(frame: DataFrame, mode: str = "simple") -> str:
-    said = StringIO()
-    with redirect_stdout(said):
-        frame.explain(mode)
-    return said.getvalue().strip("\n")

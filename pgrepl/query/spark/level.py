@@ -7,24 +7,33 @@ its columns in the phase it is in.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgrepl.expr import spark as expressions
 from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql
 from pgrepl.expr.tree import PLACE, Expr, Query, RteKind
 from pgrepl.expr.walk import rewrite
-from pgrepl.query.grouping import at_home
-from pgrepl.query.spark.job import Job, Unplayable
+from pgrepl.frozen import frozen
+from pgrepl.query.shape import at_home
+from pgrepl.query.spark.job import Job, Text, Unplayable
 from pgrepl.sql.nodes import JoinType
 
-if TYPE_CHECKING:
-    from pgrepl.query.spark.sources import WithQuery
+
+@frozen
+class WithQuery:
+    """A WITH query: its name in the statement and its columns' types."""
+
+    name: str
+    types: tuple[str, ...]
 
 
-class Level:
+class Level(ABC):
+    """What needs a whole query inside is left open here: `select` knows how a query is written, and fills it in."""
+
     def __init__(self, job: Job, query: Query, parent: Level | None) -> None:
         self.job = job
         self.query = query
@@ -36,6 +45,18 @@ class Level:
         self.group_items: list[str] = []
         self.group_alias = ""
         self.nullable: set[int] = set()  # relations that outer joins may give no row of
+
+    @abstractmethod
+    def text(self, *, final: bool = False) -> Text:
+        """The query as SQL. `final`: its columns are in the lake forms of their types; inside a statement numerics may
+        be decimals still."""
+
+    @abstractmethod
+    def sublink(self, link: tree.SubLink) -> Sql:
+        """A subquery as a value."""
+
+    def inside(self, query: Query) -> Level:
+        return type(self)(self.job, query, self)
 
     def up(self, levels: int) -> Level:
         level = self
@@ -58,12 +79,6 @@ class Level:
         """What to group and compare by."""
         return expressions.equal_key(self.flat(expr), self.names, self.job.statement)
 
-    def condition(self, expr: Expr) -> str:
-        """For WHERE and HAVING, where NULL is as good as false."""
-        from pgrepl.query.spark.sublinks import condition
-
-        return condition(self, self.flat(expr))
-
     def names(self, node: Expr) -> str | Sql | None:
         """What holds a node of an expression of this level."""
         if self.series and node in self.series:
@@ -75,9 +90,7 @@ class Level:
                 return self.up(node.levelsup).value(replace(node, levelsup=0))
             return self._column(node)
         if isinstance(node, tree.SubLink):
-            from pgrepl.query.spark.sublinks import sublink
-
-            return sublink(self, node)
+            return self.sublink(node)
         if isinstance(node, tree.Aggref):
             return self.up(node.levelsup).value(at_home(node, node.levelsup)) if node.levelsup else None
         if isinstance(node, tree.WindowFunc):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Column, Cte, SetOperation
-from pgrepl.query.engine import rows_to_look_at
-from pgrepl.query.env import sees_outside
+from pgrepl.query.shape import sees_outside
+from pgrepl.query.size import rows_to_look_at
+from pgrepl.query.spark.fetch import batches
 from pgrepl.query.spark.job import Unplayable
-from pgrepl.query.spark.level import Level
+from pgrepl.query.spark.level import Level, WithQuery
 from pgrepl.query.spark.setops import side
 from pgrepl.query.spark.shipped import ship
-from pgrepl.query.spark.sources import WithQuery
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def recursive_query(level: Level, cte: Cte) -> WithQuery:
     columns = operation.columns
     types = tuple(form_type(c.type, c.typmod) for c in columns)
     working = job.frame(ship(columns, _numbers(columns), ()))
-    inner = Level(job, cte.query, level)
+    inner = level.inside(cte.query)
     first = side(inner, operation.left, columns)
     level.ctes[cte.name] = WithQuery(working, types)
     again = side(inner, operation.right, columns)
     every: list[Row] = []
-    if not job.dry:
+    if job.apart is not None:
         seen: set[Any] | None = None if operation.all else set()
         found = _fresh(_rows(level, first, columns), columns, seen)
         while found:
@@ -72,8 +72,6 @@ def _numbers(columns: Sequence[Column]) -> list[int]:
 
 
 def _rows(level: Level, text: str, columns: Sequence[Column]) -> Iterator[Row]:
-    from pgrepl.query.fetch import batches
-
     frame = level.job.run(level.job.with_list() + text)
     for batch in batches(frame, columns, level.job.session.catalog.data_path, whole=True):
         yield from batch

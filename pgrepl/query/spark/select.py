@@ -10,7 +10,6 @@ last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import spark as expressions
@@ -18,35 +17,41 @@ from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Query, SortGroup, Target
-from pgrepl.expr.walk import query_exprs, returns_set, rewrite, walk, walk_deep
+from pgrepl.expr.walk import query_exprs, returns_set, rewrite, subqueries, walk, walk_deep
 from pgrepl.frozen import frozen
-from pgrepl.query.engine import is_for_spark
-from pgrepl.query.env import sees_outside
-from pgrepl.query.grouping import at_home, uses_groups
-from pgrepl.query.initplans import names_outer_with
+from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
+from pgrepl.query.size import is_for_spark
 from pgrepl.query.spark.job import Job, Text, Unplayable
-from pgrepl.query.spark.level import Level, is_place
-from pgrepl.query.spark.sources import Sources, WithQuery
+from pgrepl.query.spark.level import Level, WithQuery, is_place
+from pgrepl.query.spark.recursive import recursive_query
+from pgrepl.query.spark.series import as_array
+from pgrepl.query.spark.setops import set_operation
+from pgrepl.query.spark.shipped import played, ship
+from pgrepl.query.spark.sources import Sources
+from pgrepl.query.spark.sublinks import condition, sublink
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
 
 
-def compile_query(query: Query, job: Job, parent: Level | None, *, final: bool = False) -> Text:
-    """A query as SQL. `final`: its columns are in the lake forms of their types; inside a statement numerics may be
-    decimals still."""
-    level = Level(job, query, parent)
-    if parent is None and any(_is_deep_array(node) for node, _ in walk_deep(query)):
+def compile_query(query: Query, job: Job) -> Text:
+    """A whole statement; its columns are in the lake forms of their types."""
+    if any(_is_deep_array(node) for node, _ in walk_deep(query)):
         raise Unplayable("arrays of arrays")
-    listed = _with_list(level)
-    if query.set_operation is not None:
-        from pgrepl.query.spark.setops import set_operation
+    return QueryLevel(job, query, None).text(final=True)
 
-        body = set_operation(level)
-    else:
-        body = _select(level, final)
-    body = _finish(level, body)
-    return Text(f"{listed}{body.text}", body.types)
+
+class QueryLevel(Level):
+    """A level that knows how queries are written."""
+
+    def text(self, *, final: bool = False) -> Text:
+        listed = _with_list(self)
+        body = set_operation(self) if self.query.set_operation is not None else _select(self, final)
+        body = _finish(self, body)
+        return Text(f"{listed}{body.text}", body.types)
+
+    def sublink(self, link: tree.SubLink) -> Sql:
+        return sublink(self, link)
 
 
 def _is_deep_array(node: tree.Expr) -> bool:
@@ -61,14 +66,6 @@ def _is_deep_array(node: tree.Expr) -> bool:
     return False
 
 
-def play(query: Query, job: Job) -> list[tuple[Any, ...]]:
-    """The rows of a query that has no user table in it."""
-    from pgrepl.query.env import Env
-    from pgrepl.query.execute import compile_query as compile_here
-
-    return list(compile_here(query, job.context)(Env([], None)))
-
-
 # --- WITH -----------------------------------------------------------------------------------------------------------
 
 
@@ -79,8 +76,6 @@ def _with_list(level: Level) -> str:
         if cte.name not in asked:
             continue
         if cte.recursive:
-            from pgrepl.query.spark.recursive import recursive_query
-
             level.ctes[cte.name] = recursive_query(level, cte)
             continue
         name = level.job.name("w")
@@ -89,14 +84,12 @@ def _with_list(level: Level) -> str:
             and not sees_outside(cte.query)
             and not _names_asked(cte.query, 1)
         ):
-            from pgrepl.query.spark.shipped import ship
-
             numbers = range(1, len(cte.query.columns) + 1)
-            frame = level.job.frame(ship(cte.query.columns, numbers, play(cte.query, level.job)))
+            frame = level.job.frame(ship(cte.query.columns, numbers, played(cte.query, level.job.context)))
             types = tuple(form_type(c.type, c.typmod) for c in cte.query.columns)
             level.ctes[cte.name] = WithQuery(frame, types)
             continue
-        text = compile_query(cte.query, level.job, level)
+        text = level.inside(cte.query).text()
         level.ctes[cte.name] = WithQuery(name, text.types)
         listed.append(f"{name} AS ({text.text})")
         level.job.listed.append(listed[-1])
@@ -106,8 +99,6 @@ def _with_list(level: Level) -> str:
 def _names_asked(query: Query, depth: int) -> set[str]:
     """The WITH queries of the level `depth` above this one's that it, or what is inside it, speaks of; of depth 1 and
     more also those further up."""
-    from pgrepl.expr.walk import subqueries
-
     found = {
         entry.cte for entry in query.rtable
         if entry.cte is not None and (entry.cte_levelsup == depth if depth == 0 else entry.cte_levelsup >= depth)
@@ -166,7 +157,7 @@ class _Clauses:
 
 def _from_where(level: Level) -> _Clauses:
     source = Sources(level).text()
-    where = level.condition(level.query.where) if level.query.where is not None else ""
+    where = condition(level, level.flat(level.query.where)) if level.query.where is not None else ""
     return _Clauses(source, where)
 
 
@@ -193,8 +184,6 @@ def _is_row(typoid: int) -> bool:
 
 def _series_in_targets(level: Level, targets: list[Target]) -> str:
     """Set-returning functions side by side: arrays zipped, and one row for each place in them."""
-    from pgrepl.query.spark.series import as_array
-
     calls: list[tree.Expr] = []
     for target in targets:
         rewrite(level.flat(target.expr), lambda node: _note_call(node, calls))
@@ -270,7 +259,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         of_nothing.append(f"CAST(NULL AS {kind}) AS k{number}")
         keys[group.resno] = key
         known[expr] = Sql(f"{alias}.k{number}", kind)
-    for number, aggregate in enumerate(_aggregates(query), 1):
+    for number, aggregate in enumerate(aggregates(query), 1):
         inner = level.flat(aggregate)
         value = expressions.aggregate(inner, level.names, level.job.statement)
         text = value.text if value.special is None else expressions.to_form(value, aggregate.type, aggregate.typmod)
@@ -295,7 +284,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         items.append("count(1) AS a0")  # an aggregate makes the group
         of_nothing.append(items[-1])
     groups = _Groups(level, clauses.source, clauses.where, tuple(items), group_by, alias, tuple(of_nothing), empty_sets)
-    having = level.condition(query.having) if query.having is not None else ""
+    having = condition(level, level.flat(query.having)) if query.having is not None else ""
     return _Clauses("", having, groups)
 
 
@@ -312,18 +301,6 @@ def _group_by(query: Query, keys: dict[int, str]) -> str:
             return ""
         return f" GROUP BY GROUPING SETS ({', '.join(sets)})"
     return f" GROUP BY {', '.join(keys.values())}" if keys else ""
-
-
-def _aggregates(query: Query) -> list[tree.Aggref]:
-    """The aggregates of this query, also those that stand in queries inside it."""
-    found: list[tree.Aggref] = []
-    for expr in query_exprs(query):
-        for node, up in walk_deep(expr):
-            if isinstance(node, tree.Aggref) and node.levelsup == up:
-                own = at_home(node, up)
-                if own not in found:
-                    found.append(own)
-    return found
 
 
 def _grouping_functions(query: Query) -> list[tree.GroupingFunc]:
@@ -445,8 +422,8 @@ def _constant(level: Level, expr: tree.Expr | None) -> int | None:
     """LIMIT and OFFSET depend on no column."""
     if expr is None:
         return None
-    from pgrepl.query.env import Env
-    from pgrepl.query.execute import Ctes, evaluator_of
+    from pgrepl.query.local.env import Env
+    from pgrepl.query.local.execute import QueryEvaluator
 
     for node, up in walk_deep(expr):
         if isinstance(node, tree.Var) and node.levelsup > up:
@@ -455,6 +432,5 @@ def _constant(level: Level, expr: tree.Expr | None) -> int | None:
         isinstance(node, tree.SubLink) and node.query and names_outer_with(node.query) for node, _ in walk_deep(expr)
     ):
         raise Unplayable("a LIMIT that asks a WITH query")
-    evaluator = evaluator_of(level.query, level.job.context, Ctes(), None)
-    value: int | None = evaluator.compile(expr)(Env([], None))
+    value: int | None = QueryEvaluator(level.job.context, level.query).compile(expr)(Env([], None))
     return value

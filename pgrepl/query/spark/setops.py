@@ -25,12 +25,10 @@ def set_operation(level: Level) -> Text:
 
 
 def _part(level: Level, part: SetOperation | RangeRef) -> Text:
-    from pgrepl.query.spark.select import compile_query
-
     if isinstance(part, RangeRef):
         nested = level.query.rtable[part.varno - 1].subquery
         assert nested is not None
-        return compile_query(nested, level.job, level)
+        return level.inside(nested).text()
     left, right = side(level, part.left, part.columns), side(level, part.right, part.columns)
     types = tuple(form_type(c.type, c.typmod) for c in part.columns)
     if not part.columns or all(_is_plain(level, column) for column in part.columns):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.expr.tree import Column
+from pgrepl.expr.context import Context
+from pgrepl.expr.tree import Column, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,3 +38,11 @@ def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Seque
         return arrow_frame(table, types)
 
     return make
+
+
+def played(query: Query, context: Context) -> list[tuple[Any, ...]]:
+    """The rows of a query that has no user table in it."""
+    from pgrepl.query.local.env import Env
+    from pgrepl.query.local.execute import compile_query
+
+    return list(compile_query(query, context)(Env([], None)))

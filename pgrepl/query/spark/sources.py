@@ -12,15 +12,16 @@ from pgrepl.expr.spark import Sql
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import walk_deep
-from pgrepl.frozen import frozen
+from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
-from pgrepl.query.engine import is_for_spark
-from pgrepl.query.env import Env, sees_outside
-from pgrepl.query.initplans import names_outer_with
+from pgrepl.query.local.env import Env
 from pgrepl.query.outside import OutsideRows
+from pgrepl.query.shape import depends, sees_outside
+from pgrepl.query.size import is_for_spark
 from pgrepl.query.spark.job import Text, Unplayable
 from pgrepl.query.spark.level import Level
-from pgrepl.query.spark.shipped import ship
+from pgrepl.query.spark.series import lateral_series, plain_series
+from pgrepl.query.spark.shipped import played, ship
 from pgrepl.query.tables import is_user_table, system_value
 from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType
@@ -30,17 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.lake.bounds import Bound
-    from pgrepl.query.bounds import Bounds
 
 _CTID = -1
-
-
-@frozen
-class WithQuery:
-    """A WITH query: its name in the statement and its columns' types; `text` None: its rows are in a frame."""
-
-    name: str
-    types: tuple[str, ...]
 
 
 class Sources:
@@ -68,8 +60,6 @@ class Sources:
     @property
     def bounds(self) -> Bounds:
         if self._bounds is None:
-            from pgrepl.query.bounds import bounds_of
-
             self._bounds = bounds_of(self.query, self.job.context)
         return self._bounds
 
@@ -167,29 +157,27 @@ class Sources:
     def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
         if entry.sample is None:
             return lambda frame: frame
-        from pgrepl.query.execute import Ctes, evaluator_of
-        from pgrepl.query.sampling import Sampling
+        from pgrepl.query.local.execute import QueryEvaluator
+        from pgrepl.query.local.sampling import Sampling
 
         parts = (*entry.sample.args, entry.sample.repeatable)
         if any(_refers(part) or _asks(part) for part in parts if part is not None):
             raise Unplayable("TABLESAMPLE of columns or subqueries")
-        evaluator = evaluator_of(self.query, self.job.context, Ctes(), None)
+        evaluator = QueryEvaluator(self.job.context, self.query)
         fraction, seed = Sampling(entry.sample, evaluator).parameters(Env([], None))
         return lambda frame: frame.sample(fraction=fraction, seed=seed)
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
     def _query(self, varno: int, entry: Rte, query: Query, alias: str) -> str:
-        from pgrepl.query.spark.select import compile_query, play
-
-        if not is_for_spark(query, self.job.context) and not _depends(query):
-            rows = play(query, self.job)
+        if not is_for_spark(query, self.job.context) and not depends(query):
+            rows = played(query, self.job.context)
             numbers = list(range(1, len(query.columns) + 1))
             self._shipped_columns(varno, query.columns, numbers, alias)
             return self.job.frame(ship(query.columns, numbers, rows))
-        text = compile_query(query, self.job, self.level)
+        text = self.level.inside(query).text()
         self.level.columns[varno] = text.columns(alias)
-        return f"{'LATERAL ' if entry.lateral and _depends(query) else ''}({text.text})"
+        return f"{'LATERAL ' if entry.lateral and depends(query) else ''}({text.text})"
 
     def _with(self, varno: int, entry: Rte, alias: str) -> str:
         assert entry.cte is not None
@@ -211,8 +199,6 @@ class Sources:
     # --- functions, VALUES, system catalogs -------------------------------------------------------------------------
 
     def _function(self, varno: int, entry: Rte, alias: str) -> str:
-        from pgrepl.query.spark.series import lateral_series, plain_series
-
         if any(_refers(function) for function in entry.functions):
             text = lateral_series(self.level, entry)
             self.level.columns[varno] = text.columns(alias)
@@ -225,8 +211,8 @@ class Sources:
 
     def _played(self, varno: int, entry: Rte, alias: str) -> str:
         """Rows that this process finds."""
-        from pgrepl.query.execute import Ctes, evaluator_of
-        from pgrepl.query.scans import scan
+        from pgrepl.query.local.execute import QueryEvaluator
+        from pgrepl.query.local.scans import scan
 
         if entry.kind is RteKind.VALUES and any(_refers(value) for row in entry.values for value in row):
             return self._values(varno, entry, alias)
@@ -239,7 +225,7 @@ class Sources:
         if isinstance(outside, OutsideRows):
             self._shipped_columns(varno, entry.columns, numbers, alias)
             return self.job.frame(lambda: outside.frame(numbers))
-        rows = scan(varno, evaluator_of(self.query, self.job.context, Ctes(), None), Ctes())(Env([], None))
+        rows = scan(varno, QueryEvaluator(self.job.context, self.query))(Env([], None))
         self._shipped_columns(varno, entry.columns, numbers, alias)
         return self.job.frame(ship(entry.columns, numbers, rows))
 
@@ -287,11 +273,3 @@ def _refers(expr: tree.Expr) -> bool:
 
 def _asks(expr: tree.Expr) -> bool:
     return any(isinstance(node, tree.SubLink) for node, _ in walk_deep(expr))
-
-
-def _depends(query: Query) -> bool:
-    """Whether a query speaks of columns, or of WITH queries, around it."""
-    return sees_outside(query) or names_outer_with(query)
-
-
-__all__ = ["Sources", "WithQuery"]

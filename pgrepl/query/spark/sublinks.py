@@ -14,8 +14,7 @@ from pgrepl.expr.spark import Sql
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import walk_deep
 from pgrepl.query.bounds import conjuncts
-from pgrepl.query.env import sees_outside
-from pgrepl.query.initplans import names_outer_with
+from pgrepl.query.shape import depends
 from pgrepl.query.spark.job import Text, Unplayable
 from pgrepl.query.spark.level import Level
 from pgrepl.sql.nodes import BoolOp, SubLinkType
@@ -59,24 +58,20 @@ def sublink(level: Level, link: tree.SubLink) -> Sql:
 
 
 def _text(level: Level, link: tree.SubLink) -> Text:
-    from pgrepl.query.spark.select import compile_query
-
     assert link.query is not None
-    return compile_query(link.query, level.job, level)
+    return level.inside(link.query).text()
 
 
 def _array(level: Level, link: tree.SubLink) -> Sql:
     """ARRAY(SELECT …): its rows in their order are known only once it has been carried out."""
-    from pgrepl.query.rowset import rows_of
-    from pgrepl.query.sublinks import array_of_rows
+    from pgrepl.query.local.sublinks import array_of_rows
 
     assert link.query is not None
-    if sees_outside(link.query) or names_outer_with(link.query):
+    if depends(link.query):
         raise Unplayable("an array of a subquery that depends on the row")
-    if level.job.dry:
+    if level.job.apart is None:
         return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
-    rows = rows_of(level.job.session, link.query, expanded=True)
-    value = array_of_rows(link, rows)
+    value = array_of_rows(link, level.job.apart(level.job.session, link.query))
     return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
 
 

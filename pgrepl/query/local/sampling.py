@@ -10,7 +10,8 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.expr.tree import TableSample
-    from pgrepl.query.env import Env, Evaluator
+    from pgrepl.query.local.env import Env
+    from pgrepl.query.local.evaluator import Evaluator
 
 Item = TypeVar("Item")
 

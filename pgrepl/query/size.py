@@ -7,16 +7,15 @@ gives the rows of one table as they stand stays here too: it can begin at once, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.frozen import frozen
 from pgrepl.query.bounds import bounds_of, value_of
-from pgrepl.query.grouping import uses_groups
 from pgrepl.query.outside import OutsideRows
+from pgrepl.query.shape import has_user_tables, levels, uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
 from pgrepl.types.builtin import proc_by_oid
@@ -55,11 +54,6 @@ def choose(session: Session, query: Query, context: Context) -> Choice:
         return Choice(True, few)
     limit = int(session.settings.value("pgrepl.local_rows"))
     return Choice(rows > limit and not _only_gives_rows(query) and not _ends_early(query, context), few)
-
-
-def has_user_tables(query: Query) -> bool:
-    """Whether rows of the lake are asked for, at any depth."""
-    return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
 
 
 def is_for_spark(query: Query, context: Context) -> bool:
@@ -130,17 +124,6 @@ def series_length(function: tree.Expr, context: Context) -> int:
         return 0
     start, stop, step = (*values, 1)[:3]
     return max((stop - start) // step + 1, 0) if step else 0
-
-
-def levels(query: Query) -> Iterator[Query]:
-    """The query and all queries inside it."""
-    yield query
-    for nested in subqueries(query):
-        yield from levels(nested)
-    for expr in query_exprs(query):
-        for node in walk(expr):
-            if isinstance(node, tree.SubLink) and node.query is not None:
-                yield from levels(node.query)
 
 
 # --- what the query does with the rows ------------------------------------------------------------------------------

@@ -8,11 +8,10 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Query, SortGroup
-from pgrepl.query.env import Env, Evaluator
-from pgrepl.query.sorting import Key, same_keys, sort
+from pgrepl.query.local.env import Env, Row
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.sorting import Key, same_keys, sort
 from pgrepl.types.values import hash_form
-
-Row = tuple[Any, ...]
 
 
 class Finish:

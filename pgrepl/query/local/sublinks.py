@@ -12,8 +12,9 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
 from pgrepl.expr.walk import returns_set, rewrite, walk
 from pgrepl.query.bounds import conjuncts
-from pgrepl.query.dependence import kept
-from pgrepl.query.env import Compiled, Env, Evaluator, Slot
+from pgrepl.query.local.dependence import kept, nearest
+from pgrepl.query.local.env import Compiled, Env, Run, Slot
+from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import element_type, operator_by_oid
@@ -26,7 +27,7 @@ _PORTION = 1000
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     assert link.query is not None
     query = _bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
-    level = evaluator.depends(query)
+    level = nearest(query, evaluator.ctes)
     rows = evaluator.subquery(query)
     if level != 0:
         rows = kept(rows, level)
@@ -137,7 +138,7 @@ class _Table:
 
 
 def _hashed(
-    rows: Callable[[Env], Iterable[tuple[Any, ...]]],
+    rows: Run,
     level: int | None,
     pairs: list[tuple[Expr, tree.Param]],
     test: Compiled,

@@ -17,8 +17,9 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.query.bounds import conjuncts
-from pgrepl.query.env import Combination, Env, Evaluator, Scan
-from pgrepl.query.growing import Growing
+from pgrepl.query.local.env import Combination, Env, Scan
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.growing import Growing
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import hash_form

@@ -11,8 +11,9 @@ from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target, Window
 from pgrepl.expr.walk import rewrite, walk
-from pgrepl.query.env import Compiled, Env, Evaluator, Slot
-from pgrepl.query.sorting import Key, same_keys, sort
+from pgrepl.query.local.env import Compiled, Env, Slot
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.sorting import Key, same_keys, sort
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.values import hashable
 
@@ -108,7 +109,7 @@ class _Offsets:
         if value is None:
             raise PgError("22004", f"frame {which} offset must not be null")
         if window.frame_mode == "RANGE":
-            from pgrepl.query.in_range import InRange  # with it come all dates and times
+            from pgrepl.query.local.in_range import InRange  # with it come all dates and times
 
             return InRange(owner.keys(window.order)[0].type, value, owner.context())
         if value < 0:

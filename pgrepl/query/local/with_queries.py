@@ -1,4 +1,6 @@
-"""WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new.
+"""WITH: each query of the list is played once for the row around the query that has the list.
+
+WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new.
 
 Rows come as they are asked for: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add columns
 (as rewriteSearchAndCycle does): the second term gives, beside its own row, those columns of the row it came from.
@@ -9,31 +11,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
-from pgrepl.query.dependence import nearest
-from pgrepl.query.env import Env, Evaluator
+from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.query.local.dependence import kept, nearest, times_read
+from pgrepl.query.local.env import Env, Row, Run
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.setops import compile_part
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.record import Record
 from pgrepl.types.values import hashable
 
-if TYPE_CHECKING:
-    from pgrepl.query.execute import Ctes, Row
+
+def compile_ctes(evaluator: Evaluator) -> None:
+    """The WITH list of the evaluator's query."""
+    query, ctes = evaluator.query, evaluator.ctes
+    for cte in query.ctes:
+        if cte.modify is not None:
+            raise unsupported("a data-modifying statement in WITH here")
+        if cte.recursive:
+            run = _recursive(cte, evaluator)
+        else:
+            run = evaluator.subquery(cte.query)
+            ctes.needs[cte.name] = nearest(cte.query, ctes)
+        volatile = any(is_volatile(expr) for expr, _ in walk_deep(cte.query))
+        again = volatile or times_read(query, cte.name) > 1
+        ctes.runs[cte.name] = kept(run, ctes.needs[cte.name]) if again else run
 
 
-def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env], Iterable[Row]]:
+def _recursive(cte: Cte, parent: Evaluator) -> Run:
     """What the second term sees of the last round is kept with an environment of the round's own: so what depends on
     it is computed anew in each round."""
-    from pgrepl.query.execute import Ctes, compile_ctes, compile_query, compile_set_operation, evaluator_of
-
-    operation = cte.query.set_operation
+    operation, ctes = cte.query.set_operation, parent.ctes
     if not isinstance(operation, SetOperation):
         ctes.needs[cte.name] = nearest(cte.query, ctes)
-        return compile_query(cte.query, parent.context, ctes, parent)
+        return parent.subquery(cte.query)
     query, extra = cte.query, _Extra(cte)
     if extra.width:
         query = _with_origin(cte, operation, extra.width)
@@ -42,11 +58,10 @@ def compile_recursive(cte: Cte, ctes: Ctes, parent: Evaluator) -> Callable[[Env]
     ctes.needs[cte.name] = None
     level = nearest(query, ctes)  # of the recursion as a whole
     ctes.needs[cte.name] = 0
-    inner = Ctes(ctes)  # the recursive query is itself a query: its terms see the WITH list one level up
-    evaluator = evaluator_of(query, parent.context, inner, parent)
-    compile_ctes(query, inner, evaluator)
-    first = compile_set_operation(query, operation.left, evaluator, inner)
-    again = compile_set_operation(query, operation.right, evaluator, inner)
+    evaluator = parent.inside(query)  # it is itself a query: its terms see the WITH list one level up
+    compile_ctes(evaluator)
+    first = compile_part(query, operation.left, evaluator)
+    again = compile_part(query, operation.right, evaluator)
     begin, go_on, open_end = extra.columns(evaluator)
 
     watch = parent.context.meter.watch
@@ -168,7 +183,7 @@ class _Extra:
         return begin, go_on, open_end
 
 
-_Step = Callable[["Row", Env], "Row"]
+_Step = Callable[[Row, Env], Row]
 
 
 def _unchanged(row: Row, env: Env) -> Row:

@@ -10,17 +10,35 @@ query that depends on nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
-from pgrepl.query.growing import Growing
+from pgrepl.query.local.env import Env, Row, Run
+from pgrepl.query.local.growing import Growing
 
-if TYPE_CHECKING:
-    from pgrepl.query.env import Env
-    from pgrepl.query.execute import Ctes, Row
+
+@dataclass
+class Ctes:
+    """The WITH queries a query can see, by name, and the level that each depends on; those of outer queries behind
+    it."""
+
+    outer: Ctes | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+    needs: dict[str, int | None] = field(default_factory=dict)
+
+    def above(self, levelsup: int) -> Ctes:
+        scope = self
+        for _ in range(levelsup):
+            assert scope.outer is not None
+            scope = scope.outer
+        return scope
+
+    def find(self, name: str, levelsup: int) -> Run:
+        return self.above(levelsup).runs[name]
 
 
 def nearest(query: Query, ctes: Ctes) -> int | None:
@@ -62,7 +80,7 @@ def times_read(query: Query, name: str, depth: int = 0) -> int:
     return min(times, 2)
 
 
-def kept(run: Callable[[Env], Iterable[Row]], level: int | None) -> Callable[[Env], Iterable[Row]]:
+def kept(run: Run, level: int | None) -> Run:
     """The rows of a query that depends on a level, computed once for each environment there."""
     place = object()
 

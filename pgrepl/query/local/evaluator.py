@@ -1,104 +1,80 @@
-"""What an expression of a query sees while it runs: the rows joined so far, what was computed over a group or a
-window, and the surroundings of the query that encloses this one.
+"""The expressions of one query, compiled. `expr.evaluate` does all but the nodes that only a query can answer:
+columns (`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and
+grouped values.
 
-`Evaluator` compiles the expressions of one query. `expr.evaluate` does all but the nodes that only a query can
-answer: columns (`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window
-functions and grouped values.
+What needs a whole query inside is left open here: `execute` knows how a query is played, and fills it in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pgrepl.errors import unsupported
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
-from pgrepl.expr.walk import rewrite, walk_deep
-from pgrepl.frozen import frozen
+from pgrepl.expr.walk import rewrite
+from pgrepl.query.bounds import Bounds, bounds_of
+from pgrepl.query.columns import fetched, used_columns
+from pgrepl.query.local.dependence import Ctes
+from pgrepl.query.local.env import Compiled, Env, Run, Slot
 from pgrepl.query.tables import SETTLED, is_user_table, system_value
 from pgrepl.types.record import Record
 
-if TYPE_CHECKING:
-    from pgrepl.query.bounds import Bounds
-    from pgrepl.query.grouping import Grouping
 
-Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
-Compiled = Callable[["Env"], Any]
-Scan = Callable[[int], Callable[["Env"], Iterable[tuple[Any, ...]]]]  # by number in the range table
+class Groups(Protocol):
+    """Where a query that makes groups has computed its aggregates (`grouping`)."""
 
+    def number_of(self, node: tree.Aggref, level: int) -> int: ...
 
-class Env:
-    """One combination of rows inside its surroundings."""
-
-    __slots__ = ("_kept", "computed", "outer", "rows")
-
-    def __init__(self, rows: Combination, outer: Env | None, computed: Sequence[Any] = ()) -> None:
-        self.rows = rows
-        self.outer = outer
-        self.computed = computed
-        self._kept: dict[object, Any] | None = None
-
-    def above(self, level: int) -> Env:
-        env = self
-        for _ in range(level):
-            assert env.outer is not None
-            env = env.outer
-        return env
-
-    def memory(self, level: int | None) -> dict[object, Any]:
-        """Where to keep what only depends on the environment `level` above, or (None) on none."""
-        env = self
-        if level is None:
-            while env.outer is not None:
-                env = env.outer
-        else:
-            env = self.above(level)
-        if env._kept is None:
-            env._kept = {}
-        return env._kept
+    def number_of_function(self, node: tree.GroupingFunc) -> int: ...
 
 
-@frozen
-class Slot(tree.Typed):
-    """A value computed beforehand: env.computed[number]."""
+class Evaluator(ABC):
+    """Compiles the expressions of `query`. `around`: that of the query this one is inside of."""
 
-    number: int = field(default=0)
+    def __init__(self, context: Context, query: Query, around: Evaluator | None = None) -> None:
+        self.context = context
+        self.query = query
+        self.around = around
+        self.ctes: Ctes = Ctes(around.ctes if around is not None else None)
+        self.grouping: Groups | None = None
 
+    @abstractmethod
+    def play(self) -> Run:
+        """The query, ready to be run."""
 
-@dataclass
-class Evaluator:
-    """Compiles the expressions of `query`."""
+    @abstractmethod
+    def sublink(self, link: tree.SubLink) -> Compiled:
+        """A subquery inside an expression."""
 
-    context: Context
-    query: Query
-    subquery: Callable[[Query], Callable[[Env], Iterable[tuple[Any, ...]]]]  # makes a nested query runnable
-    depends: Callable[[Query], int | None]  # the nearest level that a nested query depends on (`dependence`)
-    around: Evaluator | None = None  # that of the query this one is inside of
-    grouping: Grouping | None = None
+    def inside(self, query: Query) -> Evaluator:
+        """That of a query inside this one."""
+        return type(self)(self.context, query, self)
+
+    def subquery(self, query: Query) -> Run:
+        return self.inside(query).play()
+
+    def apart(self, query: Query) -> Evaluator:
+        """That of a query with nothing around it."""
+        return type(self)(Context(self.context.session), query)
 
     @cached_property
     def bounds(self) -> Bounds:
         """What the query's conditions say about columns of user tables."""
-        from pgrepl.query.bounds import bounds_of
-
         return bounds_of(self.query, self.context)
 
     @cached_property
     def used(self) -> dict[int, frozenset[int]]:
         """The columns of each relation that the query reads."""
-        from pgrepl.query.columns import used_columns
-
         return used_columns(self.query)
 
     def fetched(self, varno: int) -> tuple[int, ...]:
         """The columns in the rows of a user table."""
-        from pgrepl.query.columns import fetched
-
         return fetched(self.query.rtable[varno - 1], self.used.get(varno, ()))
 
     def index(self, varno: int, attnum: int) -> int:
@@ -157,9 +133,7 @@ class Evaluator:
         if isinstance(node, (tree.Aggref, tree.GroupingFunc)):
             return self._of_outer_group(node)
         if isinstance(node, tree.SubLink):
-            from pgrepl.query.sublinks import compile_sublink
-
-            return compile_sublink(node, self)
+            return self.sublink(node)
         return None
 
     def _of_outer_group(self, node: tree.Aggref | tree.GroupingFunc) -> Compiled:
@@ -259,8 +233,3 @@ def _settled(varno: int, up: int, relid: int, attnum: int) -> Compiled:
         return None if env.rows[varno] is None else value
 
     return column
-
-
-def sees_outside(query: Query) -> bool:
-    """Whether a query depends on the row of a query around it."""
-    return any(isinstance(n, (tree.Var, tree.Aggref)) and n.levelsup > level for n, level in walk_deep(query))

@@ -4,45 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgrepl.catalog import store, system, system_rows
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, unsupported
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.casts import is_binary_coercible
+from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Rte, RteKind
-from pgrepl.query.env import Env, Evaluator
-from pgrepl.query.growing import Growing
+from pgrepl.query.local.env import Env, Row, Run
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.growing import Growing
+from pgrepl.query.local.sampling import Sampling
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.system import views
 from pgrepl.query.tables import is_user_table, pinned_row, table_rows
 from pgrepl.rows.members import members
+from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
 from pgrepl.types.record import Record
 
-if TYPE_CHECKING:
-    from pgrepl.query.execute import Ctes
-
-Rows = Callable[[Env], Iterable[tuple[Any, ...]]]
-FunctionRows = Callable[[Env], Iterable[tuple[Any, ...] | None]]  # None: a row that is NULL as a whole
+FunctionRows = Callable[[Env], Iterable[Row | None]]  # None: a row that is NULL as a whole
 
 
-def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
+def scan(varno: int, evaluator: Evaluator) -> Run:
     entry = evaluator.query.rtable[varno - 1]
     if is_user_table(entry):
         return _table(varno, evaluator)
     if entry.kind is RteKind.RELATION:
         return _relation(entry, evaluator)
     if entry.kind is RteKind.SUBQUERY:
-        from pgrepl.query.execute import compile_query
-
         assert entry.subquery is not None
-        return compile_query(entry.subquery, evaluator.context, ctes, evaluator)
+        return evaluator.subquery(entry.subquery)
     if entry.kind is RteKind.CTE:
         assert entry.cte is not None
-        return _at_level(ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
+        return _at_level(evaluator.ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
     if entry.rows is not None:
         known = entry.rows
         return lambda env: known
@@ -52,10 +51,10 @@ def scan(varno: int, evaluator: Evaluator, ctes: Ctes) -> Rows:
     return _functions(entry, evaluator)
 
 
-def _at_level(run: Rows, up: int) -> Rows:
+def _at_level(run: Run, up: int) -> Run:
     """A WITH query is played in the surroundings of the query that has the WITH list."""
 
-    def rows(env: Env) -> Iterable[tuple[Any, ...]]:
+    def rows(env: Env) -> Iterable[Row]:
         for _ in range(up):
             assert env.outer is not None
             env = env.outer
@@ -64,7 +63,7 @@ def _at_level(run: Rows, up: int) -> Rows:
     return rows
 
 
-def _table(varno: int, evaluator: Evaluator) -> Rows:
+def _table(varno: int, evaluator: Evaluator) -> Run:
     """A user table: the columns that the query uses, of the rows that its conditions leave possible."""
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
     scanned = members(session, entry.relid, entry.inh)
@@ -75,19 +74,17 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
 
     note_reads(session, scanned, bounds)
     if entry.sample is not None:
-        from pgrepl.query.sampling import Sampling
-
         sampling = Sampling(entry.sample, evaluator)
         return lambda env: sampling.of(table_rows(session, scanned, attnums), env)
 
-    def read() -> Iterator[tuple[Any, ...]]:
+    def read() -> Iterator[Row]:
         return table_rows(session, scanned, attnums, bounds)
 
     if evaluator.around is None:
         return lambda env: read()
-    known: list[Growing[tuple[Any, ...]]] = []
+    known: list[Growing[Row]] = []
 
-    def remembered(env: Env) -> Iterable[tuple[Any, ...]]:
+    def remembered(env: Env) -> Iterable[Row]:
         """A query inside another may be played for each of that one's rows."""
         if not known:
             known.append(Growing(read()))
@@ -96,7 +93,7 @@ def _table(varno: int, evaluator: Evaluator) -> Rows:
     return remembered
 
 
-def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
+def _relation(entry: Rte, evaluator: Evaluator) -> Run:
     """A system catalog or view, or the state of a sequence."""
     session = evaluator.context.session
     found = relation(session, entry.relid)
@@ -108,16 +105,21 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Rows:
     text = views.definition(known.schema, known.name)
     if text is None:
         return _read_once(lambda: list(system_rows.rows(session, known)))
-    from pgrepl.query.run import run_system_view
-
-    return _read_once(lambda: list(run_system_view(session, text)))
+    return _read_once(lambda: _view(evaluator, text))
 
 
-def _read_once(read: Callable[[], list[tuple[Any, ...]]]) -> Rows:
+def _view(evaluator: Evaluator, text: SelectStmt) -> list[Row]:
+    """A view of our own is read with the rights of the system."""
+    session = evaluator.context.session
+    query = expand_views(session, analyze_query(session, text))
+    return list(evaluator.apart(query).play()(Env([], None)))
+
+
+def _read_once(read: Callable[[], list[Row]]) -> Run:
     """The catalog stands still while a statement looks at it."""
-    known: list[list[tuple[Any, ...]]] = []
+    known: list[list[Row]] = []
 
-    def rows(env: Env) -> list[tuple[Any, ...]]:
+    def rows(env: Env) -> list[Row]:
         if not known:
             known.append(read())
         return known[0]
@@ -125,11 +127,11 @@ def _read_once(read: Callable[[], list[tuple[Any, ...]]]) -> Rows:
     return rows
 
 
-def _state(session: Session, sequence: int) -> list[tuple[Any, ...]]:
+def _state(session: Session, sequence: int) -> list[Row]:
     return [(row.last_value, 0, row.is_called) for row in store.rows(session, pg_sequence, seqrelid=sequence)]
 
 
-def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
+def _functions(entry: Rte, evaluator: Evaluator) -> Run:
     """Functions in FROM run side by side (ROWS FROM); one that gives a row gives its columns."""
     sets = [evaluator.compile_rows(function) for function in entry.functions]
     counts = entry.function_columns
@@ -139,7 +141,7 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
             sets[number] = _checked(sets[number], entry.columns[first : first + count])
         first += count
 
-    def rows(env: Env) -> Iterator[tuple[Any, ...]]:
+    def rows(env: Env) -> Iterator[Row]:
         for number, parts in enumerate(zip_longest(*[one(env) for one in sets]), 1):
             row: list[Any] = []
             for part, count in zip(parts, counts, strict=True):
@@ -154,7 +156,7 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Rows:
 def _checked(rows: FunctionRows, columns: Sequence[Column]) -> FunctionRows:
     """What a function gives must be what the column definition list says (tupledesc_match)."""
 
-    def checked(env: Env) -> Iterator[tuple[Any, ...] | None]:
+    def checked(env: Env) -> Iterator[Row | None]:
         for row in rows(env):
             if isinstance(row, Record):
                 _match(row, columns)

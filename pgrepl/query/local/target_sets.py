@@ -16,7 +16,8 @@ from typing import Any, TypeGuard
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import returns_set, rewrite
-from pgrepl.query.env import Env, Evaluator, Slot
+from pgrepl.query.local.env import Env, Slot
+from pgrepl.query.local.evaluator import Evaluator
 
 Source = Callable[[Env], Iterable[Any]]
 

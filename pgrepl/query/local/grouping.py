@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import map_children, query_exprs, rewrite, walk_deep, with_levels
-from pgrepl.query.env import Compiled, Env, Evaluator, Slot
-from pgrepl.query.sorting import Key, sort
+from pgrepl.expr.walk import query_exprs, rewrite, walk_deep, with_levels
+from pgrepl.query.local.env import Compiled, Env, Slot
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.sorting import Key, sort
+from pgrepl.query.shape import aggregates, at_home
 from pgrepl.types.values import hash_form, hashable, order_key
 
 
@@ -21,15 +22,13 @@ class Grouping:
         """`computed`: what a key looks like when sets in it have been expanded."""
         self.query = query
         self.evaluator = evaluator
-        found: list[tree.Aggref] = []
-        functions: list[tree.GroupingFunc] = []
-        for expr in query_exprs(query):
-            for node, level in walk_deep(expr):
-                if isinstance(node, tree.Aggref) and node.levelsup == level:
-                    found.append(at_home(node, level))
-                elif isinstance(node, tree.GroupingFunc) and node.levelsup == level:
-                    functions.append(node)
-        self.aggregates = list(dict.fromkeys(found))
+        self.aggregates = aggregates(query)
+        functions = [
+            node
+            for expr in query_exprs(query)
+            for node, level in walk_deep(expr)
+            if isinstance(node, tree.GroupingFunc) and node.levelsup == level
+        ]
         by_resno = {t.resno: evaluator.flat(t.expr) for t in query.targets}
         self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in query.group]
         sets = query.grouping_sets
@@ -141,16 +140,6 @@ class Grouping:
         return rows
 
 
-def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
-    """The aggregate of a query as seen from that query itself, `level` queries above the place where it stands."""
-    if not level:
-        return node
-
-    raised = map_children(node, lambda expr: with_levels(expr, -level))
-    assert isinstance(raised, tree.Aggref)
-    return replace(raised, levelsup=0)
-
-
 def _grouping_bits(refs: tuple[int, ...], members: set[int]) -> int:
     bits = 0
     for resno in refs:
@@ -223,12 +212,3 @@ def _in_value_order(members: list[Any], types: list[int]) -> list[Any]:
 
         members = sorted(members, key=key)
     return members
-
-
-def uses_groups(query: Query) -> bool:
-    return bool(
-        query.group
-        or query.grouping_sets is not None
-        or query.having is not None
-        or any(isinstance(n, tree.Aggref) and n.levelsup == up for t in query.targets for n, up in walk_deep(t.expr))
-    )

@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite
-from pgrepl.query.env import Env, Evaluator, Slot
-from pgrepl.query.finish import Finish
-from pgrepl.query.grouping import Grouping, uses_groups
-from pgrepl.query.joins import plan_from
-from pgrepl.query.scans import scan
-from pgrepl.query.target_sets import TargetSets
+from pgrepl.query.local.env import Env, Row, Run, Slot
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.finish import Finish
+from pgrepl.query.local.grouping import Grouping
+from pgrepl.query.local.joins import plan_from
+from pgrepl.query.local.scans import scan
+from pgrepl.query.local.target_sets import TargetSets
+from pgrepl.query.shape import uses_groups
 
 if TYPE_CHECKING:
-    from pgrepl.query.execute import Ctes, Row, Run
-    from pgrepl.query.row_locks import RowLocker
+    from pgrepl.query.local.row_locks import RowLocker
 
 Envs = Iterable[Env]
 
 
-def compile_select(query: Query, evaluator: Evaluator, ctes: Ctes, lock: RowLocker | None = None) -> Run:
+def compile_select(query: Query, evaluator: Evaluator, lock: RowLocker | None = None) -> Run:
     """`lock`: FOR UPDATE or its like."""
-    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator, ctes))
+    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator))
     select, watch = _Select(query, evaluator, lock), evaluator.context.meter.watch
 
     def run(env: Env) -> Iterable[Row]:
@@ -108,7 +109,7 @@ class _Select:
             self._steps.append(lambda envs, surroundings: (env for env in envs if having(env)))
 
     def _windows(self) -> None:
-        from pgrepl.query.windows import Windows
+        from pgrepl.query.local.windows import Windows
 
         query = self.query
         keys = [key for window in query.windows for key in (*window.partition, *window.order)]

@@ -1,0 +1,56 @@
+"""A query, compiled once and played as often as its surroundings ask.
+
+run = compile_query(query, context)
+rows = run(Env([], None))      # tuples of Python values, one for each column
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pgrepl.expr import tree
+from pgrepl.expr.context import Context
+from pgrepl.expr.tree import Query
+from pgrepl.query.local.env import Compiled, Env, Row, Run
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.select import compile_select
+from pgrepl.query.local.setops import compile_set_operation
+from pgrepl.query.local.sublinks import compile_sublink
+from pgrepl.query.local.with_queries import compile_ctes
+
+
+def compile_query(query: Query, context: Context) -> Run:
+    return QueryEvaluator(context, query).play()
+
+
+class QueryEvaluator(Evaluator):
+    """An evaluator that knows how queries are played."""
+
+    def play(self) -> Run:
+        query = self.query
+        if query.row_marks:
+            return self._locking()
+        compile_ctes(self)
+        if query.set_operation is not None:
+            return compile_set_operation(query, self)
+        return compile_select(query, self)
+
+    def _locking(self) -> Run:
+        """FOR UPDATE or its like."""
+        from pgrepl.query.local.row_locks import RowLocker, with_places
+
+        query, marks = with_places(self.query)
+        shown = tuple(replace(target, junk=False) for target in query.targets)
+
+        def again(other: Query, env: Env) -> Iterable[Row]:
+            return QueryEvaluator(self.context, replace(other, targets=shown), self.around).play()(env)
+
+        inner = QueryEvaluator(self.context, query, self.around)
+        compile_ctes(inner)
+        if query.set_operation is not None:
+            return compile_set_operation(query, inner)
+        return compile_select(query, inner, RowLocker(self.context.session, query, marks, again))
+
+    def sublink(self, link: tree.SubLink) -> Compiled:
+        return compile_sublink(link, self)

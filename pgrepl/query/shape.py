@@ -1,0 +1,85 @@
+"""What an analysed query is like, whoever carries it out: the queries inside it, what it needs of those around it,
+whether it makes groups, and of which aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.walk import map_children, query_exprs, subqueries, walk, walk_deep, with_levels
+from pgrepl.query.tables import is_user_table
+
+
+def levels(query: Query) -> Iterator[Query]:
+    """The query and all queries inside it."""
+    yield query
+    for nested in subqueries(query):
+        yield from levels(nested)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                yield from levels(node.query)
+
+
+def has_user_tables(query: Query) -> bool:
+    """Whether rows of the lake are asked for, at any depth."""
+    return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
+
+
+def locks_rows(query: Query) -> bool:
+    """Whether it has FOR UPDATE or its like at any depth."""
+    return any(level.row_marks for level in levels(query))
+
+
+def sees_outside(query: Query) -> bool:
+    """Whether a query depends on the row of a query around it."""
+    return any(isinstance(n, (tree.Var, tree.Aggref)) and n.levelsup > level for n, level in walk_deep(query))
+
+
+def names_outer_with(query: Query, depth: int = 0) -> bool:
+    """Whether it, or a query inside it, speaks of a WITH query around it."""
+    if any(entry.kind is RteKind.CTE and entry.cte_levelsup > depth for entry in query.rtable):
+        return True
+    if any(names_outer_with(nested, depth + 1) for nested in subqueries(query)):
+        return True
+    return any(
+        isinstance(node, tree.SubLink) and node.query is not None and names_outer_with(node.query, depth + 1)
+        for expr in query_exprs(query)
+        for node in walk(expr)
+    )
+
+
+def depends(query: Query) -> bool:
+    """Whether a query speaks of columns, or of WITH queries, around it."""
+    return sees_outside(query) or names_outer_with(query)
+
+
+def uses_groups(query: Query) -> bool:
+    return bool(
+        query.group
+        or query.grouping_sets is not None
+        or query.having is not None
+        or any(isinstance(n, tree.Aggref) and n.levelsup == up for t in query.targets for n, up in walk_deep(t.expr))
+    )
+
+
+def aggregates(query: Query) -> list[tree.Aggref]:
+    """The aggregates of this query, also those that stand in queries inside it."""
+    found = (
+        at_home(node, up)
+        for expr in query_exprs(query)
+        for node, up in walk_deep(expr)
+        if isinstance(node, tree.Aggref) and node.levelsup == up
+    )
+    return list(dict.fromkeys(found))
+
+
+def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
+    """The aggregate of a query as seen from that query itself, `level` queries above the place where it stands."""
+    if not level:
+        return node
+    raised = map_children(node, lambda expr: with_levels(expr, -level))
+    assert isinstance(raised, tree.Aggref)
+    return replace(raised, levelsup=0)

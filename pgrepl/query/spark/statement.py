@@ -1,0 +1,71 @@
+"""The way from a query to a DataFrame."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.query.spark.job import Job, PlayApart, Unplayable
+from pgrepl.query.spark.select import compile_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.tree import Query
+
+
+def compile_frame(session: Session, query: Query, context: Context, apart: PlayApart) -> DataFrame | None:
+    """The query, its views expanded, as a frame with columns c1 … cn in their lake forms. None: it is to be played
+    here."""
+    try:
+        job, text = sql_of(session, query, context, apart)
+        return _frame(job, text)
+    except Unplayable as reason:
+        session.notice("DEBUG1", f"the query is not carried out by Spark: {reason}")
+    return None
+
+
+def sql_of(session: Session, query: Query, context: Context, apart: PlayApart | None = None) -> tuple[Job, str]:
+    """The query as SQL; Unplayable if Spark cannot do it. Without `apart` no part of it is carried out for that."""
+    job = Job(session, context, apart)
+    try:
+        return job, compile_query(query, job).text
+    except PgError as problem:
+        if problem.sqlstate != "0A000":
+            raise
+        raise Unplayable(problem.message) from problem
+
+
+# of errors while Spark plans: it was interrupted, it is out of something, its process is gone
+_NOT_OF_THE_QUERY = ("53", "57", "58")
+
+
+def _frame(job: Job, text: str) -> DataFrame:
+    """The statement as a frame that Spark has a physical plan for: it finds out late what it cannot do."""
+    from pgrepl.lake.spark import pg_errors
+
+    try:
+        with pg_errors():
+            frame = job.run(text)
+            _explained(frame)
+        return frame
+    except PgError as problem:
+        if problem.sqlstate.startswith(_NOT_OF_THE_QUERY):
+            raise
+        raise Unplayable(problem.message) from problem
+
+
+def physical_plan(job: Job, text: str) -> str:
+    """What Spark makes of it."""
+    return _explained(_frame(job, text), "formatted")
+
+
+def _explained(frame: DataFrame, mode: str = "simple") -> str:
+    said = StringIO()
+    with redirect_stdout(said):
+        frame.explain(mode)
+    return said.getvalue().strip("\n")
