@@ -50,6 +50,12 @@ def writes_of(session: Session, changes: Sequence[Change]) -> list[Write]:
     return list(writes.values())
 
 
+def define_now(session: Session) -> None:
+    """Let the lake know what the running statement has changed so far: rows are to be read or written."""
+    if session.transaction.numbering.touched:
+        session.define_in_lake()
+
+
 def next_snapshot(session: Session) -> None:
     """What is written from here on is a further snapshot of the running statement."""
     session.transaction.numbering.store_snapshot()

@@ -21,12 +21,10 @@ from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.range_table import TABLEOID, relation_rte
 from pgrepl.expr.tree import (
     PLACE,
-    Aggref,
     BoolExpr,
     Column,
     Const,
     Expr,
-    NullTest,
     OpExpr,
     Query,
     RangeRef,
@@ -40,9 +38,9 @@ from pgrepl.frozen import frozen
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.checks_spark import VIOLATION, SparkChecks
-from pgrepl.sql.nodes import BoolOp, NullTestType, SubLinkType
+from pgrepl.rows.queries import every, is_not_null, more_than_one
+from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator, procs_by_name
 from pgrepl.writing.frames import new_rows, query_frame
 from pgrepl.writing.nextval_spark import numbered, without_numbers
 
@@ -170,19 +168,14 @@ class _Parted:
     def has_twice(self) -> bool:
         """Whether two of the proposed rows have the same key."""
         keys = [self._proposed(number, 1) for number in self.key.columns]
-        groups = self._groups()
-        (count,) = [proc for proc in procs_by_name("count") if not proc.nargs]
-        more = operator(">", oids.INT8, oids.INT8)
-        assert more is not None
-        one = Const(oids.INT8, value=1)
         query = Query(
             tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(keys, 1)),
             (self._outside(),),
             (RangeRef(1),),
-            where=_all([_not_null(expr) for expr in keys]),
-            group=groups,
-            having=OpExpr(oids.BOOL, op=more.oid, args=(Aggref(oids.INT8, func=count.oid, star=True), one)),
-            limit=one,
+            where=every([is_not_null(expr) for expr in keys]),
+            group=self._groups(),
+            having=more_than_one(),
+            limit=Const(oids.INT8, value=1),
             has_aggregates=True,
         )
         found = self._frame(query)
@@ -208,7 +201,7 @@ class _Parted:
 
     def new(self) -> DataFrame | None:
         """The proposed rows whose key is not in the table."""
-        same = self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1))
+        same = every(self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1)))
         inside = Query(
             (Target(Const(oids.INT4, value=1), "one", 1),),
             (relation_rte(self.target, inh=False),),
@@ -244,14 +237,14 @@ class _Parted:
         exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
         exprs += [self._own(a.num) for a in target.columns]
         exprs += [renumbered(a.expr) for a in conflict.assigned]
-        conditions = [self._same(self._own, lambda number: self._proposed(number, _PROPOSED))]
+        conditions = self._same(self._own, lambda number: self._proposed(number, _PROPOSED))
         if conflict.where is not None:
             conditions.append(renumbered(conflict.where))
         query = Query(
             tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)),
             (relation_rte(target, inh=False), self._outside()),
             (RangeRef(TARGET), RangeRef(_PROPOSED)),
-            _all(conditions),
+            every(conditions),
             ctes=self.modify.ctes,
             recursive=self.modify.recursive,
             has_sublinks=True,
@@ -277,22 +270,12 @@ class _Parted:
         column = self.target.attributes[number - 1]
         return Var(column.type, typmod=column.typmod, collation=column.collation, varno=TARGET, attnum=number)
 
-    def _same(self, one: _Side, other: _Side) -> Expr:
+    def _same(self, one: _Side, other: _Side) -> list[Expr]:
         """The keys of the two sides are equal."""
-        return _all(
-            [
-                OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
-                for n, op in zip(self.key.columns, self.key.operators, strict=True)
-            ]
-        )
+        return [
+            OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
+            for n, op in zip(self.key.columns, self.key.operators, strict=True)
+        ]
 
     def _groups(self) -> tuple[SortGroup, ...]:
         return tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1))
-
-
-def _not_null(expr: Expr) -> Expr:
-    return NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL)
-
-
-def _all(conditions: Sequence[Expr]) -> Expr:
-    return conditions[0] if len(conditions) == 1 else BoolExpr(oids.BOOL, op=BoolOp.AND, args=tuple(conditions))

@@ -22,6 +22,7 @@ from pgrepl.expr.partition import partition_key
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.walk import contains_mutable_functions, var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.statements.index.attributes import IndexColumns, index_columns
 from pgrepl.statements.index.opclass import ABILITIES, index_access_method
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
@@ -32,7 +33,7 @@ from pgrepl.statements.table.constraints import already_exists, store_constraint
 from pgrepl.statements.table.inherit import set_has_subclass
 from pgrepl.statements.table.names import choose_column_names, choose_relation_name, constraint_on, name_addition
 from pgrepl.types.builtin import AccessMethod
-from pgrepl.writing.rewrite.requirements import Indexed, Unique, require
+from pgrepl.writing.rewrite.phase3 import require
 
 MAX_INDEX_COLUMNS = 32
 

@@ -156,8 +156,9 @@ def _at_commit(session: Session, table: int, action: str | None) -> None:
 
 
 def _store_bound(session: Session, table: int, parent: Relation, spec: PartitionBoundSpec) -> None:
+    from pgrepl.rows.requirements import DefaultPartition
     from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
-    from pgrepl.writing.rewrite.requirements import DefaultPartition, require
+    from pgrepl.writing.rewrite.phase3 import require
 
     if parent.kind != "p":
         raise PgError("42P17", f'"{parent.name}" is not partitioned')

@@ -17,7 +17,7 @@ from pgrepl.statements.base import execute
 from pgrepl.statements.table.columns import NewColumn, column_of_type
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.creation import creation_schema
-from pgrepl.writing.rewrite.requirements import append
+from pgrepl.writing.create_as import append
 
 if TYPE_CHECKING:
     from pgrepl.query.rowset import LocalRows, SparkRows

@@ -23,13 +23,13 @@ from pgrepl.expr.coerce import can_coerce
 from pgrepl.expr.index_info import IndexInfo, index_infos
 from pgrepl.expr.opclasses import EQUAL, family_member
 from pgrepl.expr.partition_order import partition_desc
+from pgrepl.rows.requirements import KeysExist, Requirement
 from pgrepl.sql.nodes import Constraint
 from pgrepl.statements.index.partition import partition_index
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.constraints import ForeignKey, already_exists, store_constraint
 from pgrepl.statements.table.names import choose_constraint_name, constraint_on, name_addition
 from pgrepl.types.builtin import opclass_by_oid
-from pgrepl.writing.rewrite.requirements import KeysExist, Requirement
 
 MAX_KEYS = 32
 

@@ -14,6 +14,7 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr.attmap import attnum_map
+from pgrepl.rows.requirements import NotReferenced, Requirement
 from pgrepl.statements.base import drop_objects
 from pgrepl.statements.index.partition import partition_index
 from pgrepl.statements.table.constraints import set_parent_constraint
@@ -25,7 +26,7 @@ from pgrepl.statements.table.foreign import (
     recurse_referencing,
     store_key,
 )
-from pgrepl.writing.rewrite.requirements import NotReferenced, Requirement, require
+from pgrepl.writing.rewrite.phase3 import require
 
 
 def clone_foreign_keys(

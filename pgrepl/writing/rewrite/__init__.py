@@ -1,1 +1,2 @@
-"""ALTER TABLE over the rows that are there: what it asks of them, and writing them anew (ATRewriteTable)."""
+"""ALTER TABLE over the rows that are there: what is required of them is looked at, and they are written anew
+(`phase3` begins: ATRewriteTables)."""

@@ -16,19 +16,18 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile, evaluate
 from pgrepl.expr.tree import Expr, FuncExpr, NextValueExpr, RelabelType, Var
 from pgrepl.expr.walk import functions_used, walk_deep
-from pgrepl.frozen import frozen
 from pgrepl.lake.definition_columns import replace_column
 from pgrepl.lake.definition_types import default_text, keeps_files
 from pgrepl.lake.files import estimate
-from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
 from pgrepl.rows.checks_table import own
+from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import write_text
-from pgrepl.writing.rewrite.keeper import define_now
-from pgrepl.writing.rewrite.requirements import NewValue
+from pgrepl.writing.rewrite.values import NewValue, Rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,16 +36,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.place import Place
 
 Row = tuple[Any, ...]
-
-
-@frozen
-class Rewrite:
-    """A table whose rows are to be written anew: as it was, at the snapshot before the statement."""
-
-    relation: Relation
-    was: LakeTable
-    snapshot: int
-    values: tuple[NewValue, ...]
 
 
 def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.write import Write
     from pgrepl.writing.nextval_spark import Numbered
-    from pgrepl.writing.rewrite.requirements import NewValue
-    from pgrepl.writing.rewrite.rewrite import Rewrite
+    from pgrepl.writing.rewrite.values import NewValue, Rewrite
 
 _ROW = "__row"
 

@@ -1,4 +1,4 @@
-"""What a keeper of rows is asked when definitions change."""
+"""What is required of existing rows, and done with them, when definitions change."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.partition import bound_text
 from pgrepl.query.rowset import LocalRows, SparkRows
+from pgrepl.rows import requirements
+from pgrepl.rows.queries import Run
 from pgrepl.sql.nodes import RangeVar
-from pgrepl.writing.rewrite import requirements
+from pgrepl.writing.rewrite.values import NewValue
 from tests.harness.played import Instance
 
 
 class Asked:
-    """A keeper that remembers in words what it was asked."""
+    """Remembers in words what phase 3 was asked."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
         self.refuse: PgError | None = None
 
-    def require(self, session: Session, requirement: requirements.Requirement) -> None:
+    def validate(self, session: Session, requirement: requirements.Requirement, run: Run) -> None:
         self.log.append(f"{relation(session, requirement.table).name}: {_words(session, requirement)}")
         if self.refuse is not None:
             raise self.refuse
@@ -35,7 +37,7 @@ class Asked:
         self.log.append(f"{table.name}: keep {kept}")
         return len(kept)
 
-    def rewrite(self, session: Session, values: Mapping[int, list[requirements.NewValue]]) -> set[int]:
+    def rewrite(self, session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
         for table, new in values.items():
             found = relation(session, table)
             for value in new:
@@ -67,9 +69,11 @@ def _words(session: Session, requirement: requirements.Requirement) -> str:
 
 
 @pytest.fixture
-def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+def phase3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     asked = Asked()
-    monkeypatch.setattr(requirements, "keeper", lambda: asked)
+    monkeypatch.setattr("pgrepl.rows.validate.validate", asked.validate)
+    monkeypatch.setattr("pgrepl.writing.rewrite.rewrite.rewrite", asked.rewrite)
+    monkeypatch.setattr("pgrepl.statements.table.create_as.append", asked.append)
     yield asked
 
 
@@ -98,45 +102,45 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         ("ALTER TABLE t ALTER b SET DEFAULT 'x'", []),
     ],
 )
-def test_what_a_change_asks(instance: Instance, keeper: Asked, statement: str, asked: list[str]) -> None:
+def test_what_a_change_asks(instance: Instance, phase3: Asked, statement: str, asked: list[str]) -> None:
     setup = [
         "CREATE TABLE o (x int PRIMARY KEY)",
         "CREATE TABLE t (a int, b text)",
         "ALTER TABLE t ADD CONSTRAINT unchecked CHECK (a < 9) NOT VALID",
     ]
     assert instance.play("pub", *setup) == ["CREATE TABLE", "CREATE TABLE", "ALTER TABLE"]
-    keeper.taken()
+    phase3.taken()
     assert instance.play("pub", statement)[-1] in ("ALTER TABLE", "CREATE INDEX")
-    assert keeper.taken() == asked
+    assert phase3.taken() == asked
 
 
-def test_partitions_ask_for_their_rows_and_the_default_ones(instance: Instance, keeper: Asked) -> None:
+def test_partitions_ask_for_their_rows_and_the_default_ones(instance: Instance, phase3: Asked) -> None:
     instance.play(
         "pub",
         "CREATE TABLE p (a int) PARTITION BY LIST (a)",
         "CREATE TABLE d PARTITION OF p DEFAULT",
         "CREATE TABLE one PARTITION OF p FOR VALUES IN (1)",
     )
-    assert keeper.taken() == ["d: default beside p FOR VALUES IN (1)"]
+    assert phase3.taken() == ["d: default beside p FOR VALUES IN (1)"]
     instance.play("pub", "CREATE TABLE two (a int)", "ALTER TABLE p ATTACH PARTITION two FOR VALUES IN (2)")
-    assert keeper.taken() == ["two: in p FOR VALUES IN (2)", "d: default beside p FOR VALUES IN (2)"]
+    assert phase3.taken() == ["two: in p FOR VALUES IN (2)", "d: default beside p FOR VALUES IN (2)"]
 
 
-def test_a_referenced_partition_cannot_be_detached_with_referenced_rows(instance: Instance, keeper: Asked) -> None:
+def test_a_referenced_partition_cannot_be_detached_with_referenced_rows(instance: Instance, phase3: Asked) -> None:
     instance.play(
         "pub",
         "CREATE TABLE p (a int PRIMARY KEY) PARTITION BY LIST (a)",
         "CREATE TABLE one PARTITION OF p FOR VALUES IN (1)",
         "CREATE TABLE r (x int REFERENCES p)",
     )
-    keeper.taken()
+    phase3.taken()
     instance.play("pub", "ALTER TABLE p DETACH PARTITION one")
-    assert keeper.taken() == ["one: not referenced FOREIGN KEY (x) REFERENCES one(a)"]
+    assert phase3.taken() == ["one: not referenced FOREIGN KEY (x) REFERENCES one(a)"]
 
 
-def test_a_refusal_undoes_the_change(instance: Instance, keeper: Asked) -> None:
+def test_a_refusal_undoes_the_change(instance: Instance, phase3: Asked) -> None:
     instance.play("pub", "CREATE TABLE t (a int)")
-    keeper.refuse = PgError("23502", 'column "a" of relation "t" contains null values')
+    phase3.refuse = PgError("23502", 'column "a" of relation "t" contains null values')
     assert instance.play("pub", "ALTER TABLE t ALTER a SET NOT NULL") == [
         'ERROR:  column "a" of relation "t" contains null values'
     ]
@@ -144,10 +148,10 @@ def test_a_refusal_undoes_the_change(instance: Instance, keeper: Asked) -> None:
     assert [a.notnull for a in found.columns] == [False]
 
 
-def test_create_table_as_hands_over_its_rows(instance: Instance, keeper: Asked) -> None:
+def test_create_table_as_hands_over_its_rows(instance: Instance, phase3: Asked) -> None:
     query = "SELECT * FROM (VALUES (1, 'x'), (2, NULL)) v (n, t)"
     assert instance.play("pub", f"CREATE TABLE t AS {query}", f"CREATE TABLE u AS {query} WITH NO DATA") == [
         "SELECT 2",
         "CREATE TABLE AS",
     ]
-    assert keeper.taken() == ["t: keep [(1, 'x'), (2, None)]"]
+    assert phase3.taken() == ["t: keep [(1, 'x'), (2, None)]"]

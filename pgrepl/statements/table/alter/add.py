@@ -17,6 +17,7 @@ from pgrepl.expr.defaults import default_of
 from pgrepl.expr.index_info import index_info
 from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
+from pgrepl.rows.requirements import CheckHolds
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
 from pgrepl.statements.index.define import check_primary_key, define_index, index_constraint
 from pgrepl.statements.index.spec import IndexSpec
@@ -39,7 +40,7 @@ from pgrepl.statements.table.constraints import Check, add_checks, cook_check
 from pgrepl.statements.table.defaults import cook_default, store_default
 from pgrepl.statements.table.foreign import add_foreign_key
 from pgrepl.statements.table.position import unplaced
-from pgrepl.writing.rewrite.requirements import CheckHolds, NewValue
+from pgrepl.writing.rewrite.values import NewValue
 
 
 def _clauses(session: Session, rel: Relation) -> Clauses:

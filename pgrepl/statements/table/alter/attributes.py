@@ -28,7 +28,7 @@ from pgrepl.statements.table.alter.work import Altered, Pass, Work
 from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
 from pgrepl.statements.table.inherit import partition_parent
 from pgrepl.statements.table.position import unplaced
-from pgrepl.writing.rewrite.requirements import NewValue
+from pgrepl.writing.rewrite.values import NewValue
 
 
 def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:

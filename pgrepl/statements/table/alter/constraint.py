@@ -13,11 +13,11 @@ from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
+from pgrepl.rows.requirements import CheckHolds, KeysExist
 from pgrepl.sql.nodes import AlterTableCmd, Constraint
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
-from pgrepl.writing.rewrite.requirements import CheckHolds, KeysExist
 
 
 def _found(session: Session, rel: Relation, name: str) -> Row:

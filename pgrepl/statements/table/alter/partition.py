@@ -17,6 +17,7 @@ from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_inde
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.tree import BoolExpr
+from pgrepl.rows.requirements import DefaultPartition, InPartition
 from pgrepl.sql.nodes import AlterTableCmd, BoolOp, PartitionBoundSpec, RangeVar
 from pgrepl.statements.index.partition import (
     attach_index,
@@ -35,7 +36,6 @@ from pgrepl.statements.table.foreign_partitions import check_not_referenced, clo
 from pgrepl.statements.table.inherit import has_parent, partition_parent
 from pgrepl.statements.table.position import unplaced_name
 from pgrepl.types.oids import BOOL
-from pgrepl.writing.rewrite.requirements import DefaultPartition, InPartition
 
 # --- ATTACH -------------------------------------------------------------------------------------------------------
 

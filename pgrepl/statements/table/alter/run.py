@@ -12,6 +12,7 @@ from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
+from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint, ObjectType
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.base import execute
@@ -34,7 +35,7 @@ from pgrepl.statements.table.alter.type import prepare_type
 from pgrepl.statements.table.alter.work import Pass, Work
 from pgrepl.statements.table.permissions import refuse_catalog
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
-from pgrepl.writing.rewrite.requirements import KeysExist, NotNull, require, rewrite
+from pgrepl.writing.rewrite.phase3 import require, rewrite
 
 if TYPE_CHECKING:
     pass

@@ -36,7 +36,7 @@ from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_typ
 from pgrepl.statements.table.defaults import remove_default, store_default
 from pgrepl.statements.table.inherit import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
-from pgrepl.writing.rewrite.requirements import NewValue
+from pgrepl.writing.rewrite.values import NewValue
 
 
 def prepare_type(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:

@@ -8,7 +8,8 @@ from enum import IntEnum, auto
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.writing.rewrite.requirements import NewValue, Requirement, Unique
+from pgrepl.rows.requirements import Requirement, Unique
+from pgrepl.writing.rewrite.values import NewValue
 
 
 class Pass(IntEnum):

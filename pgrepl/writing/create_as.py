@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.query.rowset import LocalRows, SparkRows
-from pgrepl.writing.rewrite.keeper import define_now
+from pgrepl.rows.write import define_now
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -1,8 +1,9 @@
-"""The keeper of rows: what a change of definition asks of the rows that are there (see commands.table.rows)."""
+"""Whether the rows that are there satisfy what a change of definition requires of them: ALTER TABLE, CREATE INDEX,
+partitions that come and go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
@@ -17,49 +18,37 @@ from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign_key import ForeignKey, foreign_key, mixed_nulls, not_present
-from pgrepl.sql.quote import quote_always
-from pgrepl.types.text import write_text
-from pgrepl.writing.rewrite import queries as ask
-from pgrepl.writing.rewrite.requirements import (
+from pgrepl.rows.queries import Asking, Run, column, every, is_false, is_not_null, is_null, some
+from pgrepl.rows.requirements import (
     CheckHolds,
     DefaultPartition,
     Indexed,
     InPartition,
     KeysExist,
-    NewValue,
     NotNull,
     NotReferenced,
     Requirement,
     Unique,
 )
+from pgrepl.rows.write import define_now
+from pgrepl.sql.quote import quote_always
+from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.query.rowset import LocalRows, SparkRows
 
 
-class LakeKeeper:
-    """Keeps the rows of tables in the lake."""
-
-    def require(self, session: Session, requirement: Requirement) -> None:
-        tables = [relation(session, oid) for oid in inheritors(session, requirement.table)]
-        below = isinstance(requirement, (InPartition, DefaultPartition, NotReferenced))
-        for rel in tables if below else tables[:1]:
-            if rel.kind == "r" and has_rows(session, rel):
-                _CHECKS[type(requirement)](session, rel, requirement)
-
-    def append(self, session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
-        from pgrepl.writing.rewrite.append import append
-
-        return append(session, table, rows)
-
-    def rewrite(self, session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
-        from pgrepl.writing.rewrite.rewrite import rewrite
-
-        return rewrite(session, values)
+def validate(session: Session, requirement: Requirement, run: Run) -> None:
+    """Raise PostgreSQL's error unless all rows of a table, and of those below it where the requirement goes there,
+    satisfy it. `run` plays a query."""
+    tables = [relation(session, oid) for oid in inheritors(session, requirement.table)]
+    below = isinstance(requirement, (InPartition, DefaultPartition, NotReferenced))
+    for rel in tables if below else tables[:1]:
+        if rel.kind == "r" and _has_rows(session, rel):
+            _CHECKS[type(requirement)](Asking(session, rel, run), rel, requirement)
 
 
-def has_rows(session: Session, rel: Relation) -> bool:
+def _has_rows(session: Session, rel: Relation) -> bool:
     """Whether there is anything to look at. What the statement has changed of the table is defined in the lake now."""
     from pgrepl.catalog.store import one
     from pgrepl.catalog.tables import pg_class
@@ -74,21 +63,15 @@ def has_rows(session: Session, rel: Relation) -> bool:
     return estimate(session, lake_table(session, rel.oid)) > 0
 
 
-def define_now(session: Session) -> None:
-    """Let the lake know what the running statement has changed so far: rows are to be read or written."""
-    if session.transaction.numbering.touched:
-        session.define_in_lake()
-
-
 # --- what must hold ---------------------------------------------------------------------------------------------------
 
 
-def _not_null(session: Session, rel: Relation, requirement: NotNull) -> None:
+def _not_null(asking: Asking, rel: Relation, requirement: NotNull) -> None:
     columns = [a for a in rel.columns if a.notnull]
     if not columns:
         return
-    exprs = [ask.column(rel, a.num) for a in columns]
-    found = ask.first(session, rel, exprs, ask.some([ask.is_null(expr) for expr in exprs]))
+    exprs = [column(rel, a.num) for a in columns]
+    found = asking.first(exprs, some([is_null(expr) for expr in exprs]))
     if found is not None:
         name = next(a.name for a, value in zip(columns, found, strict=True) if value is None)
         raise PgError(
@@ -100,8 +83,8 @@ def _not_null(session: Session, rel: Relation, requirement: NotNull) -> None:
         )
 
 
-def _check(session: Session, rel: Relation, requirement: CheckHolds) -> None:
-    if ask.first(session, rel, [], ask.is_false(own(requirement.expr, rel))) is not None:
+def _check(asking: Asking, rel: Relation, requirement: CheckHolds) -> None:
+    if asking.first([], is_false(own(requirement.expr, rel))) is not None:
         raise PgError(
             "23514",
             f'check constraint "{requirement.name}" of relation "{rel.name}" is violated by some row',
@@ -111,20 +94,21 @@ def _check(session: Session, rel: Relation, requirement: CheckHolds) -> None:
         )
 
 
-def _unique(session: Session, rel: Relation, requirement: Unique) -> None:
+def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     """As the sort that builds a unique index complains (comparetup_index_btree)."""
     from pgrepl.expr.index_info import index_info
     from pgrepl.rows.checks_text import index_key
 
+    session = asking.session
     info = index_info(session, requirement.index)
     exprs = iter(info.exprs)
     count = info.key_count
-    keys = [own(ask.column(rel, attnum) if attnum else next(exprs), rel) for attnum in info.columns[:count]]
+    keys = [own(column(rel, attnum) if attnum else next(exprs), rel) for attnum in info.columns[:count]]
     operators = [(equality_operator(oid), opclass_operator(oid, LESS)) for oid in info.opclasses[:count]]
     conditions = [] if info.predicate is None else [own(info.predicate, rel)]
     if not info.nulls_not_distinct:
-        conditions += [ask.is_not_null(key) for key in keys]
-    found = ask.duplicate(session, rel, keys, operators, ask.every(conditions))
+        conditions += [is_not_null(key) for key in keys]
+    found = asking.duplicate(keys, operators, every(conditions))
     if found is not None:
         shown = index_key(session, info, found)
         raise PgError(
@@ -137,13 +121,14 @@ def _unique(session: Session, rel: Relation, requirement: Unique) -> None:
         )
 
 
-def _indexed(session: Session, rel: Relation, requirement: Indexed) -> None:
+def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:
     """As index_build evaluates the expressions."""
     from pgrepl.expr.index_info import index_info
 
+    session = asking.session
     info = index_info(session, requirement.index)
     predicate = None if info.predicate is None else own(info.predicate, rel)
-    ask.compute(session, rel, [own(expr, rel) for expr in info.exprs], predicate)
+    asking.compute([own(expr, rel) for expr in info.exprs], predicate)
 
 
 def _bound(session: Session, parent: int, bound: PartitionBound, rel: Relation) -> list[Expr]:
@@ -155,9 +140,10 @@ def _bound(session: Session, parent: int, bound: PartitionBound, rel: Relation) 
     return [map_attnums(part, numbers) for part in parts]
 
 
-def _in_partition(session: Session, rel: Relation, requirement: InPartition) -> None:
+def _in_partition(asking: Asking, rel: Relation, requirement: InPartition) -> None:
+    session = asking.session
     parts = _bound(session, requirement.parent, requirement.bound, rel)
-    if parts and ask.first(session, rel, [], ask.some([ask.is_false(part) for part in parts])) is not None:
+    if parts and asking.first([], some([is_false(part) for part in parts])) is not None:
         raise PgError(
             "23514",
             f'partition constraint of relation "{rel.name}" is violated by some row',
@@ -166,9 +152,10 @@ def _in_partition(session: Session, rel: Relation, requirement: InPartition) -> 
         )
 
 
-def _default_partition(session: Session, rel: Relation, requirement: DefaultPartition) -> None:
+def _default_partition(asking: Asking, rel: Relation, requirement: DefaultPartition) -> None:
+    session = asking.session
     parts = _bound(session, requirement.parent, requirement.bound, rel)
-    if ask.first(session, rel, [], ask.every(parts)) is not None:
+    if asking.first([], every(parts)) is not None:
         default = relation(session, requirement.table)
         raise PgError(
             "23514",
@@ -181,15 +168,16 @@ def _default_partition(session: Session, rel: Relation, requirement: DefaultPart
 # --- foreign keys -----------------------------------------------------------------------------------------------------
 
 
-def _keys_exist(session: Session, rel: Relation, requirement: KeysExist) -> None:
+def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
     """As RI_Initial_Check does."""
+    session = asking.session
     key = foreign_key(session, requirement.constraint)
     other = relation(session, key.referenced)
     own_names, other_names = _names(rel, key.columns), _names(other, key.referenced_columns)
     pairs = " AND ".join(f"pk.{theirs} = fk.{ours}" for ours, theirs in zip(own_names, other_names, strict=True))
     present = (" OR " if key.match_full else " AND ").join(f"fk.{name} IS NOT NULL" for name in own_names)
     found = _answer(
-        session,
+        asking,
         f"SELECT {', '.join(f'fk.{name}' for name in own_names)} FROM {_from(rel)} fk"
         f" LEFT JOIN {_from(other)} pk ON {pairs} WHERE pk.{other_names[0]} IS NULL AND ({present}) LIMIT 1",
     )
@@ -203,8 +191,9 @@ def _keys_exist(session: Session, rel: Relation, requirement: KeysExist) -> None
     raise not_present(session, key, rel, tuple(row))
 
 
-def _not_referenced(session: Session, rel: Relation, requirement: NotReferenced) -> None:
+def _not_referenced(asking: Asking, rel: Relation, requirement: NotReferenced) -> None:
     """As RI_PartitionRemove_Check does."""
+    session = asking.session
     key = foreign_key(session, requirement.constraint)
     other = relation(session, key.referencing)
     numbers = attnum_map(rel, relation(session, key.referenced))
@@ -212,7 +201,7 @@ def _not_referenced(session: Session, rel: Relation, requirement: NotReferenced)
     ours = _names(rel, [numbers[number] for number in key.referenced_columns])
     pairs = " AND ".join(f"pk.{one} = fk.{two}" for one, two in zip(ours, theirs, strict=True))
     found = _answer(
-        session,
+        asking,
         f"SELECT {', '.join(f'fk.{name}' for name in theirs)} FROM {_from(other)} fk JOIN {_from(rel)} pk ON {pairs}"
         " LIMIT 1",
     )
@@ -247,22 +236,23 @@ def _from(rel: Relation) -> str:
     return name if rel.kind == "p" else f"ONLY {name}"
 
 
-def _answer(session: Session, text: str) -> tuple[Any, ...] | None:
+def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
     """The first row of a query that the system itself asks."""
     from pgrepl.expr.analyze import analyze_query
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse
 
+    session = asking.session
     (raw,) = parse(text, rules=session.settings.string_rules)
     assert isinstance(raw.stmt, SelectStmt)
     before = session.act_as(BOOTSTRAP_SUPERUSER)
     try:
-        return ask.first_row(session, analyze_query(session, raw.stmt))
+        return asking.first_row(analyze_query(session, raw.stmt))
     finally:
         session.act_as(before)
 
 
-_CHECKS: dict[type, Callable[[Session, Relation, Any], None]] = {
+_CHECKS: dict[type, Callable[[Asking, Relation, Any], None]] = {
     NotNull: _not_null,
     CheckHolds: _check,
     KeysExist: _keys_exist,

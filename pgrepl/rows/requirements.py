@@ -1,0 +1,81 @@
+"""What a change of definition requires of the rows that are there: the NewConstraints of ALTER TABLE's phase 3, and
+what index_build finds out.
+
+A command that adds a constraint, attaches a partition or changes a type says with these what must hold of the rows;
+`validate` raises the error that PostgreSQL raises: `check constraint "c" of relation "t" is violated by some row`.
+"""
+
+from __future__ import annotations
+
+from pgrepl.expr.partition import PartitionBound
+from pgrepl.expr.tree import Expr
+from pgrepl.frozen import frozen
+
+
+@frozen
+class NotNull:
+    """No row has NULL in any column that is marked NOT NULL: `column "a" of relation "t" contains null values`."""
+
+    table: int
+
+
+@frozen
+class CheckHolds:
+    table: int
+    name: str
+    expr: Expr
+
+
+@frozen
+class KeysExist:
+    """Every row of the table references a row of the other: a foreign key, by its row in pg_constraint."""
+
+    table: int
+    constraint: int
+
+
+@frozen
+class Unique:
+    """No two rows agree in a unique index: `could not create unique index "i"`."""
+
+    table: int
+    index: int
+
+
+@frozen
+class Indexed:
+    """An index can be computed for every row: its expressions and its predicate raise no error."""
+
+    table: int
+    index: int
+
+
+@frozen
+class InPartition:
+    """Every row of the table is one its bound lets in:
+    `partition constraint of relation "p" is violated by some row`."""
+
+    table: int
+    parent: int
+    bound: PartitionBound
+
+
+@frozen
+class DefaultPartition:
+    """No row of the default partition belongs into the new one: `updated partition constraint for default partition "d"
+    would be violated by some row`."""
+
+    table: int
+    parent: int
+    bound: PartitionBound
+
+
+@frozen
+class NotReferenced:
+    """No row of a partition that is to be detached is referenced by a foreign key."""
+
+    table: int
+    constraint: int
+
+
+Requirement = NotNull | CheckHolds | KeysExist | Unique | Indexed | InPartition | DefaultPartition | NotReferenced

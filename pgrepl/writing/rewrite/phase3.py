@@ -1,0 +1,32 @@
+"""What a change of definition does with the rows that are there: phase 3 of ALTER TABLE (ATRewriteTables).
+
+What looks at rows and writes them is loaded when there is something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pgrepl.rows.requirements import Requirement
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.writing.rewrite.values import NewValue
+
+
+def require(session: Session, requirement: Requirement) -> None:
+    """Raise PostgreSQL's error unless all rows satisfy the requirement."""
+    from pgrepl.query.rowset import rows_of
+    from pgrepl.rows.validate import validate
+
+    validate(session, requirement, rows_of)
+
+
+def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+    """Give existing rows of tables new values in some columns; the tables whose rows had to be written anew."""
+    if not values:
+        return set()
+    from pgrepl.writing.rewrite.rewrite import rewrite
+
+    return rewrite(session, values)
