@@ -23,13 +23,13 @@ class Bench:
     """A catalog, a session in it, and the Spark session that both sides use."""
 
     def __init__(self, folder: Path) -> None:
+        from pgrepl.backend import open_session
         from pgrepl.catalog.engine import open_catalog
-        from pgrepl.catalog.session import Session
         from pgrepl.lake import spark
 
         self.folder = folder
         self.catalog = open_catalog(folder / "catalog.db")
-        self.session = Session(self.catalog)
+        self.session = open_session(self.catalog)
         self.spark = spark.session()
 
     def sql(self, text: str) -> list[tuple[str | None, ...]]:

@@ -42,13 +42,13 @@ class Both:
     """A publishing database and its two subscribers."""
 
     def __init__(self, folder: Path) -> None:
+        from pgrepl.backend import open_session
         from pgrepl.catalog.engine import open_catalog
-        from pgrepl.catalog.session import Session
 
         self.pair = PostgresPair()
         self.pair.pub.execute("SET synchronous_commit = on")  # what is not on the disk yet is not sent
         self.catalog = open_catalog(folder / "catalog.db")
-        self.session = Session(self.catalog)
+        self.session = open_session(self.catalog)
 
     def sql(self, text: str) -> list[tuple[str | None, ...]]:
         from pgrepl.statements.run import run

@@ -29,14 +29,14 @@ class Replicated(Bench):
     """A publisher `pub` (the session of the bench) and a subscriber `sub`."""
 
     def __init__(self, folder: Path) -> None:
-        from pgrepl.catalog.session import Session
+        from pgrepl.backend import open_session
 
         super().__init__(folder)
         for name in ("pub", "sub", "small_heap"):
             self.sql(f"CREATE DATABASE {name}")
         self.session.close()
-        self.session = Session(self.catalog, "pub")
-        self.subscriber = Session(self.catalog, "sub")
+        self.session = open_session(self.catalog, "pub")
+        self.subscriber = open_session(self.catalog, "sub")
 
     def at_subscriber(self, text: str, session: Any = None) -> list[tuple[str | None, ...]]:
         from pgrepl.statements.run import run
@@ -189,9 +189,9 @@ COUNT = f"{ROWS // 2:,} changes of {ROWS:,} rows"
 
 
 def changes(bench: Replicated) -> Iterator[Line]:
-    from pgrepl.catalog.session import Session
+    from pgrepl.backend import open_session
 
-    other = Session(bench.catalog, "small_heap")
+    other = open_session(bench.catalog, "small_heap")
     bench.at_subscriber(f"CREATE TABLE t {TABLE}", other)
     bench.subscribe("everything", "FOR TABLE t")
     bench.at_subscriber("CREATE SUBSCRIPTION small CONNECTION 'dbname=pub' PUBLICATION everything", other)
@@ -268,11 +268,11 @@ def _with_small_heap(folder: Path) -> float:
 
 def apply_once(catalog: str, database: str, subscription: str) -> None:
     """What that process does."""
+    from pgrepl.backend import open_session
     from pgrepl.catalog.engine import open_catalog
-    from pgrepl.catalog.session import Session
 
     began = time.perf_counter()
-    done = worked(Session(open_catalog(Path(catalog)), database), subscription)
+    done = worked(open_session(open_catalog(Path(catalog)), database), subscription)
     assert done.changes >= ROWS // 2 // 100 * 100 - 100, done.changes
     print(time.perf_counter() - began)
 

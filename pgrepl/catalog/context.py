@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.lake import Touched
     from pgrepl.catalog.parameters import Value
+    from pgrepl.catalog.system import SystemRelations
     from pgrepl.errors import Report
 
 
@@ -116,14 +117,24 @@ class TransactionState(Protocol):
 class Context(Protocol):
     """A session, as far as the catalog's own modules need one."""
 
-    catalog: Catalog
-    link: CatalogConnection
     pid: int
-    memory: dict[str, dict[Any, list[Any]]]
-    as_of: int | None
     replays: bool
-    authenticated_user: int
     temporary_schema: int
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def link(self) -> CatalogConnection: ...
+
+    @property
+    def memory(self) -> dict[str, dict[Any, list[Any]]]: ...
+
+    @property
+    def as_of(self) -> int | None: ...
+
+    @property
+    def authenticated_user(self) -> int: ...
 
     @property
     def settings(self) -> SettingValues: ...
@@ -163,3 +174,9 @@ class Context(Protocol):
     def snapshot(self) -> int: ...
 
     def forget(self, table: type[SystemRow]) -> None: ...
+
+    def system_relations(self) -> SystemRelations: ...
+
+    def object_oid(self, typoid: int, text: str) -> int: ...
+
+    def object_name(self, typoid: int, oid: int) -> str: ...

@@ -1,18 +1,15 @@
 """Names of catalog objects for the reg* types (`'t'::regclass`), and what row types consist of.
 
-What a name means is the business of a higher floor, which is imported when somebody first asks.
+What a name means is the business of a higher floor, which the session asks.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
     from pgrepl.types.record import RowType
-
-PROVIDER = "pgrepl.expr.catalog_names"
 
 
 class ObjectNames:
@@ -22,16 +19,12 @@ class ObjectNames:
         self._session = session
 
     def oid_of(self, typoid: int, text: str) -> int:
-        return int(_provider().oid_of(self._session, typoid, text))
+        return self._session.object_oid(typoid, text)
 
     def text_of(self, typoid: int, oid: int) -> str:
-        return str(_provider().text_of(self._session, typoid, oid))
+        return self._session.object_name(typoid, oid)
 
     def row_type(self, typoid: int) -> RowType | None:
         from pgrepl.catalog.row_types import row_type
 
         return row_type(self._session, typoid)
-
-
-def _provider() -> Any:
-    return import_module(PROVIDER)

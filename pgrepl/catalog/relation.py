@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pgrepl.catalog import system, tables
+from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, FIRST_NORMAL_OID, INFORMATION_SCHEMA
 from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
 from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.system import may_be_system, namespace_oid
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -119,7 +120,7 @@ def relation_or_none(session: Context, oid: int) -> Relation | None:
     if known is not None:
         return known  # type: ignore[no-any-return]
     if oid < FIRST_NORMAL_OID:
-        found = _system(oid)
+        found = _system(session, oid)
     else:
         row = one(session, tables.pg_class, oid=oid)
         if row is None or row.datid != session.database.oid:
@@ -181,8 +182,8 @@ def _attribute(row: Row) -> Attribute:
     )
 
 
-def _system(oid: int) -> Relation | None:
-    found = system.by_oid(oid)
+def _system(session: Context, oid: int) -> Relation | None:
+    found = session.system_relations().by_oid(oid)
     return None if found is None else _from_system(found)
 
 
@@ -201,7 +202,7 @@ def _from_system(found: SystemRelation) -> Relation:
     return Relation(
         oid=found.oid,
         name=found.name,
-        namespace=system.namespace_oid(found),
+        namespace=namespace_oid(found),
         schema=found.schema,
         kind=found.kind,
         persistence="p",
@@ -239,8 +240,9 @@ def range_var(parts: Sequence[str]) -> RangeVar:
 
 def oid_in_schema(session: Context, namespace: int, name: str) -> int | None:
     """As get_relname_relid."""
-    if namespace in (CATALOG_NAMESPACE, INFORMATION_SCHEMA):
-        found = system.by_name("pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema", name)
+    if may_be_system(namespace, name):
+        schema = "pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema"
+        found = session.system_relations().by_name(schema, name)
         if found is not None:
             return found.oid
     row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)

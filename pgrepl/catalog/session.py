@@ -1,12 +1,17 @@
-"""A session: one role in one database, with its settings, its transaction and what it remembers of the catalog."""
+"""A session: one role in one database, with its settings, its transaction and what it remembers of the catalog.
+
+It is made of three parts. The *connection* to the catalog has the transaction, which several sessions may share. The
+*identity* says which database and which role. The *view* is what is seen of the catalog, now or at a past snapshot,
+and what is remembered of it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from importlib import import_module
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import statistics, tables
@@ -15,13 +20,15 @@ from pgrepl.catalog.settings import Settings
 from pgrepl.catalog.store import Row, one
 from pgrepl.catalog.transaction import Transaction
 from pgrepl.errors import PgError, Report
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection as SqlConnection
 
     from pgrepl.catalog.client import CopyClient
     from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
+    from pgrepl.catalog.system import SystemRelation, SystemRelations
     from pgrepl.types.text import TextStyle
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
@@ -50,128 +57,182 @@ class SessionOrigin(Origin, Protocol):
         """Before a commit: its position moves with what is written."""
 
 
-class LakeKeeper(Protocol):
-    def define(self, session: Session) -> None:
-        """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
+@frozen
+class Hooks:
+    """What a session needs of the floors above the catalog. Whoever opens it fills them in (pgrepl/backend.py); each
+    imports what it needs when it is first called."""
 
-    def adopt(self, session: Session) -> None:
-        """Bring the system tables in line with what others have defined in the lake."""
+    define_in_lake: Callable[[Session], None]
+    adopt_from_lake: Callable[[Session], None]
+    system_relations: Callable[[], SystemRelations]
+    system_rows: Callable[[Session, SystemRelation], Iterable[tuple[Any, ...]]]
+    catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
+    object_oid: Callable[[Session, int, str], int]  # what a text means for a reg* type
+    object_name: Callable[[Session, int, int], str]
 
 
-_KEEPER = "pgrepl.statements.lake"
+class Connection:
+    """A connection to the catalog, and what happens on it."""
+
+    def __init__(self, catalog: Catalog, owner: Session) -> None:
+        self.catalog = catalog
+        self.link: CatalogConnection = catalog.connect()
+        self._owner = owner
+
+    @cached_property
+    def beside(self) -> Beside:
+        return Beside(self._owner)
+
+    @cached_property
+    def transaction(self) -> Transaction:
+        return Transaction(self._owner)
 
 
-def _keeper() -> LakeKeeper:
-    """The keeper lives on a higher floor, which is imported when there is something to do."""
-    made: LakeKeeper = import_module(_KEEPER).KEEPER
-    return made
+@dataclass(slots=True)
+class Identity:
+    """Who is where."""
+
+    database: int = 0  # OID; 0 until the role has been let in
+    authenticated_user: int = 0
+    acting: int = 0  # whose privileges count instead, as SetUserIdAndSecContext has it
+
+
+@dataclass(slots=True)
+class View:
+    """What a session sees of the catalog."""
+
+    as_of: int | None = None  # the snapshot; None: as it is now
+    memory: dict[str, dict[Any, list[Row]]] = field(default_factory=dict)  # store.py: what was read of each table
+    derived: dict[Any, Any] = field(default_factory=dict)  # relations and the like, made from several tables
 
 
 class Session:
     """What PostgreSQL calls a backend."""
 
     origin: SessionOrigin | None = None
+    client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
+    streams = False  # whether the client takes results in portions, and so need not wait for all rows
+    rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
+    replays = False  # it does on a standby what the primary has done, and so may write there
+    temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
+    temporary_name = ""
+    query = ""  # the text that is running
 
     def __init__(
         self,
-        catalog: Catalog,
-        database: str = "postgres",
-        user: str = "postgres",
-        *,
+        hooks: Hooks,
+        connection: Connection | Catalog,
+        identity: Identity,
+        view: View | None = None,
         on_report: Callable[[Report], None] | None = None,
-        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Connect, as a client does: FATAL errors as PostgreSQL's. `settings` are the start-up packet's."""
-        self.catalog = catalog
-        self.link: CatalogConnection = catalog.connect()
+        """On a connection of another session, or on one of its own to the catalog."""
+        self.hooks = hooks
+        self._connection = connection if isinstance(connection, Connection) else Connection(connection, self)
+        self._identity = identity
+        self._view = view or View()
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
-        self.memory: dict[str, dict[Any, list[Row]]] = {}  # store.py: what was read of each table
-        self._derived: dict[Any, Any] = {}
         self.pid = os.getpid()
         self.settings = Settings(self)
-        self.beside = Beside(self)
-        self.transaction = Transaction(self)
-        self.query = ""  # the text that is running
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
-        self._database_oid = 0  # until the role has been let in
+
+    def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
+        """Let a client in, whose start-up packet has the settings; FATAL errors as PostgreSQL's."""
+        from pgrepl.catalog import login
+
         try:
-            self._connect(database, user, settings or {})
-            if catalog.obstacle is not None:
-                self.notice("WARNING", f'catalog "{catalog.name}" can only be read: {catalog.obstacle.reason}')
+            self.transaction.begin_statement()
+            role, row = login.admit(self, user, database)
+            self._identity = Identity(row.oid, role.oid)
+            self._view.derived.clear()  # who is in pg_database_owner depends on the database
+            login.apply_settings(self, role, row, settings)
+            self.transaction.locks.restore()
+            self.transaction.end_statement()
+            statistics.count(self, statistics.DATABASE, row.oid, sessions=1)
+            obstacle = self.catalog.obstacle
+            if obstacle is not None:
+                self.notice("WARNING", f'catalog "{self.catalog.name}" can only be read: {obstacle.reason}')
         except BaseException:
             self.close()
             raise
-
-    def _connect(self, database: str, user: str, settings: Mapping[str, str]) -> None:
-        from pgrepl.catalog import login
-
-        self.transaction.begin_statement()
-        role, row = login.admit(self, user, database)
-        self.authenticated_user: int = role.oid
-        self._database_oid = row.oid
-        self._derived.clear()  # who is in pg_database_owner depends on the database
-        login.apply_settings(self, role, row, settings)
-        self.transaction.locks.restore()
-        self.transaction.end_statement()
-        statistics.count(self, statistics.DATABASE, row.oid, sessions=1)
 
     def elsewhere(self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None) -> Session:
         """What another database or role sees, without connecting there: in the running transaction, or `apart` from it
         on a connection of its own, which the caller closes; with `catalog` in another instance."""
         apart = apart or catalog is not None
-        other = Session.__new__(Session)
-        other.catalog = catalog or self.catalog
-        other.link = other.catalog.connect() if apart else self.link
-        other.on_report = self.on_report
-        other.memory = {} if apart else self.memory
-        other._derived = {}
-        other.pid = self.pid
-        other.settings = Settings(other)
+        connection = (catalog or self.catalog) if apart else self._connection
+        view = View() if apart else View(memory=self.memory)
+        other = Session(self.hooks, connection, Identity(database, role), view, self.on_report)
         if catalog is None:
             other.settings.take_system(self.settings)
-        other.beside = Beside(other) if apart else self.beside
-        other.transaction = Transaction(other) if apart else self.transaction
-        other.query = ""
-        other.at_close = []
-        other.at_error = []
-        other.emptied_at_commit = []
-        other.authenticated_user = role
-        other._database_oid = database
         return other
 
     def at(self, snapshot: int, database: int | None = None) -> Session:
         """The same transaction's view of the catalog as it was at a past snapshot; only to look."""
-        past = self.elsewhere(database or self._database_oid, self.role)
-        past.memory = {}
-        past.as_of = snapshot
+        there = Identity(database or self.database_oid, self.role)
+        past = Session(self.hooks, self._connection, there, View(as_of=snapshot), self.on_report)
+        past.settings.take_system(self.settings)
         return past
+
+    # --- the connection -------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._connection.catalog
+
+    @property
+    def link(self) -> CatalogConnection:
+        return self._connection.link
+
+    @property
+    def transaction(self) -> Transaction:
+        return self._connection.transaction
+
+    @property
+    def beside(self) -> Beside:
+        return self._connection.beside
+
+    @property
+    def connection(self) -> SqlConnection:
+        """The connection of the running transaction, for SQLAlchemy statements that only read."""
+        self.transaction.require_read()
+        return self.link.sqlalchemy
+
+    # --- the view -------------------------------------------------------------------------------------------------
+
+    @property
+    def as_of(self) -> int | None:
+        return self._view.as_of
+
+    @property
+    def memory(self) -> dict[str, dict[Any, list[Row]]]:
+        return self._view.memory
 
     @property
     def derived(self) -> dict[Any, Any]:
-        """Relations and the like, made from several tables. What others have changed before the running statement is
-        not in it."""
+        """What is made from several tables. What others have changed before the running statement is not in it."""
         if self.transaction.in_statement:
             self.transaction.require_read()
-        return self._derived
+        return self._view.derived
 
     # --- who and where --------------------------------------------------------------------------------------------
 
     @property
     def database(self) -> DatabaseName:
         """The database by its present name; another session may have renamed it."""
-        row = one(self, tables.pg_database, oid=self._database_oid)
-        return DatabaseName(self._database_oid, row.datname if row is not None else "")
+        row = one(self, tables.pg_database, oid=self._identity.database)
+        return DatabaseName(self._identity.database, row.datname if row is not None else "")
 
     @property
     def is_admitted(self) -> bool:
         """Has the role been let into the database?"""
-        return self._database_oid != 0
+        return self._identity.database != 0
 
     @property
     def database_oid(self) -> int:
-        return self._database_oid
+        return self._identity.database
 
     @property
     def user(self) -> int:
@@ -181,20 +242,19 @@ class Session:
     @property
     def role(self) -> int:
         """The current user, whose privileges count: SET ROLE changes it."""
-        return self._acting or int(self.settings.extra("role") or 0) or self.user
+        return self._identity.acting or int(self.settings.extra("role") or 0) or self.user
 
-    client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
-    streams = False  # whether the client takes results in portions, and so need not wait for all rows
-    rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
-    replays = False  # it does on a standby what the primary has done, and so may write there
-    _acting = 0
-    as_of: int | None = None  # the snapshot whose catalog this session sees; None: as it is now
-    temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
-    temporary_name = ""
+    @property
+    def authenticated_user(self) -> int:
+        return self._identity.authenticated_user
+
+    @authenticated_user.setter
+    def authenticated_user(self, role: int) -> None:
+        self._identity.authenticated_user = role
 
     def act_as(self, role: int) -> int:
         """Work with another role's privileges, as SetUserIdAndSecContext; returns what to give back."""
-        before, self._acting = self._acting, role
+        before, self._identity.acting = self._identity.acting, role
         return before
 
     @property
@@ -204,12 +264,6 @@ class Session:
 
         wanted = int(self.settings.value("lock_timeout"))
         return min(wanted / 1000, LOCK_TIMEOUT) if wanted > 0 else LOCK_TIMEOUT
-
-    @property
-    def connection(self) -> Connection:
-        """The connection of the running transaction, for SQLAlchemy statements that only read."""
-        self.transaction.require_read()
-        return self.link.sqlalchemy
 
     # --- what the statement is told and tells ---------------------------------------------------------------------
 
@@ -269,15 +323,26 @@ class Session:
             lookup=ObjectNames(self),
         )
 
-    # --- the lake -------------------------------------------------------------------------------------------------
+    # --- what floors above know -----------------------------------------------------------------------------------
 
     def define_in_lake(self) -> None:
         """DuckLake's rows follow what the running statement has defined so far (lake.py)."""
-        _keeper().define(self)
+        self.hooks.define_in_lake(self)
 
     def adopt_from_lake(self) -> None:
         """The system tables follow what others have defined in the lake."""
-        _keeper().adopt(self)
+        self.hooks.adopt_from_lake(self)
+
+    def system_relations(self) -> SystemRelations:
+        """The relations of pg_catalog and information_schema."""
+        return self.hooks.system_relations()
+
+    def object_oid(self, typoid: int, text: str) -> int:
+        """The object that a text means for a reg* type."""
+        return self.hooks.object_oid(self, typoid, text)
+
+    def object_name(self, typoid: int, oid: int) -> str:
+        return self.hooks.object_name(self, typoid, oid)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -285,11 +350,11 @@ class Session:
         """A table was written: what is remembered of it is stale."""
         self.memory.pop(table.__name__, None)
         if table.__name__ in _SOURCES:
-            self._derived.clear()
+            self._view.derived.clear()
 
     def forget_all(self) -> None:
         self.memory.clear()
-        self._derived.clear()
+        self._view.derived.clear()
 
     def close(self) -> None:
         """End the session; an open transaction is rolled back."""

@@ -1,11 +1,9 @@
-"""System catalogs and views as relations that can be asked: their columns (system_rows.py has their rows).
-
-The modules that register them are named below, and imported when somebody first asks for a name that could be theirs.
-"""
+"""System catalogs and views as relations that can be asked: their columns. Which there are, a higher floor knows, whom
+the session asks for them."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Iterable, Iterator
 
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.frozen import frozen
@@ -32,45 +30,26 @@ class SystemRelation:
     acl: tuple[str, ...] | None = None
 
 
-PROVIDERS = ["pgrepl.query.system", "pgrepl.replication.system_views"]  # modules that register or provide
+class SystemRelations:
+    """All of them."""
 
-_by_oid: dict[int, SystemRelation] = {}
-_by_name: dict[tuple[str, str], SystemRelation] = {}
-_loaded: set[str] = set()
+    def __init__(self, relations: Iterable[SystemRelation]) -> None:
+        self._by_oid = {each.oid: each for each in relations}
+        self._by_name = {(each.schema, each.name): each for each in self._by_oid.values()}
+        self.by_oid = self._by_oid.get
 
+    def __iter__(self) -> Iterator[SystemRelation]:
+        """By OID."""
+        return (self._by_oid[oid] for oid in sorted(self._by_oid))
 
-def register(relation: SystemRelation) -> None:
-    _by_oid[relation.oid] = relation
-    _by_name[relation.schema, relation.name] = relation
-
-
-def _load() -> None:
-    for module in PROVIDERS:
-        if module not in _loaded:
-            import_module(module)  # waits for another thread that does the same
-            _loaded.add(module)
+    def by_name(self, schema: str, name: str) -> SystemRelation | None:
+        return self._by_name.get((schema, name))
 
 
 def namespace_oid(relation: SystemRelation) -> int:
     return INFORMATION_SCHEMA if relation.schema == "information_schema" else CATALOG_NAMESPACE
 
 
-def by_oid(oid: int) -> SystemRelation | None:
-    _load()
-    return _by_oid.get(oid)
-
-
-def by_name(schema: str, name: str) -> SystemRelation | None:
-    """Names in pg_catalog begin with pg_: others are not worth loading for."""
-    if schema == "pg_catalog" and not name.startswith("pg_"):
-        return None
-    if schema not in ("pg_catalog", "information_schema"):
-        return None
-    _load()
-    return _by_name.get((schema, name))
-
-
-def relations() -> list[SystemRelation]:
-    """All of them, by OID."""
-    _load()
-    return [_by_oid[oid] for oid in sorted(_by_oid)]
+def may_be_system(namespace: int, name: str) -> bool:
+    """Whether the list is worth loading for a name: those in pg_catalog begin with pg_."""
+    return namespace == INFORMATION_SCHEMA or (namespace == CATALOG_NAMESPACE and name.startswith("pg_"))

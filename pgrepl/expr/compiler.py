@@ -94,7 +94,7 @@ def proc_of(oid: int) -> Proc:
 
 
 def function_of(proc: Proc, call: Call) -> Callable[..., Any]:
-    found = implementation(proc)
+    found = implementation(proc, call.context)
     function = partial(found.function, call) if found.wants_call else found.function
     columns = out_columns(proc)
     if columns is None or proc.retset:

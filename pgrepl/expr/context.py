@@ -4,7 +4,8 @@ itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.memory import Meter
@@ -38,6 +39,10 @@ class Context:
     @property
     def has_session(self) -> bool:
         return self._session is not None
+
+    def catalog_function(self, source: str) -> tuple[Callable[..., Any], bool] | None:
+        """What computes a function that only the catalog can answer, and whether it wants the call."""
+        return None if self._session is None else self._session.hooks.catalog_function(source)
 
     def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
         """Operator classes and types of the key of a hash-partitioned table; None: it is none."""

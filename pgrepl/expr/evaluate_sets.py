@@ -23,7 +23,7 @@ def compile_set(
     context = context or Context()
     proc, args, variadic = _called(expr)
     call = Call(context, tuple(arg.type for arg in args), expr.type, expr.input_collation, variadic)
-    found = implementation(proc)
+    found = implementation(proc, context)
     function = found.function
     compiled = [Compiler(context, special).compile(arg) for arg in args]
     columns = out_columns(proc)

@@ -13,13 +13,15 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.replication import origins
 from pgrepl.replication.publisher import slots, standby_slots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session, SessionOrigin
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 VOID = ""
 

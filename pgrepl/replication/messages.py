@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.replication.publisher import slots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 
 @implements("pg_logical_emit_message_text", context=True)

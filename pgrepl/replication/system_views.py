@@ -9,13 +9,13 @@ from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.system_rows import Values, provide
 from pgrepl.catalog.tables import (
     pg_replication_origin,
     pg_replication_slot,
     pg_stat_subscription_stats,
     pg_subscription,
 )
+from pgrepl.query.system.forms import Provider, Values
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.subscriber import lease
 
@@ -81,12 +81,10 @@ def _origin_status(session: Session) -> Iterator[Values]:
             }  # fmt: skip
 
 
-provide(
-    {
-        "pg_replication_slots": _slots,
-        "pg_stat_replication": _replication,
-        "pg_stat_subscription": _subscriptions,
-        "pg_stat_subscription_stats": _subscription_statistics,
-        "pg_replication_origin_status": _origin_status,
-    }
-)
+PROVIDERS: dict[str, Provider] = {
+    "pg_replication_slots": _slots,
+    "pg_stat_replication": _replication,
+    "pg_stat_subscription": _subscriptions,
+    "pg_stat_subscription_stats": _subscription_statistics,
+    "pg_replication_origin_status": _origin_status,
+}

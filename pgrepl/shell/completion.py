@@ -235,7 +235,7 @@ def _listed(table: str, column: str) -> Callable[[Session, str, Sequence[str]], 
 def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]:
     def names(session: Session, current: str, words: Sequence[str]) -> list[str]:
         """Bare names of what the search path shows, names with their schema once a schema is typed."""
-        from pgrepl.catalog import system, tables
+        from pgrepl.catalog import tables
         from pgrepl.catalog.namespace import search_path
         from pgrepl.catalog.store import rows
 
@@ -249,7 +249,7 @@ def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]
                     out.append(f"{quote_identifier(schemas.get(row.relnamespace, ''))}.{name}")
                 elif row.relnamespace in visible:
                     out.append(name)
-        for relation in system.relations() if current else ():
+        for relation in session.system_relations() if current else ():
             if relation.kind in kinds:
                 out.append(f"{relation.schema}.{relation.name}" if "." in current else relation.name)
         return out

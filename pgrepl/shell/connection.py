@@ -117,8 +117,8 @@ class Connection:
     """An open session. `on_report` gets its notices as they come."""
 
     def __init__(self, target: Target, on_report: Callable[[Report], None]) -> None:
+        from pgrepl.backend import open_session
         from pgrepl.catalog.engine import open_catalog
-        from pgrepl.catalog.session import Session
 
         self.target = target
         self.lost: PgError | None = None  # what has ended the session
@@ -126,7 +126,7 @@ class Connection:
         self._catch_up: CatchUp | None = None
         try:
             self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path)
-            self.session: Session = Session(
+            self.session: Session = open_session(
                 self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
             )
         except PgError as error:

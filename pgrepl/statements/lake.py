@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.session import LakeKeeper
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-class _Keeper:
-    """Loads what it needs when there is something to do."""
+def define(session: Session) -> None:
+    """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
+    from pgrepl.lake import definition
 
-    def define(self, session: Session) -> None:
-        from pgrepl.lake.definition import define
+    definition.define(session, _constant)
 
-        define(session, _constant)
 
-    def adopt(self, session: Session) -> None:
-        if session.transaction.numbering.lake_is_new():
-            from pgrepl.lake.definition import define_everything
+def adopt(session: Session) -> None:
+    """Bring the system tables in line with what others have defined in the lake."""
+    if session.transaction.numbering.lake_is_new():
+        from pgrepl.lake.definition import define_everything
 
-            define_everything(session, _constant)
-            return
-        from pgrepl.statements.adoption import adopt_all
+        define_everything(session, _constant)
+        return
+    from pgrepl.statements.adoption import adopt_all
 
-        adopt_all(session, _constant)
+    adopt_all(session, _constant)
 
 
 def _constant(stored_expression: Any) -> Any:
@@ -46,6 +45,3 @@ def _constant(stored_expression: Any) -> Any:
         return evaluate(expr)
     except PgError:  # each INSERT will say so
         return None
-
-
-KEEPER: LakeKeeper = _Keeper()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
@@ -34,7 +35,7 @@ def connect(catalog: Catalog) -> Iterator[Connect]:
     made: list[Session] = []
 
     def connect(user: str = "postgres", database: str = "postgres", **settings: str) -> Session:
-        session = Session(catalog, database, user, settings=settings)
+        session = open_session(catalog, database, user, settings=settings)
         told: list[Report] = []
         session.on_report = told.append
         session.told = told  # type: ignore[attr-defined]

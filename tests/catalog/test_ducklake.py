@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 from tests.lake import duck
@@ -75,7 +75,7 @@ def test_data_are_beside_the_catalog_or_where_it_was_told(
 
 def test_a_catalog_moves_with_its_data(path: Path, tmp_path: Path) -> None:
     catalog = open_catalog(path)
-    session = Session(catalog)
+    session = open_session(catalog)
     list(run(session, "CREATE TABLE t AS SELECT generate_series(1, 1000) AS a"))
     session.close()
     catalog.close()
@@ -84,7 +84,7 @@ def test_a_catalog_moves_with_its_data(path: Path, tmp_path: Path) -> None:
     for name in ("catalog.db", "catalog.db.files"):
         shutil.move(tmp_path / name, there / name)
     catalog = open_catalog(there / "catalog.db")
-    session = Session(catalog)
+    session = open_session(catalog)
     assert [r.rows for r in run(session, "SELECT count(*), sum(a) FROM t")] == [[("1000", "500500")]]
     session.close()
     catalog.close()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 
 
@@ -32,7 +32,7 @@ def test_a_new_catalog_is_its_owners_alone_in_all_its_files(path: Path) -> None:
     before = os.umask(0)
     try:
         catalog = open_catalog(path)
-        session = Session(catalog)
+        session = open_session(catalog)
         session.transaction.begin_statement(writes=True)
         session.snapshot()
         session.transaction.end_statement()
@@ -168,7 +168,7 @@ def test_a_catalog_without_snapshots_is_damaged(path: Path) -> None:
         link.commit()
     catalog = open_catalog(path)
     with pytest.raises(PgError) as caught:
-        Session(catalog)
+        open_session(catalog)
     assert caught.value.sqlstate == "XX001"
     assert caught.value.message == f'catalog "{path}" is damaged: it has no snapshot'
     catalog.close()
@@ -186,7 +186,7 @@ def test_damage_in_the_middle_is_said_in_our_words(path: Path) -> None:
 
 def test_a_catalog_that_vanishes_below_its_session_is_an_error_not_a_traceback(path: Path) -> None:
     catalog = open_catalog(path)
-    session = Session(catalog)
+    session = open_session(catalog)
     shutil.rmtree(path.parent)
     session.transaction.begin_statement(writes=False)
     session.transaction.fail_statement()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.lake import duck
 
@@ -39,7 +39,7 @@ def seen_by_duckdb(path: Path) -> list[tuple[object, ...]]:
 
 def test_what_was_defined_is_in_the_lake(old: Path) -> None:
     catalog = open_catalog(old)
-    session = Session(catalog)
+    session = open_session(catalog)
     assert [r.rows for r in run(session, "SELECT pubname FROM pg_publication; SELECT * FROM t")] == [[("p",)], []]
     list(run(session, "INSERT INTO t VALUES (1)"))
     list(run(session, "INSERT INTO x.p VALUES (2)"))
@@ -56,7 +56,7 @@ def test_what_was_defined_is_in_the_lake(old: Path) -> None:
     duck.run(old, "CREATE TABLE shop.t (a INT)")
     duck.close(old)
     catalog = open_catalog(old)
-    session = Session(catalog, "shop")
+    session = open_session(catalog, "shop")
     assert [r.rows for r in run(session, "SELECT * FROM t")] == [[]]
     session.close()
     catalog.close()
@@ -67,7 +67,7 @@ def test_all_who_come_at_once_find_it_brought_up_once(old: Path) -> None:
 
     def arrive() -> None:
         catalog = open_catalog(old)
-        session = Session(catalog)
+        session = open_session(catalog)
         list(run(session, "SELECT 1"))
         found.append(session.link.execute("SELECT count(*) FROM ducklake_table"))
         session.close()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import reading
 from pgrepl.statements.run import run
 
 
 def test_each_snapshot_keeps_its_publications_and_columns(tmp_path: Path) -> None:
-    session = Session(open_catalog(tmp_path / "catalog.db"))
+    session = open_session(open_catalog(tmp_path / "catalog.db"))
 
     def do(text: str) -> int:
         list(run(session, text))

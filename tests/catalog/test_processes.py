@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 
@@ -20,11 +20,11 @@ from pgrepl.catalog.transaction import reading
 WORKER = """
 import sys
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-session = Session(open_catalog(path))
+session = open_session(open_catalog(path))
 for number in range(count):
     work = f"{name}_{number}"
     for text in ("BEGIN", f"CREATE ROLE {work}", f"CREATE SCHEMA {work} AUTHORIZATION {work}", "COMMIT"):
@@ -42,7 +42,7 @@ def start(path: Path, name: str, count: int) -> subprocess.Popen[str]:
 
 def state(path: Path) -> tuple[set[str], set[str], list[int], list[int]]:
     """Roles, schemas, OIDs given and snapshots made by the workers."""
-    session = Session(open_catalog(path))
+    session = open_session(open_catalog(path))
     with reading(session):
         roles = [r for r in rows(session, tables.pg_authid) if r.oid >= 16384]
         schemas = [n for n in rows(session, tables.pg_namespace, datid=5) if n.oid >= 16384]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
@@ -49,7 +50,7 @@ def play(session: Session, text: str) -> list[tuple[str | None, ...]]:
 def made(folder: Path) -> Path:
     catalog = folder / "catalog.db"
     opened = open_catalog(catalog)
-    session = Session(opened, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, settings={"pgrepl.engine": "local"})
     play(session, "CREATE TABLE t AS SELECT g AS a, 'row ' || g AS b FROM generate_series(1, 300) g")
     play(session, "INSERT INTO t VALUES (0, 'small')")
     session.close()
@@ -61,7 +62,7 @@ def read(catalog: Path) -> tuple[list[Report], PgError]:
     """What a session is told at its start, and by its first write; it reads before and after that."""
     told: list[Report] = []
     opened = open_catalog(catalog)
-    session = Session(opened, on_report=told.append, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, on_report=told.append, settings={"pgrepl.engine": "local"})
     try:
         for _ in range(2):
             assert play(session, "SELECT count(*), sum(a) FROM t") == [("301", "45150")]
@@ -93,7 +94,7 @@ def left_open(catalog: Path) -> None:
     with closing(sqlite3.connect(catalog)) as link:
         link.execute("SELECT count(*) FROM pg_class").fetchall()
         opened = open_catalog(catalog)
-        session = Session(opened)
+        session = open_session(opened)
         play(session, "CREATE TABLE logged (a int)")
         shutil.copy(catalog, copy)
         shutil.copy(f"{catalog}-wal", f"{copy}-wal")
@@ -127,7 +128,7 @@ def test_a_read_only_mount(mount: Mount, crashed: bool) -> None:
         assert "logged" in of_tool(catalog, "-c", "\\dt")
     mount("remount,rw")
     opened = open_catalog(catalog)
-    session = Session(opened)
+    session = open_session(opened)
     assert play(session, "INSERT INTO t VALUES (7, 'x'); SELECT count(*) FROM t") == [("302",)]
     session.close()
     opened.close()
@@ -164,7 +165,7 @@ def test_a_full_disk(mount: Mount, crashed: bool) -> None:
     assert "Traceback" not in of_tool(catalog, "status")
     filler.unlink()
     opened = open_catalog(catalog)
-    session = Session(opened)
+    session = open_session(opened)
     assert play(session, "INSERT INTO t VALUES (7, 'x'); SELECT count(*) FROM t") == [("302",)]
     session.close()
     opened.close()
@@ -187,7 +188,7 @@ def test_a_disk_that_becomes_full(mount: Mount) -> None:
     catalog = made(folder)
     filler = folder / "filler"
     opened = open_catalog(catalog)
-    session = Session(opened, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, settings={"pgrepl.engine": "local"})
     play(session, "SELECT count(*) FROM t")
     count = 301
     statements = (

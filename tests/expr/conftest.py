@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.session import Session
@@ -40,6 +41,6 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    session = Session(open_catalog(str(tmp_path / "catalog.db")), settings={"timezone": "GMT"})
+    session = open_session(open_catalog(str(tmp_path / "catalog.db")), settings={"timezone": "GMT"})
     yield Place(session)
     session.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -27,7 +28,7 @@ for heading, expression, answer in load(ANSWERS):
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db")
-    session = Session(catalog)
+    session = open_session(catalog)
     session.transaction.begin_statement()
     yield session
     session.close()

@@ -1,63 +1,31 @@
-"""Functions are registered by modules that are loaded when one is wanted, by any thread."""
+"""A function has one meaning: no two families have the same one, so that it does not matter which is asked first."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
 
-import pytest
-
+from pgrepl import backend
 from pgrepl.expr import functions
-from pgrepl.expr.functions import registry
+from pgrepl.expr.context import Context
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.builtin import procs_by_name
 
-FAMILY = """
-import time
-from pgrepl.expr.functions.registry import implements
 
-time.sleep(0.3)
-
-
-@implements("known_late")
-def known_late():
-    return 1
-"""
+def families() -> Iterator[Family]:
+    for name in functions._FAMILIES:
+        yield import_module(f"pgrepl.expr.functions.{name}").implements
+    yield from backend._families()
 
 
-def test_a_module_that_another_thread_is_loading_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "late_family.py").write_text(FAMILY)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(functions, "_FAMILIES", ("late_family",))
-    monkeypatch.setattr(registry, "_IMPLEMENTATIONS", {})
-    proc = procs_by_name("now")[0]._replace(src="known_late")
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(functions.find, [proc, proc]))
-    assert None not in found
-    functions._loaded.discard("late_family")
-    del sys.modules["late_family"]
+def test_no_function_is_in_two_families() -> None:
+    sources = Counter(source for family in families() for source, _ in family)
+    assert sources["int4pl"] == 1
+    assert [source for source, times in sources.items() if times > 1] == []
 
 
-IN_ORDER = """
-import subprocess
-import sys
-from importlib import import_module
-from pgrepl.expr import functions
-from pgrepl.expr.functions import registry
-
-families = [*functions._FAMILIES, *functions._CATALOG_FAMILIES]
-for family in families if sys.argv[1] == "forwards" else reversed(families):
-    import_module(family)
-for source, found in sorted(registry._IMPLEMENTATIONS.items()):
-    print(source, found.function.__module__, found.function.__qualname__, found.wants_call)
-"""
-
-
-def test_what_a_function_means_does_not_depend_on_the_order_of_loading() -> None:
-    forwards, backwards = (
-        subprocess.run([sys.executable, "-c", IN_ORDER, order], capture_output=True, text=True, check=True).stdout
-        for order in ("forwards", "backwards")
-    )
-    assert "int4pl" in forwards
-    assert forwards == backwards
+def test_what_the_catalog_answers_needs_a_session() -> None:
+    (proc,) = procs_by_name("pg_get_userbyid")
+    assert functions.find(proc, Context()) is None
+    assert backend.HOOKS.catalog_function(proc.src) is not None

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.functions.hashing import hash_int8, type_hash
 from pgrepl.expr.partition_hash import integer_hashes, row_hash
@@ -77,7 +78,7 @@ def test_seeded_hashes_are_postgresql_s(type_name: str, text: str, expected: int
 )
 def test_without_a_seed_it_is_the_lower_half(name: str, value: object, expected: int) -> None:
     (proc,) = procs_by_name(name)
-    assert implementation(proc).function(value) == expected
+    assert implementation(proc, Context()).function(value) == expected
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50))

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from pgrepl import interrupts
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -26,7 +27,7 @@ def session() -> Session:
     import tempfile
     from pathlib import Path
 
-    made = Session(open_catalog(Path(tempfile.mkdtemp()) / "catalog.db"))
+    made = open_session(open_catalog(Path(tempfile.mkdtemp()) / "catalog.db"))
     made.transaction.begin_statement()
     return made
 

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.lake.duck import close, duck
 
@@ -42,9 +42,9 @@ STATEMENTS = [
 _WORKER = """
 import sys
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
-session = Session(open_catalog(sys.argv[1]), settings={"pgrepl.engine": sys.argv[3]})
+session = open_session(open_catalog(sys.argv[1]), settings={"pgrepl.engine": sys.argv[3]})
 print("ready", flush=True)
 from tests.faults.kills import STATEMENTS
 for number, text in enumerate(STATEMENTS):
@@ -80,7 +80,7 @@ def work(catalog: Path, first: int, engine: str, kill_at: str = "", after: float
 
 def state(catalog: Path) -> State:
     opened = open_catalog(catalog)
-    session = Session(opened, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, settings={"pgrepl.engine": "local"})
     try:
         there = [row for result in run(session, "SELECT to_regclass('t')") for row in result.rows]
         if there == [(None,)]:
@@ -95,7 +95,7 @@ def states(folder: Path) -> list[State]:
     """What the table is after each number of statements, when nobody is killed."""
     catalog = folder / "whole.db"
     opened = open_catalog(catalog)
-    session = Session(opened, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, settings={"pgrepl.engine": "local"})
     found: list[State] = [None]
     for text in STATEMENTS:
         for _ in run(session, text):

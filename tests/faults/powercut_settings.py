@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.faults.powercut import tell
 
@@ -23,7 +23,7 @@ COMMITS = {
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     catalog = open_catalog(folder / "catalog.db")
-    session = Session(catalog, settings={"pgrepl.engine": "local"})
+    session = open_session(catalog, settings={"pgrepl.engine": "local"})
     list(run(session, "CREATE TABLE t (a text)"))
     tell(folder, ready=True)
     for name, text in COMMITS.items():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.lake import steps
@@ -199,7 +200,7 @@ def _play(catalog: Path, database: str, text: str) -> Rows:
 @contextmanager
 def _session(catalog: Path, database: str) -> Iterator[Session]:
     opened = open_catalog(catalog)
-    session = Session(opened, database, settings={"pgrepl.engine": "local"})
+    session = open_session(opened, database, settings={"pgrepl.engine": "local"})
     try:
         yield session
     finally:

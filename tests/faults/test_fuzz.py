@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.context import Block
 from pgrepl.catalog.engine import open_catalog
@@ -157,7 +158,7 @@ def connected(catalog: Catalog, session: Session | None, step: str) -> Session:
     """`\\c`: another session, if it is let in."""
     _, database, *user = step.split()
     try:
-        new = Session(catalog, database, *user)
+        new = open_session(catalog, database, *user)
     except PgError:
         if session is None:
             raise
@@ -171,7 +172,7 @@ def play(folder: Path, script: Path, mutants: int, seed: int) -> tuple[list[obje
     """What the statements of the script answer while mutants of each run in vain before it; how many these were."""
     dice = random.Random(f"{seed} {script.stem}")
     catalog = open_catalog(folder / "catalog.db")
-    setup = Session(catalog)
+    setup = open_session(catalog)
     for database in ("test_pub", "test_sub"):
         answer(setup, f"CREATE DATABASE {database}")
     setup.close()
@@ -256,7 +257,7 @@ PIECES = st.one_of(
 def random_statements(folder: Path, examples: int) -> None:
     """Pieces of statements, words and bytes in any order, each alone and all in one transaction."""
     catalog = open_catalog(folder / "catalog.db")
-    session = Session(catalog)
+    session = open_session(catalog)
     for statement in ("CREATE TABLE t (a int PRIMARY KEY, b text)", "CREATE PUBLICATION p FOR TABLE t WHERE (a > 5)"):
         answer(session, statement)
     watch = Watch(catalog)
@@ -298,21 +299,21 @@ LONG = "1" * 5000
     ids=lambda text: text[:24],
 )
 def test_numbers_of_thousands_of_digits_are_out_of_range(catalog: Catalog, text: str, message: str) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     (report,) = answer(session, text)
     session.close()
     assert isinstance(report, Report) and report.message == message
 
 
 def test_numerics_have_thousands_of_digits(catalog: Catalog) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     quotient = str(10**5000 // 7)
     assert answer(session, "SELECT trunc(1e5000 / 7)") == [[(quotient,)]]
     session.close()
 
 
 def test_queries_in_queries_take_no_longer_than_their_text(catalog: Catalog) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     started = time.process_time()
     assert answer(session, f"SELECT {'(SELECT ' * 60}1{')' * 60}") == [[("1",)]]
     session.close()

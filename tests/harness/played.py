@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
@@ -24,7 +25,7 @@ class Instance:
     def session(self, database: str, user: str = "postgres") -> Session:
         key = (database, user)
         if key not in self._sessions:
-            self._sessions[key] = Session(self.catalog, database, user, on_report=self._tell)
+            self._sessions[key] = open_session(self.catalog, database, user, on_report=self._tell)
         return self._sessions[key]
 
     def _tell(self, report: Report) -> None:

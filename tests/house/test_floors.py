@@ -10,9 +10,10 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
 FLOORS = {
-    "cli": 10,
-    "__main__": 11,
-    "shell": 9,
+    "cli": 11,
+    "__main__": 12,
+    "shell": 10,
+    "backend": 9,
     "statements": 8,
     "replication": 7,
     "writing": 6,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.catalog.session import Session
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
@@ -29,7 +29,7 @@ class Lake:
     def __init__(self, folder: Path, data_path: str | None = None) -> None:
         self.path = folder / "catalog.db"
         self.catalog = open_catalog(self.path, data_path=data_path)
-        self.session = Session(self.catalog)
+        self.session = open_session(self.catalog)
 
     def close(self) -> None:
         duck.close(self.path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
@@ -44,7 +45,7 @@ def tables(session: Session) -> dict[str | None, list[str]]:
 @pytest.fixture
 def shop(lake: Lake) -> Session:
     lake.sql("CREATE DATABASE shop")
-    return Session(lake.catalog, "shop")
+    return open_session(lake.catalog, "shop")
 
 
 def test_types_defaults_and_nulls(lake: Lake, shop: Session) -> None:
@@ -208,7 +209,7 @@ def test_nothing_is_written_as_long_as_there_is_nothing_to_adopt(lake: Lake, sho
 
 
 def test_a_block_sees_it_when_it_begins_and_takes_it_back_with_the_rest(lake: Lake, shop: Session) -> None:
-    other = Session(lake.catalog, "shop")
+    other = open_session(lake.catalog, "shop")
     ask(other, "SELECT 1")
     lake.duck_runs("CREATE TABLE shop.t (a INT)")
     list(run(other, "BEGIN"))
@@ -223,7 +224,7 @@ def test_a_block_sees_it_when_it_begins_and_takes_it_back_with_the_rest(lake: La
 
 def test_who_cannot_write_at_once_reads_on_and_adopts_later(lake: Lake, shop: Session) -> None:
     list(run(shop, "CREATE TABLE t (a int)"))
-    writer = Session(lake.catalog)
+    writer = open_session(lake.catalog)
     lake.duck_runs("CREATE TABLE shop.u (a INT)", "INSERT INTO shop.t VALUES (1)")
     list(run(writer, "BEGIN"))
     list(run(writer, "CREATE TABLE w (a int)"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 from tests.lake import duck
 from tests.lake.conftest import Lake
@@ -31,7 +31,7 @@ def play_duckdb(lake: Lake, refused: list[str]) -> None:
 
 
 def play_pgrepl(lake: Lake) -> None:
-    session = Session(lake.catalog, settings={"pgrepl.engine": "local"})
+    session = open_session(lake.catalog, settings={"pgrepl.engine": "local"})
     for number in range(ROUNDS):
         for statement in (
             f"CREATE TABLE ours{number} (a int)",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
 from pgrepl.lake import commit
 from pgrepl.lake.bounds import Bound
@@ -52,7 +53,7 @@ def test_a_change_of_another_table_does_not_matter(table: Lake) -> None:  # noqa
     table.sql("CREATE TABLE other (a int)")
     delete(table, *range(150))
     write = staged_delete(table, *range(200, 400))
-    other = Session(table.catalog)
+    other = open_session(table.catalog)
     for result in run(other, "INSERT INTO other VALUES (1)"):
         assert result.tag == "INSERT 0 1"
     other.close()
@@ -100,7 +101,7 @@ def test_what_only_the_system_tables_know_makes_a_write_stale(table: Lake, chang
         table.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
     write = staged_delete(table, *range(200, 400))
     table.session.transaction._end_reading()
-    other = Session(table.catalog)
+    other = open_session(table.catalog)
     list(run(other, change))
     other.close()
     with pytest.raises(commit.Stale):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.errors import PgError
 from pgrepl.lake.expire import expire
 from pgrepl.statements.run import run
@@ -177,7 +177,7 @@ def test_databases(lake: Lake) -> None:
     lake.sql('CREATE DATABASE "a.b"')
     lake.sql("CREATE DATABASE main")
     assert schemas(lake) == ['"a.b"', '"main"', "postgres", "shop"]
-    shop = Session(lake.catalog, "shop")
+    shop = open_session(lake.catalog, "shop")
     for text in (
         "CREATE SCHEMA sales",
         "CREATE TABLE sales.t (a int)",
@@ -268,7 +268,7 @@ def test_inlined_rows_go_on_with_the_new_columns(lake: Lake) -> None:
 
 
 def test_temporary_tables_stand_apart_and_go_with_the_session(lake: Lake) -> None:
-    other = Session(lake.catalog)
+    other = open_session(lake.catalog)
     list(run(other, "CREATE TEMP TABLE t (a int)"))
     list(run(other, "INSERT INTO t VALUES (1)"))
     assert columns(lake) == {}

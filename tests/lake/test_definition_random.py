@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 from tests.lake import duck
@@ -43,7 +43,7 @@ class Player:
     def __init__(self, lake: Lake, seed: int) -> None:
         self.lake = lake
         self.chance = random.Random(seed)
-        self.session = Session(lake.catalog, "shop", settings={"pgrepl.engine": "local"})
+        self.session = open_session(lake.catalog, "shop", settings={"pgrepl.engine": "local"})
         self.played: list[str] = []
 
     def ours(self, text: str) -> list[tuple[str | None, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.lake import storage
@@ -73,7 +74,7 @@ def play(session: Session, script: str) -> Iterator[Any]:
 
 def test_rows_are_changed_in_an_object_store_with_a_catalog_on_a_server(catalog_url: str, bucket: Any) -> None:
     catalog = open_catalog(catalog_url, data_path=f"s3://{bucket.name}/x")
-    session = Session(catalog, settings={"pgrepl.engine": "local", "pgrepl.file_grace": "0"})
+    session = open_session(catalog, settings={"pgrepl.engine": "local", "pgrepl.file_grace": "0"})
     try:
         assert list(play(session, SCRIPT.strip())) == TAGS
         assert list(play(session, QUESTION)) == [ANSWER]
@@ -85,7 +86,7 @@ def test_rows_are_changed_in_an_object_store_with_a_catalog_on_a_server(catalog_
 
 def test_spark_changes_rows_there_without_jars_for_it(catalog_url: str, bucket: Any, spark: object) -> None:
     catalog = open_catalog(catalog_url, data_path=f"s3://{bucket.name}/y")
-    session = Session(catalog, settings={"pgrepl.engine": "spark"})
+    session = open_session(catalog, settings={"pgrepl.engine": "spark"})
     first = SCRIPT.strip().split(";\n")
     try:
         assert list(play(session, ";\n".join([*first[:2], *first[3:5]]))) == [*TAGS[:2], *TAGS[3:5]]
@@ -98,7 +99,7 @@ def test_spark_changes_rows_there_without_jars_for_it(catalog_url: str, bucket: 
 
 def test_a_store_that_does_not_answer_is_named(tmp_path: Path, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = open_catalog(tmp_path / "catalog.db", data_path=f"s3://{bucket.name}/x")
-    session = Session(catalog)
+    session = open_session(catalog)
     try:
         list(play(session, "CREATE TABLE t (a int)"))
         monkeypatch.setenv("PGREPL_S3_ENDPOINT", "http://127.0.0.1:1")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -25,7 +26,7 @@ COUNT = "SELECT count(*) FROM t"
 @contextmanager
 def session(catalog: Path, data_path: str | None = None) -> Iterator[Session]:
     opened = open_catalog(catalog, data_path=data_path)
-    made = Session(opened, settings={"pgrepl.engine": "local"})
+    made = open_session(opened, settings={"pgrepl.engine": "local"})
     try:
         yield made
     finally:

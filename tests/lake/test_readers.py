@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.lake.readers import FOLDER
 from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
@@ -18,7 +18,7 @@ def marks(lake: Lake) -> list[str]:
 
 def test_a_transaction_that_keeps_its_snapshot_keeps_its_files(lake: Lake) -> None:
     lake.sql("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 300)")
-    reader = Session(lake.catalog)
+    reader = open_session(lake.catalog)
 
     def count() -> list[tuple[str | None, ...]]:
         return [row for result in run(reader, "SELECT count(*) FROM t") for row in result.rows]

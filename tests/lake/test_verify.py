@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.verify import DAMAGED, verify
@@ -59,7 +59,7 @@ def damage(path: Path, *, quick: bool = False) -> list[Damage]:
     forget()
     catalog = open_catalog(path)
     try:
-        session = Session(catalog)
+        session = open_session(catalog)
         try:
             return list(Verification(session, quick=quick).run(lambda done, total: None))
         finally:
@@ -234,7 +234,7 @@ def answers(path: Path) -> list[object]:
     forget()
     catalog = open_catalog(path)
     try:
-        session = Session(catalog)
+        session = open_session(catalog)
         try:
             return [list(result.rows) for text in QUESTIONS for result in run(session, text)]
         finally:
@@ -278,7 +278,7 @@ def flip_in_catalog(folder: Path, whole: Lake, many: int, seed: int) -> tuple[in
             missed.append(f"bit {bit} of byte {at} (seed {seed}): {which}, {changed[at - 40 : at + 40]!r}")
     whole.path.write_bytes(before)
     whole.catalog = open_catalog(whole.path)
-    whole.session = Session(whole.catalog)
+    whole.session = open_session(whole.catalog)
     return noticed, missed
 
 
@@ -316,7 +316,7 @@ def flip_in_log(folder: Path, many: int, seed: int) -> set[int]:
         Path(f"{lake.path}-wal").write_bytes(changed)
         assert damage(lake.path) == []
         lake.catalog = open_catalog(lake.path)
-        lake.session = Session(lake.catalog)
+        lake.session = open_session(lake.catalog)
         rows = lake.rows("t")
         assert rows == [(str(number),) for number in range(1, len(rows) + 1)]
         left.add(len(rows))

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import psycopg
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.lock_table import LockTable
 from pgrepl.catalog.locks import find_deadlock
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 
@@ -224,7 +224,7 @@ def _settled(workers: list[_Worker], quiet: int | None = None) -> Iterator[str]:
 class Ours:
     def __init__(self, path: Path) -> None:
         catalog = open_catalog(path)
-        self._session = Session(catalog)
+        self._session = open_session(catalog)
         assert catalog.path is not None
         self._table = LockTable(catalog.path)
         list(run(self._session, f"SET deadlock_timeout = '{_DEADLOCK_TIMEOUT}'"))

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
 from tests.postgres.server import Server, new_server
@@ -85,7 +85,7 @@ class Served:
         self.publishing = publishing
         self.database = publishing.new_database()
         self.link = psycopg.connect(self.conninfo, autocommit=True)
-        with_databases = Session(open_catalog(folder / "catalog.db"))
+        with_databases = open_session(open_catalog(folder / "catalog.db"))
         for _ in run(with_databases, "CREATE DATABASE sub"):
             pass
         with_databases.close()

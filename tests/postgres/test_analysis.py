@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
@@ -35,7 +36,7 @@ def server(pair16: Pair) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     path: Path = tmp_path_factory.mktemp("analysis")
-    made = Session(open_catalog(str(path / "catalog.db")), settings={"timezone": "GMT"})
+    made = open_session(open_catalog(str(path / "catalog.db")), settings={"timezone": "GMT"})
     for statement in SCHEMA:
         list(run(made, statement))
     yield made

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
@@ -53,7 +54,7 @@ SCHEMAS = "SELECT nspname FROM pg_namespace WHERE oid >= 16384 ORDER BY 1"
 
 
 def test_statements_transactions_and_savepoints(catalog: Catalog) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     assert play(
         session,
         "CREATE SCHEMA a",
@@ -96,7 +97,7 @@ def test_statements_transactions_and_savepoints(catalog: Catalog) -> None:
 
 
 def test_sessions_see_each_other_and_take_turns(catalog: Catalog) -> None:
-    first, second = Session(catalog), Session(catalog)
+    first, second = open_session(catalog), open_session(catalog)
     assert play(second, SCHEMAS) == [[]]
     play(first, "CREATE SCHEMA a")
     assert play(second, SCHEMAS) == [[("a",)]]
@@ -113,7 +114,7 @@ def test_sessions_see_each_other_and_take_turns(catalog: Catalog) -> None:
 
 
 def test_who_waits_too_long_is_told_so(catalog: Catalog) -> None:
-    first, second = Session(catalog), Session(catalog)
+    first, second = open_session(catalog), open_session(catalog)
     play(first, "BEGIN", "CREATE SCHEMA a")
     answer = play(second, "SET lock_timeout = '100ms'", "CREATE SCHEMA b")
     assert answer == ["SET", f'could not lock catalog "{catalog.name}" within 0.1 s']
@@ -123,7 +124,7 @@ def test_who_waits_too_long_is_told_so(catalog: Catalog) -> None:
 
 def test_a_block_with_one_snapshot_cannot_write_over_what_came_after(catalog: Catalog) -> None:
     """As in PostgreSQL, what others have defined is in nobody's way; rows that they have changed are."""
-    first, second = Session(catalog), Session(catalog)
+    first, second = open_session(catalog), open_session(catalog)
     play(first, "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
     play(first, "BEGIN ISOLATION LEVEL REPEATABLE READ", SCHEMAS)
     play(second, "CREATE SCHEMA b")
@@ -186,7 +187,7 @@ def test_a_new_catalog_must_be_told_where_its_data_are(url: str) -> None:
 
 
 def test_tables_and_their_rows(catalog: Catalog, tmp_path: Path) -> None:
-    session = Session(catalog, settings={"pgrepl.engine": "local"})
+    session = open_session(catalog, settings={"pgrepl.engine": "local"})
     assert play(
         session,
         "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c int[], d uuid, e bool, f timestamptz)",
@@ -216,7 +217,7 @@ def test_tables_and_their_rows(catalog: Catalog, tmp_path: Path) -> None:
 
 
 def test_what_others_define_there_is_adopted(catalog: Catalog, url: str, pair16: Pair) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     assert play(session, "SELECT relname FROM pg_class WHERE oid >= 16384") == [[]]
     made = pair16.ask(
         pair16.publisher,
@@ -248,10 +249,10 @@ def test_what_others_define_there_is_adopted(catalog: Catalog, url: str, pair16:
 @pytest.fixture
 def subscribed(catalog: Catalog) -> Iterator[tuple[Session, Session]]:
     """A publisher and a subscriber of two subscriptions, which have copied nothing yet."""
-    made = Session(catalog)
+    made = open_session(catalog)
     play(made, "CREATE DATABASE pub", "CREATE DATABASE sub")
     made.close()
-    pub, sub = Session(catalog, "pub"), Session(catalog, "sub")
+    pub, sub = open_session(catalog, "pub"), open_session(catalog, "sub")
     for name in "tu":
         for session in (pub, sub):
             play(session, f"CREATE TABLE {name} (a int PRIMARY KEY, b text)")
@@ -301,7 +302,7 @@ def test_followers_go_on_until_they_are_stopped(catalog: Catalog, subscribed: tu
     """Also where somebody else's transaction holds the lock that they wait for."""
     pub, sub = subscribed
     log, over = HeardLog(), threading.Event()
-    own = Session(catalog, "sub")
+    own = open_session(catalog, "sub")
     launcher = Launcher(own, log, keeps_leases=True)
     following = threading.Thread(
         target=launcher.follow, args=(0.05, lambda _, worker: worker.round(), lambda _: over.is_set()), daemon=True

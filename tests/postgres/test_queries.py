@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -73,7 +74,7 @@ class Both:
 @pytest.fixture(scope="module")
 def both(pair16: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     catalog = open_catalog(tmp_path_factory.mktemp("queries") / "catalog.db")
-    made = Both(pair16, Session(catalog, settings={"pgrepl.engine": "local"}))
+    made = Both(pair16, open_session(catalog, settings={"pgrepl.engine": "local"}))
     yield made
     made.server.finish()
     made.session.close()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.postgres.served import PublishingServer, Served
 
@@ -21,7 +21,7 @@ HERE = "SELECT count(*) FROM pg_prepared_xacts"
 @pytest.fixture
 def ready(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
     publishing.needs(15)
-    with closing(Session(open_catalog(tmp_path / "catalog.db"))) as first:
+    with closing(open_session(open_catalog(tmp_path / "catalog.db"))) as first:
         list(run(first, "ALTER SYSTEM SET max_prepared_transactions = 10"))
     served = Served(publishing, tmp_path)
     served.both(T)

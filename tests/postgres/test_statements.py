@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 from tests.lake import duck
@@ -148,7 +148,7 @@ class Ours:
     def __init__(self, folder: Path, engine: str) -> None:
         self.path = folder / "catalog.db"
         self.catalog = open_catalog(self.path)
-        self.session = Session(self.catalog, settings={"pgrepl.engine": engine})
+        self.session = open_session(self.catalog, settings={"pgrepl.engine": engine})
 
     def run(self, text: str) -> Answer:
         try:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -17,7 +18,7 @@ from pgrepl.statements.run import run
 def session_after(script: Path, folder: Path) -> Iterator[Session]:
     """A session in a fresh catalog, after a script of definitions."""
     catalog = open_catalog(folder / "catalog.db")
-    session = Session(catalog)
+    session = open_session(catalog)
     list(run(session, script.read_text("utf-8")))
     list(run(session, "SET timezone = 'GMT'; SET client_min_messages = error"))
     yield session

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -22,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 INCREMENTS = """
 import sys
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
-session = Session(open_catalog(sys.argv[1]))
+session = open_session(open_catalog(sys.argv[1]))
 for _ in range(10):
     list(run(session, "BEGIN"))
     n = int(list(run(session, "SELECT n FROM counter FOR UPDATE"))[0].rows[0][0])
@@ -36,10 +37,10 @@ for _ in range(10):
 JOBS = """
 import sys
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
-session = Session(open_catalog(sys.argv[1]))
+session = open_session(open_catalog(sys.argv[1]))
 while True:
     list(run(session, "BEGIN"))
     got = list(run(session, "SELECT id FROM jobs WHERE NOT done ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"))[0].rows
@@ -53,10 +54,10 @@ while True:
 HOLDS = """
 import sys, time
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
-session = Session(open_catalog(sys.argv[1]))
+session = open_session(open_catalog(sys.argv[1]))
 list(run(session, "BEGIN"))
 list(run(session, "UPDATE counter SET n = 100"))
 print("locked", flush=True)
@@ -72,7 +73,7 @@ def start(script: str, path: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    session = Session(open_catalog(tmp_path / "catalog.db"))
+    session = open_session(open_catalog(tmp_path / "catalog.db"))
     list(run(session, "CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)"))
     list(run(session, "CREATE TABLE jobs (id int PRIMARY KEY, done bool DEFAULT false)"))
     list(run(session, "INSERT INTO jobs SELECT g FROM generate_series(1, 12) g"))
@@ -88,7 +89,7 @@ def test_forty_increments_by_four_writers_end_at_forty(path: Path) -> None:
     workers = [start(INCREMENTS, path) for _ in range(4)]
     for worker in workers:
         assert worker.communicate(timeout=100)[1] == ""
-    assert answers(Session(open_catalog(path)), "SELECT n FROM counter") == [("40",)]
+    assert answers(open_session(open_catalog(path)), "SELECT n FROM counter") == [("40",)]
 
 
 def test_a_job_goes_to_one_worker(path: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_job_goes_to_one_worker(path: Path) -> None:
 def test_a_killed_process_leaves_no_lock(path: Path) -> None:
     worker = start(HOLDS, path)
     assert worker.stdout is not None and worker.stdout.readline() == "locked\n"
-    session = Session(open_catalog(path))
+    session = open_session(open_catalog(path))
     with pytest.raises(PgError, match='could not obtain lock on row in relation "counter"'):
         list(run(session, "SELECT * FROM counter FOR UPDATE NOWAIT"))
     os.kill(worker.pid, signal.SIGKILL)
@@ -110,7 +111,7 @@ def test_a_killed_process_leaves_no_lock(path: Path) -> None:
 
 
 def test_writers_of_other_rows_do_not_wait(path: Path) -> None:
-    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    one, two = open_session(open_catalog(path)), open_session(open_catalog(path))
     list(run(one, "BEGIN"))
     list(run(two, "BEGIN"))
     list(run(one, "UPDATE jobs SET done = true WHERE id = 1"))
@@ -124,7 +125,7 @@ def test_writers_of_other_rows_do_not_wait(path: Path) -> None:
 
 
 def test_locking_rows_asks_for_the_right_to_update(path: Path) -> None:
-    session = Session(open_catalog(path))
+    session = open_session(open_catalog(path))
     list(run(session, "CREATE ROLE reader; GRANT SELECT ON counter TO reader; SET ROLE reader"))
     with pytest.raises(PgError, match="permission denied for table counter"):
         list(run(session, "SELECT * FROM counter FOR SHARE"))
@@ -132,7 +133,7 @@ def test_locking_rows_asks_for_the_right_to_update(path: Path) -> None:
 
 
 def test_a_deadlock_ends_with_one_of_the_two(path: Path) -> None:
-    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    one, two = open_session(open_catalog(path)), open_session(open_catalog(path))
     for session, job in ((one, 1), (two, 2)):
         list(run(session, "SET deadlock_timeout = '100ms'"))
         list(run(session, "BEGIN"))
@@ -156,7 +157,7 @@ def test_a_deadlock_ends_with_one_of_the_two(path: Path) -> None:
 
 @pytest.mark.parametrize("begin", ["", "BEGIN"])
 def test_a_schema_that_others_have_made_anew_is_found_at_once(path: Path, begin: str) -> None:
-    one, two = Session(open_catalog(path)), Session(open_catalog(path))
+    one, two = open_session(open_catalog(path)), open_session(open_catalog(path))
     assert answers(two, "SELECT n FROM counter") == [("0",)]
     list(run(one, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE counter AS SELECT 7 AS n"))
     list(run(two, begin))
@@ -187,7 +188,7 @@ class Waiting(threading.Thread):
 
 @pytest.fixture
 def three(path: Path) -> list[Session]:
-    sessions = [Session(open_catalog(path)) for _ in range(3)]
+    sessions = [open_session(open_catalog(path)) for _ in range(3)]
     list(run(sessions[0], "CREATE TABLE p (id int PRIMARY KEY); INSERT INTO p VALUES (1), (2)"))
     list(run(sessions[0], "CREATE TABLE c (id int, p int REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE)"))
     list(run(sessions[0], "CREATE TABLE d (id int, p int REFERENCES p)"))

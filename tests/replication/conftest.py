@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import Report
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.catch_up import CatchUp
@@ -38,7 +38,7 @@ class HeardLog(ServerLog):
 
 class Database:
     def __init__(self, folder: Path, name: str) -> None:
-        self.session = Session(open_catalog(folder / "catalog.db"), name)
+        self.session = open_session(open_catalog(folder / "catalog.db"), name)
         self.notices: list[str] = []
         self.session.on_report = lambda report: self.notices.append(report.message)
 
@@ -52,7 +52,7 @@ class Database:
 
 class Pair:
     def __init__(self, folder: Path) -> None:
-        with_databases = Session(open_catalog(folder / "catalog.db"))
+        with_databases = open_session(open_catalog(folder / "catalog.db"))
         for name in ("pub", "sub"):
             for _ in run(with_databases, f"CREATE DATABASE {name}"):
                 pass

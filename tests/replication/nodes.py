@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.replication.standby.synchronize import create, promote
 from pgrepl.replication.subscriber.catch_up import CatchUp
@@ -24,12 +24,12 @@ class Node:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         if new:
-            first = Session(open_catalog(folder / "catalog.db"))
+            first = open_session(open_catalog(folder / "catalog.db"))
             for _ in run(first, f"CREATE DATABASE {database}"):
                 pass
             first.close()
         self.catalog = open_catalog(folder / "catalog.db")
-        self.session = Session(self.catalog, database)
+        self.session = open_session(self.catalog, database)
         self.log = HeardLog()
         self.session.on_report = self.log.report
 

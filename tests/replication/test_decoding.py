@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.replication.wire.messages import Message, TruncateMessage
 from pgrepl.replication.wire.pgoutput_read import Relations, transactions
 from pgrepl.statements.run import run
@@ -83,7 +83,7 @@ def test_xids_timestamps_and_lsns(instance: Instance) -> None:
 def test_a_temporary_slot_goes_with_its_session_and_with_an_error(instance: Instance) -> None:
     make = "SELECT slot_name FROM pg_create_logical_replication_slot('tmp', 'test_decoding', true)"
     there = "SELECT temporary, active, active_pid = pg_backend_pid() FROM pg_replication_slots"
-    session = Session(instance.catalog, "pub")
+    session = open_session(instance.catalog, "pub")
     (made,) = run(session, make)
     assert made.rows == [("tmp",)]
     assert instance.play("pub", there) == ["t|t|t"]

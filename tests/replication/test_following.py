@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.replication.subscriber.launcher import Launcher
 from tests.replication.conftest import HeardLog, Pair
 
@@ -29,7 +29,7 @@ class Following(threading.Thread):
         super().__init__(daemon=True)
         self.log = HeardLog()
         self.problem: BaseException | None = None
-        self._session = Session(pair.sub.session.catalog, "sub")
+        self._session = open_session(pair.sub.session.catalog, "sub")
         self._launcher = Launcher(self._session, self.log, keeps_leases=True)
         self._over = False
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 from tests.harness.played import Instance
 
@@ -250,7 +250,7 @@ def test_statistics_of_subscriptions_are_reset_one_or_all(instance: Instance) ->
 
 def test_two_sessions_cannot_make_the_same_slot(instance: Instance) -> None:
     assert instance.play("pub", "BEGIN", SLOTS) == ["BEGIN"]
-    (made,) = run(Session(instance.catalog, "pub"), CREATE.format("s"))
+    (made,) = run(open_session(instance.catalog, "pub"), CREATE.format("s"))
     assert made.rows == [("s",)]
     assert instance.play("pub", CREATE.format("s"), "ROLLBACK") == [
         'ERROR:  replication slot "s" already exists',

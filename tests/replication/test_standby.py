@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.errors import PgError
 from pgrepl.replication import standby as standby_room
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
@@ -325,7 +325,7 @@ def test_what_cannot_be(nodes: Nodes) -> None:
         with pytest.raises(PgError, match=message):
             action()
     nodes.primary("CREATE ROLE plain LOGIN")
-    plain = Session(nodes.primary.catalog, "shop", "plain")
+    plain = open_session(nodes.primary.catalog, "shop", "plain")
     with pytest.raises(PgError, match="permission denied to create a standby"):
         create(plain, nodes.folder / "x", slot=None, link=True)
     plain.close()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.cli import run as command_line
 from pgrepl.replication.ways import WAYS
 from pgrepl.statements.run import run
@@ -39,7 +39,7 @@ class Instance:
 
     def play(self, database: str, text: str) -> list[tuple[str | None, ...]]:
         opened = open_catalog(self.catalog)
-        session = Session(opened, database, settings={"pgrepl.engine": "local"})
+        session = open_session(opened, database, settings={"pgrepl.engine": "local"})
         rows: list[tuple[str | None, ...]] = []
         for result in run(session, text):
             rows = list(result.rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import reading
@@ -26,7 +27,7 @@ CREATE SUBSCRIPTION s1 CONNECTION 'dbname=x password=''q''' PUBLICATION a, "B"
 @pytest.fixture
 def sessions(tmp_path: Path) -> Iterator[list[Session]]:
     catalogs = [open_catalog(tmp_path / f"{name}.db") for name in ("first", "second")]
-    made = [Session(catalog) for catalog in catalogs]
+    made = [open_session(catalog) for catalog in catalogs]
     yield made
     for session in made:
         session.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
@@ -27,7 +28,7 @@ def play(session: Session, statement: str) -> list[tuple[str | None, ...]]:
 
 
 def test_another_session_does_not_find_it_by_its_bare_name(catalog: Catalog) -> None:
-    one, two = Session(catalog), Session(catalog)
+    one, two = open_session(catalog), open_session(catalog)
     play(one, "CREATE TEMP TABLE t (a int)")
     with pytest.raises(PgError, match='relation "t" does not exist'):
         play(two, "SELECT 't'::regclass")
@@ -39,7 +40,7 @@ def test_another_session_does_not_find_it_by_its_bare_name(catalog: Catalog) -> 
 
 
 def test_it_goes_with_the_session(catalog: Catalog) -> None:
-    one, two = Session(catalog), Session(catalog)
+    one, two = open_session(catalog), open_session(catalog)
     play(one, "CREATE TEMP TABLE t (a serial PRIMARY KEY)")
     play(one, "CREATE VIEW v AS SELECT a FROM t")
     one.close()
@@ -49,7 +50,7 @@ def test_it_goes_with_the_session(catalog: Catalog) -> None:
 
 
 def test_an_open_transaction_is_rolled_back_first(catalog: Catalog) -> None:
-    one, two = Session(catalog), Session(catalog)
+    one, two = open_session(catalog), open_session(catalog)
     play(one, "CREATE TEMP TABLE t (a int)")
     play(one, "BEGIN")
     play(one, "CREATE TABLE lasting (a int)")
@@ -59,7 +60,7 @@ def test_an_open_transaction_is_rolled_back_first(catalog: Catalog) -> None:
 
 
 def test_a_schema_whose_making_was_rolled_back_is_made_again(catalog: Catalog) -> None:
-    session = Session(catalog)
+    session = open_session(catalog)
     play(session, "BEGIN")
     play(session, "CREATE TEMP TABLE t (a int)")
     play(session, "ROLLBACK")
@@ -73,11 +74,11 @@ def test_what_a_killed_process_left_is_cleared_when_its_number_comes_again(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(temporary, "_sessions", iter([1, 1]))
-    killed = Session(catalog)
+    killed = open_session(catalog)
     play(killed, "CREATE TEMP TABLE old (a int)")
     killed.at_close.clear()
     killed.close()
-    session = Session(catalog)
+    session = open_session(catalog)
     assert len(play(session, SCHEMAS)) == 1
     play(session, "CREATE TEMP TABLE new (a int)")
     assert play(session, "SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()") == [("new",)]

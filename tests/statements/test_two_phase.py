@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -35,7 +36,7 @@ def ask(session: Session, text: str) -> Rows:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "catalog.db"
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         ask(session, "ALTER SYSTEM SET max_prepared_transactions = 3")
         ask(session, "CREATE TABLE t (a int PRIMARY KEY, b text)")
         ask(session, "INSERT INTO t SELECT g, 'old' FROM generate_series(1, 5) g")
@@ -44,13 +45,13 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def one(path: Path) -> Iterator[Session]:
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         yield session
 
 
 @pytest.fixture
 def two(path: Path) -> Iterator[Session]:
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         yield session
 
 
@@ -75,13 +76,13 @@ def spawn(path: Path, *statements: str, kill_at: str = "") -> int:
 
 def test_another_process_commits(path: Path) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         assert ask(session, SUMMARY) == BEFORE
         with pytest.raises(PgError) as refused:
             ask(session, "SELECT * FROM t WHERE a = 2 FOR UPDATE NOWAIT")
         assert refused.value.sqlstate == "55P03"
     assert spawn(path, "COMMIT PREPARED 'x'") == 0
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         assert ask(session, SUMMARY) == AFTER
         assert ask(session, "SELECT * FROM pg_locks") == []
     assert duck(path, "SELECT count(*) FROM postgres.t") == [("305",)]
@@ -91,7 +92,7 @@ def test_another_process_commits(path: Path) -> None:
 @pytest.mark.parametrize("step", ["prepare.begin", "prepare.recorded", "prepare.end"])
 def test_killed_while_it_prepares(path: Path, step: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'", kill_at=step) == -signal.SIGKILL
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         ask(session, "SET lock_timeout = 100")
         known = ask(session, "SELECT gid FROM pg_prepared_xacts")
         assert known == ([("x",)] if step == "prepare.end" else [])
@@ -111,7 +112,7 @@ def test_killed_while_it_ends(path: Path, step: str, end: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0
     code = spawn(path, f"{end} PREPARED 'x'", kill_at=step)
     assert code == (0 if step.startswith("commit") and end == "ROLLBACK" else -signal.SIGKILL)
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         if code:
             ask(session, "SET lock_timeout = 100")
             with pytest.raises(PgError) as refused:
@@ -126,7 +127,7 @@ def test_locks_that_were_lost_are_there_again(path: Path) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0
     for lock_file in path.parent.glob("catalog.db-locks*"):
         lock_file.unlink()
-    with closing(Session(open_catalog(path))) as session:
+    with closing(open_session(open_catalog(path))) as session:
         ask(session, "SET lock_timeout = 100")
         with pytest.raises(PgError) as refused:
             ask(session, "DELETE FROM t WHERE a = 1")
@@ -145,7 +146,7 @@ def test_a_copy_of_the_catalog_has_them_with_their_locks(path: Path, tmp_path: P
     for file in ("catalog.db", "catalog.db-locks"):
         shutil.copy(path.with_name(file), copied.with_name(file))
     assert spawn(path, "ROLLBACK PREPARED 'x'") == 0
-    with closing(Session(open_catalog(copied))) as session:
+    with closing(open_session(open_catalog(copied))) as session:
         ask(session, "SET lock_timeout = 100")
         with pytest.raises(PgError) as refused:
             ask(session, "DELETE FROM t WHERE a = 1")
@@ -218,7 +219,7 @@ def test_serializable_ones_cannot_fail_any_more(one: Session, two: Session) -> N
 
 
 def test_without_the_setting(tmp_path: Path) -> None:
-    with closing(Session(open_catalog(tmp_path / "catalog.db"))) as session:
+    with closing(open_session(open_catalog(tmp_path / "catalog.db"))) as session:
         ask(session, "CREATE TABLE t (a int)")
         with pytest.raises(PgError) as refused:
             ask(session, "BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'x'")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 from pgrepl.writing import modify_spark
 from tests.harness.played import Instance
@@ -141,7 +141,7 @@ def test_what_somebody_changed_meanwhile_is_worked_out_again(
     instance.play(
         "pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int, n int)", "INSERT INTO t VALUES (1, 0), (2, 0)"
     )
-    other = Session(instance.catalog, "pub")
+    other = open_session(instance.catalog, "pub")
     staged: list[int] = []
 
     def stage_and_be_late(*args: Any) -> Any:
@@ -168,7 +168,7 @@ def test_spark_works_while_others_write(
 ) -> None:
     instance.play("pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int)", "CREATE TABLE u (a int)")
     instance.play("pub", "INSERT INTO t VALUES (1), (2)")
-    other = Session(instance.catalog, "pub")
+    other = open_session(instance.catalog, "pub")
 
     def stage_while_others_write(*args: Any) -> Any:
         found = stage(*args)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
@@ -80,8 +81,8 @@ def test_a_number_taken_from_a_sequence_stays_taken(instance: Instance) -> None:
 
 def test_a_writer_waits_for_another_and_sees_what_it_did(instance: Instance) -> None:
     instance.play("pub", "CREATE TABLE t (a int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 0)")
-    one = Session(instance.catalog, "pub")
-    two = Session(instance.catalog, "pub")
+    one = open_session(instance.catalog, "pub")
+    two = open_session(instance.catalog, "pub")
     list(run(one, "BEGIN"))
     list(run(one, "UPDATE t SET n = n + 1"))
     done: list[str | None] = []
@@ -104,7 +105,7 @@ def test_a_writer_waits_for_another_and_sees_what_it_did(instance: Instance) -> 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_who_keeps_a_snapshot_cannot_write_over_rows_that_were_changed_since(instance: Instance, level: str) -> None:
     instance.play("pub", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
-    one, two = Session(instance.catalog, "pub"), Session(instance.catalog, "pub")
+    one, two = open_session(instance.catalog, "pub"), open_session(instance.catalog, "pub")
     list(run(one, f"BEGIN ISOLATION LEVEL {level}"))
     assert values(one, "SELECT * FROM t") == [("1",)]
     list(run(two, "INSERT INTO t VALUES (2)"))
@@ -180,7 +181,7 @@ def test_identity_columns_are_numbered_after_the_table_is_read_again(tmp_path: P
     first = Instance(tmp_path / "here")
     first.play("pub", "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v text)", "INSERT INTO t (v) VALUES ('a')")
     first.catalog.close()
-    again = Session(first.catalog, "pub")
+    again = open_session(first.catalog, "pub")
     assert values(again, "INSERT INTO t (v) VALUES ('b') RETURNING *") == [("2", "b")]
     again.close()
     first.catalog.close()

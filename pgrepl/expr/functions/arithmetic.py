@@ -8,8 +8,10 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.numbers import to_float4
+
+implements = Family()
 
 
 def division_by_zero() -> PgError:

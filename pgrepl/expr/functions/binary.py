@@ -9,9 +9,11 @@ import zlib
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types import sizes
 from pgrepl.types.strings import unhex
+
+implements = Family()
 
 # --------------------------------------------------------------------------------------------------------------- bytea
 

@@ -9,11 +9,13 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.interval import Interval, fit_interval
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
 from pgrepl.types.strings import fit_bits, truncate_name
+
+implements = Family()
 
 # ------------------------------------------------------------------------------------------------------------- numbers
 

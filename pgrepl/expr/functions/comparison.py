@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types import oids
 from pgrepl.types.dates import END_TIMESTAMP, INFINITY, USECS_PER_DAY
 from pgrepl.types.values import (
@@ -24,6 +24,8 @@ from pgrepl.types.values import (
     order_key,
     timetz_key,
 )
+
+implements = Family()
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,

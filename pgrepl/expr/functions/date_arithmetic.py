@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.dates import (
     INFINITY,
     USECS_PER_DAY,
@@ -22,6 +22,8 @@ from pgrepl.types.datetime import TimeTz
 from pgrepl.types.datetime_decoding import session_zone
 from pgrepl.types.interval import INFINITE, Interval, is_finite
 from pgrepl.types.timezone import Zone
+
+implements = Family()
 
 
 def timestamp_out_of_range() -> PgError:

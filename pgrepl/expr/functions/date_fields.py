@@ -10,7 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.date_arithmetic import timestamp_out_of_range, zoned_fields
 from pgrepl.expr.functions.intervals import made
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.zones import named_zone
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
@@ -38,6 +38,8 @@ from pgrepl.types.datetime_tokens import TOKENS
 from pgrepl.types.interval import Interval, is_finite, parts_of
 from pgrepl.types.interval_input import UNITS
 from pgrepl.types.timezone import Zone
+
+implements = Family()
 
 DATE_UNITS = {"day", "week", "month", "quarter", "year", "decade", "century", "millennium"}
 DATE_UNITS |= {"julian", "isoyear", "dow", "isodow", "doy", "epoch"}

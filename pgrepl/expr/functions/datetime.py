@@ -14,7 +14,7 @@ from pgrepl.expr.functions.date_arithmetic import (
     move_timestamptz,
     timestamp_out_of_range,
 )
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,
@@ -33,6 +33,8 @@ from pgrepl.types.datetime_decoding import current_fields, session_zone
 from pgrepl.types.interval import Interval, is_finite
 from pgrepl.types.style import TextStyle
 from pgrepl.types.timezone import Zone
+
+implements = Family()
 
 # -------------------------------------------------------------------------------------------------- the current moment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.from_char_scanner import Found, Scanner, invalid
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import parse_template
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
@@ -23,6 +23,8 @@ from pgrepl.types.dates import (
 from pgrepl.types.datetime import fit_timestamp
 from pgrepl.types.datetime_decoding import MAX_ZONE_HOUR, session_zone
 from pgrepl.types.datetime_tokens import InputError, report
+
+implements = Family()
 
 
 def _out_of_range(text: str) -> PgError:

@@ -8,8 +8,10 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.partition_hash import hash_of_class, row_hash
+
+implements = Family()
 
 
 @implements("satisfies_hash_partition", context=True)

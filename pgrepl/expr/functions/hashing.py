@@ -14,10 +14,12 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements, missing
+from pgrepl.expr.functions.registry import Family, missing
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import amproc, default_opclass, proc_by_oid
 from pgrepl.types.interval import Interval
+
+implements = Family()
 
 _MASK = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF

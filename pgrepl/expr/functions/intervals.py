@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.dates import (
     SECS_PER_DAY,
     USECS_PER_DAY,
@@ -14,6 +14,8 @@ from pgrepl.types.dates import (
 )
 from pgrepl.types.interval import INFINITE, INT4_MAX, INT8_MAX, MINUS_INFINITE, Interval, is_finite
 from pgrepl.types.interval import out_of_range as interval_out_of_range
+
+implements = Family()
 
 # ----------------------------------------------------------------------------------------------------------- intervals
 

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, JsonNode, escape_json, jsonb_tree, parse_json, to_jsonb
 from pgrepl.types.numbers import SPACE
+
+implements = Family()
 
 # ------------------------------------------------------------------------------------------------------ json: its text
 

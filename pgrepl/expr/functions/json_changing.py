@@ -8,9 +8,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.json import kind_of, path_index
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, jsonb_tree, sorted_object, to_jsonb
+
+implements = Family()
 
 # --------------------------------------------------------------------------------------------------------- containment
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, element_type, type_by_oid
@@ -17,6 +17,8 @@ from pgrepl.types.numeric import read_numeric
 from pgrepl.types.record import guessed_type
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
+
+implements = Family()
 
 _NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
 _MOMENTS = frozenset({oids.TIMESTAMP, oids.TIMESTAMPTZ})

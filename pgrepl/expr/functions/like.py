@@ -7,8 +7,10 @@ import re
 from functools import lru_cache
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.text import lower
+
+implements = Family()
 
 
 class _Piece:

@@ -8,9 +8,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.values import comparer
+
+implements = Family()
 
 
 @implements("dround")

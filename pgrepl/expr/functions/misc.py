@@ -8,12 +8,14 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.interrupts import pause
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.interval import Interval
 from pgrepl.types.names import format_type
+
+implements = Family()
 
 
 @implements("gen_random_uuid")

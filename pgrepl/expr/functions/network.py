@@ -6,8 +6,10 @@ import operator
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.network import Address, address_text, inet_text, parse_address
+
+implements = Family()
 
 
 @implements("network_host")

@@ -11,9 +11,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.casts import numeric_int4
 from pgrepl.expr.functions.numeric import numeric_mul, numeric_round
 from pgrepl.expr.functions.numeric_powers import numeric_power
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import Node, ordinal_suffix, parse_template
 from pgrepl.types.numeric import EXACT, write_numeric
+
+implements = Family()
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.arithmetic import division_by_zero, integer_out_of_range
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.numeric import (
     EXACT,
     INFINITY,
@@ -20,6 +20,8 @@ from pgrepl.types.numeric import (
     display_scale,
     rescale,
 )
+
+implements = Family()
 
 MIN_SIGNIFICANT_DIGITS = 16
 MAX_DISPLAY_SCALE = 1000

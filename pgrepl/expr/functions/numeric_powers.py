@@ -19,7 +19,7 @@ from pgrepl.expr.functions.numeric import (
     sign_of,
     weight_of,
 )
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.numeric import (
     EXACT,
     INFINITY,
@@ -31,6 +31,8 @@ from pgrepl.types.numeric import (
     overflow,
     rescale,
 )
+
+implements = Family()
 
 # ---------------------------------------------------------------------------------------- roots, logarithms and powers
 

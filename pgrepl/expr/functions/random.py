@@ -10,9 +10,11 @@ from weakref import WeakKeyDictionary
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.numbers import write_float8
 from pgrepl.types.numeric import EXACT, display_scale
+
+implements = Family()
 
 _MASK = (1 << 64) - 1
 _NBASE = 10_000

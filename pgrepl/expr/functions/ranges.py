@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.builtin import range_by_oid, range_of_multirange
 from pgrepl.types.ranges import (
     PgMultirange,
@@ -20,6 +20,8 @@ from pgrepl.types.ranges import (
     upper_key,
 )
 from pgrepl.types.values import comparer
+
+implements = Family()
 
 
 def _subtype(typoid: int) -> int:

@@ -1,4 +1,6 @@
-"""Where the families of functions register what they compute, by pg_proc.prosrc.
+"""What a module of functions says about them: what computes each, by pg_proc.prosrc.
+
+    implements = Family()
 
     @implements("int4pl", "int24pl", "int42pl")
     def int4pl(a: int, b: int) -> int: …
@@ -11,7 +13,7 @@ their signature, `lpad(text,integer)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from pgrepl.errors import PgError
@@ -26,21 +28,23 @@ class Implementation(NamedTuple):
     wants_call: bool
 
 
-_IMPLEMENTATIONS: dict[str, Implementation] = {}
+class Family:
+    """The functions of a module."""
 
+    def __init__(self) -> None:
+        self._known: dict[str, Implementation] = {}
+        self.get = self._known.get
 
-def implements(*sources: str, context: bool = False) -> Callable[[F], F]:
-    def register(function: F) -> F:
-        for source in sources:
-            _IMPLEMENTATIONS[source] = Implementation(function, context)
-        return function
+    def __call__(self, *sources: str, context: bool = False) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            for source in sources:
+                self._known[source] = Implementation(function, context)
+            return function
 
-    return register
+        return register
 
-
-def registered(source: str) -> Implementation | None:
-    """Of the families that have been imported."""
-    return _IMPLEMENTATIONS.get(source)
+    def __iter__(self) -> Iterator[tuple[str, Implementation]]:
+        return iter(self._known.items())
 
 
 def source_of(proc: Proc) -> str:

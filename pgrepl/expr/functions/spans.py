@@ -8,7 +8,7 @@ from typing import Any
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.date_arithmetic import move_timestamp, time_pl_interval, timestamptz_pl_interval
 from pgrepl.expr.functions.intervals import interval_justify_hours, made
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,
@@ -22,6 +22,8 @@ from pgrepl.types.dates import (
 from pgrepl.types.datetime import local_fields
 from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
 from pgrepl.types.interval import out_of_range as interval_out_of_range
+
+implements = Family()
 
 
 def _infinite_difference(a: int, b: int) -> Interval | None:

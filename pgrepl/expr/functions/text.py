@@ -9,9 +9,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types import oids, sizes
 from pgrepl.types.text import write_text
+
+implements = Family()
 
 _LARGE = sizes.MAX_BYTES // sizes.CHAR_BYTES  # characters that could be too many bytes
 

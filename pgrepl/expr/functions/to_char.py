@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.date_fields import iso_start, iso_week, toward_zero
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import ROMAN_MONTHS, Node, ordinal_suffix, parse_template
 from pgrepl.types.dates import DAYS, INFINITY, MONTHS, Fields, fields_of_timestamp, julian, weekday
 from pgrepl.types.datetime import local_fields
 from pgrepl.types.interval import Interval, is_finite, parts_of
+
+implements = Family()
 
 
 @dataclass(slots=True)

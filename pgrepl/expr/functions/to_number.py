@@ -8,10 +8,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.number_format import Picture, picture_of
 from pgrepl.expr.functions.numeric import numeric_mul
 from pgrepl.expr.functions.numeric_powers import numeric_power
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import Node, parse_template
 from pgrepl.types.names import numeric_typmod
 from pgrepl.types.numeric import read_numeric
+
+implements = Family()
 
 # --------------------------------------------------------------------------------------------------------------- input
 

@@ -14,7 +14,7 @@ from pgrepl.expr.functions.date_arithmetic import (
     timestamp_out_of_range,
 )
 from pgrepl.expr.functions.datetime import local_to_utc, series, timestamp_to_timestamptz, timestamptz_timestamp, to_utc
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.dates import (
     EPOCH_JULIAN,
     INFINITY,
@@ -34,6 +34,8 @@ from pgrepl.types.interval import Interval, is_finite, write_interval
 from pgrepl.types.interval import out_of_range as interval_out_of_range
 from pgrepl.types.style import TextStyle
 from pgrepl.types.timezone import Zone, abbreviation, find_zone
+
+implements = Family()
 
 # ---------------------------------------------------------------------------------------------------------- time zones
 

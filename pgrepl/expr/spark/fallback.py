@@ -13,13 +13,14 @@ from typing import Any, Protocol
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.functions import find
+from pgrepl.expr.functions import own
+from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text, refuse
 from pgrepl.expr.spark.statement import FallBack, Statement
 from pgrepl.expr.stored import to_json
 from pgrepl.expr.walk import functions_used, rewrite, walk
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.style import TextStyle
 
 
@@ -95,8 +96,6 @@ _REGISTERED = frozenset(
         oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     }
 )  # fmt: skip
-_RANDOM = "pgrepl.expr.functions.random"
-_ABOVE = ("pgrepl.query.", "pgrepl.statements.", "pgrepl.replication.")  # their functions need a session
 
 
 def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
@@ -137,11 +136,16 @@ def _check(body: tree.Expr, compiler: Columns) -> None:
                     raise refuse("the name of a catalog object computed for each row")
         for oid in functions_used(node):
             proc = proc_by_oid(oid)
-            known = find(proc) if proc is not None else None
-            if known is not None and proc is not None and known.function.__module__ == _RANDOM:
-                _check_random(proc.src, compiler)
-            if known is not None and known.function.__module__.startswith(_ABOVE):
-                raise refuse(f"function {proc.name if proc is not None else oid}")
+            if proc is not None:
+                _check_function(proc, compiler)
+
+
+def _check_function(proc: Proc, compiler: Columns) -> None:
+    known = own(source_of(proc))
+    if known is None and compiler.statement.context.catalog_function(source_of(proc)) is not None:
+        raise refuse(f"function {proc.name}")
+    if known is not None and known.function.__module__.endswith(".random"):
+        _check_random(proc.src, compiler)
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:

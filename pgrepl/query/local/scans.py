@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from pgrepl.catalog import store, system, system_rows
+from pgrepl.catalog import store
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
@@ -97,14 +97,14 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Run:
     """A system catalog or view, or the state of a sequence."""
     session = evaluator.context.session
     found = relation(session, entry.relid)
-    known = system.by_oid(entry.relid)
+    known = session.system_relations().by_oid(entry.relid)
     if found.kind == "S":
         return lambda env: _state(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)
     if text is None:
-        return _read_once(lambda: list(system_rows.rows(session, known)))
+        return _read_once(lambda: list(session.hooks.system_rows(session, known)))
     return _read_once(lambda: _view(evaluator, text))
 
 

@@ -1,21 +1,23 @@
-"""The system catalogs and views as somebody who asks them sees them; importing this room makes them known.
+"""The system catalogs and views as somebody who asks them sees them.
 
 `relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's
 name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity` (settings,
-locks), `statistics`, rooms above that say so (catalog/system_rows.py: slots, subscriptions) or `views` (queries of our
-own). A relation none of them knows is refused by name when it is asked.
+locks), `statistics`, providers of floors above (slots, subscriptions) or `views` (queries of our own). A relation none
+of them knows is refused by name when it is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import SystemColumn, SystemRelation
-from pgrepl.catalog.system_rows import Rows, register
+from pgrepl.catalog.system import SystemColumn, SystemRelation, SystemRelations
 from pgrepl.errors import unsupported
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.query.system.forms import Provider
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
@@ -26,26 +28,12 @@ _PRIVATE = frozenset(
 )
 
 
-def _rows(relation_name: str, schema: str) -> Rows:
-    def rows(session: Session) -> Iterator[tuple[Any, ...]]:
-        from pgrepl.catalog.system import by_name
-        from pgrepl.catalog.system_rows import provider
-        from pgrepl.query.system import activity, base_tables, forms, statistics
-
-        relation = by_name(schema, relation_name)
-        assert relation is not None
-        found = (room.PROVIDERS.get(relation_name) for room in (base_tables, activity, statistics))
-        made = provider(relation_name) or next((each for each in found if each is not None), None)
-        if made is not None and schema == "pg_catalog":
-            return forms.as_rows(session, relation, made(session))
-        if relation_name in base_tables.EMPTY:
-            return iter(())
-        raise unsupported(f'reading "{schema}.{relation_name}"')
-
-    return rows
+def relations() -> SystemRelations:
+    """As `relations.tsv` has them."""
+    return SystemRelations(_relations())
 
 
-def _load() -> None:
+def _relations() -> Iterator[SystemRelation]:
     for line in (Path(__file__).parent / "relations.tsv").read_text("utf-8").splitlines():
         oid, schema, name, kind, columns = line.split("\t")
         made = []
@@ -53,7 +41,16 @@ def _load() -> None:
             title, typid, typmod, notnull, collation = column.split(":")
             made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation)))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
-        register(SystemRelation(int(oid), name, schema, kind, tuple(made), acl), _rows(name, schema))
+        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl)
 
 
-_load()
+def rows(session: Session, relation: SystemRelation, above: Mapping[str, Provider]) -> Iterable[tuple[Any, ...]]:
+    """The rows, with a Python value for each column; `above` are the providers of higher floors."""
+    from pgrepl.query.system import activity, base_tables, forms, statistics
+
+    for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS, statistics.PROVIDERS):
+        if relation.schema == "pg_catalog" and relation.name in providers:
+            return forms.as_rows(session, relation, providers[relation.name](session))
+    if relation.name in base_tables.EMPTY:
+        return iter(())
+    raise unsupported(f'reading "{relation.schema}.{relation.name}"')

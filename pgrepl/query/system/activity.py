@@ -10,7 +10,7 @@ from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.parameters import Parameter, Value
 from pgrepl.catalog.roles import has_privs_of_role, role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system_rows import Provider, Values
+from pgrepl.query.system.forms import Provider, Values
 from pgrepl.query.system.locks import locks
 
 

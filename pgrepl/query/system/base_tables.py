@@ -14,8 +14,8 @@ from pgrepl.catalog import store, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.catalog.declarative import SystemRow
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import namespace_oid, relations
-from pgrepl.catalog.system_rows import Provider, Values
+from pgrepl.catalog.system import namespace_oid
+from pgrepl.query.system.forms import Provider, Values
 from pgrepl.types import builtin
 
 HEAP = 2
@@ -74,7 +74,7 @@ def _classes(session: Session) -> Iterator[Values]:
         if volume is not None:
             values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
         yield values
-    for relation in relations():
+    for relation in session.system_relations():
         yield {
             **constants, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
             "reltype": 0, "relowner": BOOTSTRAP_SUPERUSER, "relam": HEAP if relation.kind == "r" else 0,
@@ -117,7 +117,7 @@ def _attributes(session: Session) -> Iterator[Values]:
     for oid, kind in kinds.items():
         if kind in "rpSt":
             found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    for relation in relations():
+    for relation in session.system_relations():
         for number, column in enumerate(relation.columns, 1):
             found.append(
                 _attribute(

@@ -15,6 +15,10 @@ from pgrepl.types.arrays import array_of, vector_of
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.text import read_text
 
+Values = Mapping[str, Any]
+"""A row before it is brought to the columns of its relation."""
+Provider = Callable[[Session], Iterable[Values]]
+
 
 def _moment(value: Any) -> Any:
     return read_text(value, oids.TIMESTAMPTZ) if isinstance(value, str) else value
@@ -42,9 +46,7 @@ def _reader(typid: int) -> Callable[[Any], Any] | None:
     return None
 
 
-def as_rows(
-    session: Session, relation: SystemRelation, values: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[Any, ...]]:
+def as_rows(session: Session, relation: SystemRelation, values: Iterable[Values]) -> Iterator[tuple[Any, ...]]:
     """Values by column name as tuples in the relation's column order."""
 
     def privileges(stored: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, Kind, RelationMode
-from pgrepl.catalog.system_rows import Values
+from pgrepl.query.system.forms import Values
 from pgrepl.types.tid import ctid
 
 if TYPE_CHECKING:

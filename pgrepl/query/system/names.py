@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pgrepl.catalog import system
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.session import Session
@@ -22,7 +21,7 @@ def relation_named(session: Session, text: str) -> Relation:
     return find_relation(session, RangeVar(name, schema, catalog))
 
 
-def system_table(name: str) -> int | None:
+def system_table(session: Session, name: str) -> int | None:
     """The OID of a catalog of pg_catalog."""
-    found = system.by_name("pg_catalog", name)
+    found = session.system_relations().by_name("pg_catalog", name)
     return None if found is None else found.oid

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from pgrepl.catalog import statistics, system
+from pgrepl.catalog import statistics
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
 from pgrepl.catalog.store import Row, rows
-from pgrepl.catalog.system_rows import Provider, Values
 from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
 from pgrepl.frozen import frozen
+from pgrepl.query.system.forms import Provider, Values
 
 _TABLE_COUNTERS = (
     "seq_scan seq_tup_read n_tup_ins n_tup_upd n_tup_del n_mod_since_analyze n_ins_since_vacuum vacuum_count"
@@ -62,7 +62,7 @@ class _Named:
 
 
 def _tables(session: Session, wanted: Wanted) -> Iterator[_Named]:
-    for each in system.relations():
+    for each in session.system_relations():
         if each.kind == "r" and wanted(each.schema):
             yield _Named(each.oid, each.schema, each.name)
     schemas = _schemas(session)

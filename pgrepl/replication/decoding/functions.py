@@ -14,7 +14,7 @@ from pgrepl.catalog import statistics
 from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.replication.decoding.everything import decoded
 from pgrepl.replication.decoding.options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
@@ -25,6 +25,8 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 _Found = list[tuple[int, int, Any]]
 _TRIES = 5

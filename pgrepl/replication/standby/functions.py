@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.replication.publisher.slots import check_decoding_requirements, check_slot_permissions
 from pgrepl.replication.standby.slot_sync import synchronize_slots
 from pgrepl.replication.standby.synchronize import promote
 
 if TYPE_CHECKING:
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 VOID = ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from pgrepl.catalog import system
 from pgrepl.catalog.namespace import schema_or_none
 from pgrepl.catalog.relation import Relation, relation, relation_is_visible
 from pgrepl.catalog.session import Session
@@ -47,7 +46,7 @@ def _candidates(session: Session, pattern: Pattern | None) -> list[tuple[int, st
         wanted["relname"] = name
     found = [(row.oid, row.relkind) for row in rows(session, pg_class, **wanted)]
     if _may_be_system(pattern):
-        found += [(r.oid, r.kind) for r in system.relations()]
+        found += [(r.oid, r.kind) for r in session.system_relations()]
     return found
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
@@ -15,7 +16,7 @@ from tests.expr.analysis.answers import SCHEMA, read
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     path: Path = tmp_path_factory.mktemp("analysis")
-    made = Session(open_catalog(str(path / "catalog.db")), settings={"timezone": "GMT"})
+    made = open_session(open_catalog(str(path / "catalog.db")), settings={"timezone": "GMT"})
     for statement in SCHEMA:
         list(run(made, statement))
     yield made

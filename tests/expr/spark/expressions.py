@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
-from pgrepl.expr.functions import find
+from pgrepl.expr.functions import own
 from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark import Sql, Statement, to_sql
 from pgrepl.expr.spark.functions import NATIVE
@@ -152,7 +152,7 @@ def _operators() -> dict[int, tuple[list[Operator], list[Operator]]]:
     found: dict[int, tuple[list[Operator], list[Operator]]] = {typoid: ([], []) for typoid in VALUES}
     for each in operators:
         proc = proc_by_oid(each.code)
-        if _usable(proc) and proc is not None and find(proc) is not None:
+        if _usable(proc) and proc is not None and own(source_of(proc)) is not None:
             found[each.result][1].append(each)
             if source_of(proc) in NATIVE:
                 found[each.result][0].append(each)
@@ -163,7 +163,7 @@ def _operators() -> dict[int, tuple[list[Operator], list[Operator]]]:
 def _functions() -> dict[int, tuple[list[Proc], list[Proc]]]:
     found: dict[int, tuple[list[Proc], list[Proc]]] = {typoid: ([], []) for typoid in VALUES}
     for each in procs:
-        if _usable(each) and find(each) is not None:
+        if _usable(each) and own(source_of(each)) is not None:
             found[each.rettype][1].append(each)
             if source_of(each) in NATIVE:
                 found[each.rettype][0].append(each)
@@ -249,7 +249,7 @@ class Maker:
             return tree.CoerceViaIO(typoid, arg=self.expr(source, depth))
         if self.random.random() < 0.3 and typoid != oids.TEXT and typoid != oids.JSONB:
             return tree.CoerceViaIO(typoid, arg=self.expr(oids.TEXT, depth))
-        found = [c for c in found if find(proc_by_oid(c.func)) is not None]  # type: ignore[arg-type]
+        found = [c for c in found if own(source_of(proc_by_oid(c.func))) is not None]  # type: ignore[arg-type]
         found = [c for c in found if c.source != typoid]
         if not found:
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -17,7 +18,7 @@ from pgrepl.statements.run import run
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     catalog = open_catalog(tmp_path / "catalog.db")
-    opened = Session(catalog)
+    opened = open_session(catalog)
     yield opened
     opened.close()
     catalog.close()
@@ -37,7 +38,7 @@ def fails(session: Session, text: str) -> PgError:
 
 
 def other(session: Session, user: str = "postgres") -> Session:
-    return Session(open_catalog(str(session.catalog.path)), user=user)
+    return open_session(open_catalog(str(session.catalog.path)), user=user)
 
 
 COUNTS = (

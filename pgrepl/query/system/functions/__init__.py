@@ -1,5 +1,47 @@
 """Functions that only the catalog can answer: pg_get_expr, obj_description, has_table_privilege, current_schemas …
 
-Each module registers implementations with `expr.functions.implements`, under the prosrc PostgreSQL has for them;
-`expr.functions` names the modules.
+Each module is a family (expr/functions/registry.py), by the prosrc that PostgreSQL has for its functions.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgrepl.expr.functions.registry import Family
+
+
+def families() -> Iterator[Family]:
+    """All of them. One is imported when it is its turn."""
+    from pgrepl.query.system.functions import sequences
+
+    yield sequences.implements
+
+    from pgrepl.query.system.functions import names
+
+    yield names.implements
+
+    from pgrepl.query.system.functions import privileges
+
+    yield privileges.implements
+
+    from pgrepl.query.system.functions import definitions
+
+    yield definitions.implements
+
+    from pgrepl.query.system.functions import state
+
+    yield state.implements
+
+    from pgrepl.query.system.functions import statistics
+
+    yield statistics.implements
+
+    from pgrepl.query.system.functions import structure
+
+    yield structure.implements
+
+    from pgrepl.query.system.functions import transactions
+
+    yield transactions.implements

@@ -14,10 +14,12 @@ from pgrepl.catalog.tables import pg_description, pg_shdescription
 from pgrepl.expr import definitions
 from pgrepl.expr.context import Call
 from pgrepl.expr.deparse import stored_expression_text
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.partition import bound_from_json, bound_text
 from pgrepl.expr.partition_constraint import partition_constraint_text
 from pgrepl.query.system.names import system_table
+
+implements = Family()
 
 
 @implements("pg_get_expr", "pg_get_expr_ext", context=True)
@@ -83,7 +85,7 @@ def _comment(session: Session, classid: int, oid: int, subid: int = 0) -> str | 
 
 @implements("obj_description(oid,name)", context=True)
 def obj_description(call: Call, oid: int, catalog: str) -> str | None:
-    classid = system_table(catalog)
+    classid = system_table(call.session, catalog)
     return None if classid is None else _comment(call.session, classid, oid)
 
 
@@ -100,6 +102,6 @@ def col_description(call: Call, oid: int, column: int) -> str | None:
 
 @implements("shobj_description(oid,name)", context=True)
 def shobj_description(call: Call, oid: int, catalog: str) -> str | None:
-    classid = system_table(catalog)
+    classid = system_table(call.session, catalog)
     row = None if classid is None else one(call.session, pg_shdescription, objoid=oid, classoid=classid)
     return None if row is None else str(row.description)

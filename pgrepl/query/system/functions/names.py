@@ -9,13 +9,15 @@ from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.lookup import read_value
 from pgrepl.expr.typefacts import is_user_type, type_text
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
 from pgrepl.types.names import format_type as type_name
+
+implements = Family()
 
 
 @implements("current_database", context=True)

@@ -26,9 +26,11 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.query.system.names import relation_named
 from pgrepl.types import oids
+
+implements = Family()
 
 PUBLIC = 0
 

@@ -18,7 +18,9 @@ from pgrepl.catalog.tables import pg_sequence
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
+
+implements = Family()
 
 _KINDS = {
     "r": "tables", "p": "partitioned tables", "v": "views", "m": "materialized views", "i": "indexes",

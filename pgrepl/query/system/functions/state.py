@@ -13,10 +13,12 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.lake.history import snapshots
 from pgrepl.query.system import sizes
 from pgrepl.types.datetime_decoding import current_usecs
+
+implements = Family()
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 

@@ -9,11 +9,13 @@ from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_class, pg_database, pg_replication_slot, pg_subscription
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 VOID = ""
 _OF_THE_INSTANCE = ("archiver", "bgwriter", "checkpointer", "io", "slru", "wal")

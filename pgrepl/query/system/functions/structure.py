@@ -16,13 +16,15 @@ from pgrepl.catalog.tables import pg_depend, pg_index, pg_publication, pg_rewrit
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.tree import Query, RangeRef, Var
 from pgrepl.expr.updatable import why_not_updatable
 from pgrepl.query.system.names import relation_named
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, vector_of
+
+implements = Family()
 
 
 @implements("pg_relation_is_publishable", context=True)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
-from pgrepl.expr.functions.registry import implements
+from pgrepl.expr.functions.registry import Family
 from pgrepl.types.snapshots import Snapshot, parse_snapshot
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Call
+
+implements = Family()
 
 
 @implements("pg_current_xact_id", context=True)

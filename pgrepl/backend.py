@@ -1,0 +1,110 @@
+"""Opening a session: the one place that stands above all that a session needs, and hands it over.
+
+The catalog, whose sessions these are, is one of the lowest floors. What it needs of higher ones (catalog/session.py:
+`Hooks`) is imported here, and not before it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.session import Hooks, Identity, Session
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.connection import Catalog
+    from pgrepl.catalog.system import SystemRelation, SystemRelations
+    from pgrepl.errors import Report
+    from pgrepl.expr.functions.registry import Family, Implementation
+
+
+def open_session(
+    catalog: Catalog,
+    database: str = "postgres",
+    user: str = "postgres",
+    *,
+    on_report: Callable[[Report], None] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Session:
+    """Connect, as a client does: FATAL errors as PostgreSQL's. `settings` are the start-up packet's."""
+    session = Session(HOOKS, catalog, Identity(), on_report=on_report)
+    session.admit(database, user, settings or {})
+    return session
+
+
+def _define_in_lake(session: Session) -> None:
+    from pgrepl.statements.lake import define
+
+    define(session)
+
+
+def _adopt_from_lake(session: Session) -> None:
+    from pgrepl.statements.lake import adopt
+
+    adopt(session)
+
+
+@cache
+def _system_relations() -> SystemRelations:
+    from pgrepl.query.system import relations
+
+    return relations()
+
+
+def _system_rows(session: Session, relation: SystemRelation) -> Iterable[tuple[Any, ...]]:
+    from pgrepl.query.system import rows
+    from pgrepl.replication.system_views import PROVIDERS
+
+    return rows(session, relation, PROVIDERS)
+
+
+@cache
+def _catalog_function(source: str) -> Implementation | None:
+    return next((found for family in _families() if (found := family.get(source)) is not None), None)
+
+
+def _families() -> Iterator[Family]:
+    """One is imported when those before it do not have what is looked for."""
+    from pgrepl.query.system.functions import families
+
+    yield from families()
+
+    from pgrepl.replication import functions
+
+    yield functions.implements
+
+    from pgrepl.replication import messages
+
+    yield messages.implements
+
+    from pgrepl.replication.decoding import functions as decoding
+
+    yield decoding.implements
+
+    from pgrepl.replication.standby import functions as standby
+
+    yield standby.implements
+
+
+def _object_oid(session: Session, typoid: int, text: str) -> int:
+    from pgrepl.expr.catalog_names import oid_of
+
+    return oid_of(session, typoid, text)
+
+
+def _object_name(session: Session, typoid: int, oid: int) -> str:
+    from pgrepl.expr.catalog_names import text_of
+
+    return text_of(session, typoid, oid)
+
+
+HOOKS = Hooks(
+    define_in_lake=_define_in_lake,
+    adopt_from_lake=_adopt_from_lake,
+    system_relations=_system_relations,
+    system_rows=_system_rows,
+    catalog_function=_catalog_function,
+    object_oid=_object_oid,
+    object_name=_object_name,
+)
