@@ -30,6 +30,17 @@ def constraint_row(session: Session, oid: int) -> Row:
     return row
 
 
+def constraints_of_index(session: Session, index: int, relid: int) -> list[Row]:
+    """What an index enforces on its table: PRIMARY KEY, UNIQUE, EXCLUDE."""
+    rows = store.rows(session, pg_constraint, conindid=index, conrelid=relid)
+    return [row for row in rows if row.contype in "pux"]
+
+
+def foreign_keys_to(session: Session, relid: int) -> list[Row]:
+    rows = store.rows(session, pg_constraint, confrelid=relid)
+    return [row for row in rows if row.contype == "f"]
+
+
 def constraint_of_index(session: Session, index: int) -> int:
     """The PRIMARY KEY or UNIQUE constraint an index belongs to, 0 if none (get_index_constraint)."""
     for row in store.rows(session, pg_constraint, conindid=index):

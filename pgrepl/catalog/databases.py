@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+
+def databases(session: Session) -> list[Row]:
+    return sorted(rows(session, tables.pg_database), key=lambda row: str(row.datname))
 
 
 def database_or_none(session: Session, name: str) -> Row | None:

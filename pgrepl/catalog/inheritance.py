@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.store import Row, one, rows
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -34,11 +34,16 @@ def parents(session: Session, relid: int) -> list[int]:
     return [row.inhparent for row in listed]
 
 
+def link(session: Session, relid: int) -> Row | None:
+    """The row of a partition and its parent."""
+    return one(session, tables.pg_inherits, inhrelid=relid)
+
+
 def partition_ancestors(session: Session, relid: int) -> list[int]:
     """What the partition is part of, the root last (get_partition_ancestors)."""
     found: list[int] = []
-    row = one(session, tables.pg_inherits, inhrelid=relid)
+    row = link(session, relid)
     while row is not None:
         found.append(row.inhparent)
-        row = one(session, tables.pg_inherits, inhrelid=row.inhparent)
+        row = link(session, row.inhparent)
     return found

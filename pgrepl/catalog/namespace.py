@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import CATALOG_NAMESPACE
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import Row, one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
+
+
+def schemas(session: Context) -> list[Row]:
+    """The schemas of the database by name."""
+    found = rows(session, tables.pg_namespace, datid=session.database.oid)
+    return sorted(found, key=lambda row: str(row.nspname))
 
 
 def schema_or_none(session: Context, name: str) -> Row | None:

@@ -112,6 +112,16 @@ def relation(session: Context, oid: int) -> Relation:
     return found
 
 
+def relations_named(session: Context, name: str | None = None, namespace: int | None = None) -> list[Row]:
+    """The rows of pg_class of this database: all, or those of a name, of a schema."""
+    wanted: dict[str, object] = {"datid": session.database.oid}
+    if name is not None:
+        wanted["relname"] = name
+    if namespace is not None:
+        wanted["relnamespace"] = namespace
+    return rows(session, tables.pg_class, **wanted)
+
+
 def relation_or_none(session: Context, oid: int) -> Relation | None:
     """None if there is no such relation in this database."""
     session.transaction.require_read()

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 PUBLIC = 0  # the grantee that is everybody
 
 
+def roles(session: Context) -> list[Row]:
+    return sorted(rows(session, tables.pg_authid), key=lambda row: str(row.rolname))
+
+
+def memberships(session: Context) -> list[Row]:
+    return rows(session, tables.pg_auth_members)
+
+
+def settings_of_roles(session: Context) -> list[Row]:
+    """Settings of roles, of databases, and of roles in databases."""
+    return rows(session, tables.pg_db_role_setting)
+
+
 def role_by_name(session: Context, name: str) -> Row:
     row = role_or_none(session, name)
     if row is None:

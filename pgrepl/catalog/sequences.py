@@ -12,10 +12,19 @@ from pgrepl.catalog.depend import Dependency, dependencies_of
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import relation, relation_or_none
 from pgrepl.catalog.sequence_positions import begin_file
+from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_depend, pg_sequence
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+
+def sequence_row(session: Session, oid: int) -> Row:
+    row = store.one(session, pg_sequence, seqrelid=oid)
+    if row is None:
+        raise PgError("XX000", f"cache lookup failed for sequence {oid}")
+    return row
 
 
 def owner_column(session: Session, sequence: int, kind: Dependency) -> tuple[int, int] | None:
@@ -68,7 +77,6 @@ def restart_sequences(session: Session, relids: Iterable[int]) -> None:
     """The sequences of the tables' columns begin anew."""
     for relid in relids:
         for oid, _, _ in sequences_of(session, relid):
-            row = store.one(session, pg_sequence, seqrelid=oid)
-            assert row is not None
+            start = sequence_row(session, oid).seqstart
             begin_file(session, oid)
-            store.update(session, pg_sequence, {"seqrelid": oid}, last_value=row.seqstart, is_called=False)
+            store.update(session, pg_sequence, {"seqrelid": oid}, last_value=start, is_called=False)

@@ -20,6 +20,10 @@ INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
 TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 
 
+def subscriptions(session: Session) -> list[Row]:
+    return rows(session, tables.pg_subscription, subdbid=session.database.oid)
+
+
 def subscription_or_none(session: Session, name: str) -> Row | None:
     return one(session, tables.pg_subscription, subdbid=session.database.oid, subname=name)
 

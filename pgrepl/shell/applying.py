@@ -84,18 +84,13 @@ def sync_command(
 
 def _table_ids(opened: Connection, subscription: Subscription, wanted: Sequence[str]) -> set[int]:
     """The tables of a subscription by their names; an error for one that is not among them."""
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.relation import relation
-    from pgrepl.catalog.store import rows
+    from pgrepl.catalog.subscription_facts import subscribed_tables
     from pgrepl.catalog.transaction import reading
 
     there = opened.session.elsewhere(subscription.database, opened.session.role, apart=True)
     try:
         with reading(there):
-            listed = [
-                relation(there, row.srrelid)
-                for row in rows(there, tables.pg_subscription_rel, srsubid=subscription.oid)
-            ]
+            listed = [each.table for each in subscribed_tables(there, subscription.oid)]
     finally:
         there.close()
     found = set()

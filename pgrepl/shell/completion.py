@@ -221,32 +221,52 @@ def _files(current: str) -> list[str]:
     ]
 
 
-def _listed(table: str, column: str) -> Callable[[Session, str, Sequence[str]], list[str]]:
-    def names(session: Session, current: str, words: Sequence[str]) -> list[str]:
-        from pgrepl.catalog import tables
-        from pgrepl.catalog.store import rows
+def _databases(session: Session, current: str, words: Sequence[str]) -> list[str]:
+    from pgrepl.catalog.databases import databases
 
-        found = rows(session, getattr(tables, table))
-        return [quote_identifier(str(getattr(row, column))) for row in found]
+    return [quote_identifier(row.datname) for row in databases(session)]
 
-    return names
+
+def _publications(session: Session, current: str, words: Sequence[str]) -> list[str]:
+    from pgrepl.catalog.publication import publications
+
+    return [quote_identifier(row.pubname) for row in publications(session)]
+
+
+def _roles(session: Session, current: str, words: Sequence[str]) -> list[str]:
+    from pgrepl.catalog.roles import roles
+
+    return [quote_identifier(row.rolname) for row in roles(session)]
+
+
+def _schemas(session: Session, current: str, words: Sequence[str]) -> list[str]:
+    from pgrepl.catalog.namespace import schemas
+
+    return [quote_identifier(row.nspname) for row in schemas(session)]
+
+
+def _subscriptions(session: Session, current: str, words: Sequence[str]) -> list[str]:
+    from pgrepl.catalog.subscription import subscriptions
+
+    return [quote_identifier(row.subname) for row in subscriptions(session)]
 
 
 def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]:
     def names(session: Session, current: str, words: Sequence[str]) -> list[str]:
         """Bare names of what the search path shows, names with their schema once a schema is typed."""
-        from pgrepl.catalog import tables
-        from pgrepl.catalog.namespace import search_path
-        from pgrepl.catalog.store import rows
+        from pgrepl.catalog.namespace import schemas, search_path
+        from pgrepl.catalog.relation import relations_named
 
-        schemas = {row.oid: str(row.nspname) for row in rows(session, tables.pg_namespace)}
+        schema_names = {row.oid: str(row.nspname) for row in schemas(session)}
         visible = set(search_path(session))
-        out = [f"{quote_identifier(schema)}." for schema in schemas.values()] if current and "." not in current else []
-        for row in rows(session, tables.pg_class):
+        out: list[str] = []
+        if current and "." not in current:
+            out += [f"{quote_identifier(schema)}." for schema in schema_names.values()]
+        for row in relations_named(session):
             if row.relkind in kinds:
                 name = quote_identifier(str(row.relname))
                 if "." in current:
-                    out.append(f"{quote_identifier(schemas.get(row.relnamespace, ''))}.{name}")
+                    out.append(f"{quote_identifier(schema_names.get(row.relnamespace, ''))}.{name}")
                 elif row.relnamespace in visible:
                     out.append(name)
         for relation in session.system_relations() if current else ():
@@ -259,15 +279,13 @@ def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]
 
 def _columns(session: Session, current: str, words: Sequence[str]) -> list[str]:
     """Columns of the relations that the statement has named so far."""
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.store import rows
+    from pgrepl.catalog.relation import relation, relations_named
 
     named = {word.rpartition(".")[2].strip('"').lower() for word in words}
     out: list[str] = []
-    for relation in rows(session, tables.pg_class):
-        if relation.relname in named and relation.relkind in "rvpm":
-            columns = rows(session, tables.pg_attribute, attrelid=relation.oid)
-            out += [quote_identifier(str(row.attname)) for row in columns if row.attnum > 0 and not row.attisdropped]
+    for row in relations_named(session):
+        if row.relname in named and row.relkind in "rvpm":
+            out += [quote_identifier(column.name) for column in relation(session, row.oid).columns]
     return out
 
 
@@ -279,15 +297,15 @@ def _settings(session: Session, current: str, words: Sequence[str]) -> list[str]
 
 NAMES: dict[str, Callable[[Session, str, Sequence[str]], list[str]]] = {
     "<column>": _columns,
-    "<database>": _listed("pg_database", "datname"),
+    "<database>": _databases,
     "<index>": _relations("iI"),
-    "<publication>": _listed("pg_publication", "pubname"),
+    "<publication>": _publications,
     "<relation>": _relations("rvpmS"),
-    "<role>": _listed("pg_authid", "rolname"),
-    "<schema>": _listed("pg_namespace", "nspname"),
+    "<role>": _roles,
+    "<schema>": _schemas,
     "<sequence>": _relations("S"),
     "<setting>": _settings,
-    "<subscription>": _listed("pg_subscription", "subname"),
+    "<subscription>": _subscriptions,
     "<table>": _relations("rp"),
     "<view>": _relations("v"),
 }

@@ -162,13 +162,12 @@ class Connection:
 
     def check_password(self, password: str) -> None:
         """ConnectFailure if the role has a password, and it is another."""
-        from pgrepl.catalog import tables
         from pgrepl.catalog.passwords import verify_password
-        from pgrepl.catalog.store import one
+        from pgrepl.catalog.roles import role_row
         from pgrepl.catalog.transaction import reading
 
         with reading(self.session):
-            role = one(self.session, tables.pg_authid, oid=self.session.authenticated_user)
+            role = role_row(self.session, self.session.authenticated_user)
         if role is not None and role.rolpassword and not verify_password(self.user, role.rolpassword, password):
             report = Report("FATAL", "28P01", f'password authentication failed for user "{self.user}"')
             raise ConnectFailure(_connect_message(self.target.catalog, report))
@@ -191,12 +190,11 @@ class Connection:
         self._catch_up.now()
 
     def _has_subscriptions(self) -> bool:
-        from pgrepl.catalog import tables
-        from pgrepl.catalog.store import one
+        from pgrepl.catalog.subscription import subscriptions
         from pgrepl.catalog.transaction import reading
 
         with reading(self.session):
-            return one(self.session, tables.pg_subscription, subdbid=self.session.database.oid) is not None
+            return bool(subscriptions(self.session))
 
     def run(self, text: str) -> Iterator[Result]:
         """A simple query: the results of its statements, one after the other; PgError where one fails."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.catalog.namespace import schema_name
-from pgrepl.catalog.publication import published_tables
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.classes import PG_CLASS
+from pgrepl.catalog.comments import comment_on
+from pgrepl.catalog.constraint import constraints_of
+from pgrepl.catalog.indexes import indexes
+from pgrepl.catalog.publication import relation_publications
+from pgrepl.catalog.publication_facts import (
+    MemberTable,
+    Publication,
+    member_schemas,
+    member_tables,
+    publication_name,
+    published_names,
+)
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import is_superuser, role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import (
-    pg_attrdef,
-    pg_constraint,
-    pg_index,
-    pg_publication,
-    pg_publication_namespace,
-    pg_publication_rel,
-    pg_subscription,
-    pg_subscription_rel,
-)
+from pgrepl.catalog.subscription_facts import Subscription, subscribed_tables, subscription_facts
 from pgrepl.errors import PgError
+from pgrepl.expr.defaults import default_text
 from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
@@ -30,86 +32,73 @@ from pgrepl.expr.definitions import (
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.shell.describe.patterns import Pattern
+from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import type_of
-from pgrepl.shell.describe.relations import KINDS, comment_on
+from pgrepl.shell.describe.relations import KINDS
 from pgrepl.types.lsn import lsn_text
 
 IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synchronized", "r": "ready"}
-OPERATIONS = ("insert", "update", "delete", "truncate")
 
 
 def publications(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
-    found = [
-        row
-        for row in rows(session, pg_publication, datid=session.database.oid)
-        if pattern is None or pattern.name.matches(row.pubname)
-    ]
-    return [_publication(session, row) for row in sorted(found, key=lambda p: p.pubname)]
+    return [_publication(session, each) for each in matching_publications(session, pattern)]
 
 
-def _publication(session: Session, row: Any) -> dict[str, Any]:
-    tables = []
-    for member in rows(session, pg_publication_rel, prpubid=row.oid):
-        table = relation(session, member.prrelid)
-        attrs = member.prattrs
-        tables.append(
-            {
-                "table": table.qualified_name,
-                "columns": None if attrs is None else [table.attributes[n - 1].name for n in attrs],
-                "where": None if member.prqual is None else stored_expression_text(session, member.prqual, table.oid),
-            }
-        )
-    schemas = [schema_name(session, m.pnnspid) for m in rows(session, pg_publication_namespace, pnpubid=row.oid)]
+def _publication(session: Session, publication: Publication) -> dict[str, Any]:
+    listed = [_member(session, each) for each in member_tables(session, publication)]
     return {
-        "name": row.pubname,
-        "owner": role_display(session, row.pubowner),
-        "all_tables": bool(row.puballtables),
-        "publish": [op for op in OPERATIONS if getattr(row, "pub" + op)],
-        "publish_via_partition_root": bool(row.pubviaroot),
-        "tables": sorted(tables, key=lambda t: str(t["table"])),
-        "schemas": sorted(schemas),
-        "published": sorted(
-            relation(session, t.relid).qualified_name for t in published_tables(session, [row.pubname])
-        ),
+        "name": publication.name,
+        "owner": role_display(session, publication.owner),
+        "all_tables": publication.all_tables,
+        "publish": list(publication.operations),
+        "publish_via_partition_root": publication.via_root,
+        "tables": sorted(listed, key=lambda t: str(t["table"])),
+        "schemas": sorted(member_schemas(session, publication)),
+        "published": published_names(session, publication),
+    }
+
+
+def _member(session: Session, member: MemberTable) -> dict[str, Any]:
+    where = member.filter
+    return {
+        "table": member.table.qualified_name,
+        "columns": None if member.columns is None else list(member.columns),
+        "where": None if where is None else stored_expression_text(session, where, member.table.oid),
     }
 
 
 def subscriptions(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
-    found = [
-        row
-        for row in rows(session, pg_subscription, subdbid=session.database.oid)
-        if pattern is None or pattern.name.matches(row.subname)
-    ]
-    return [_subscription(session, row) for row in sorted(found, key=lambda s: s.subname)]
+    found = subscription_facts(session)
+    return [_subscription(session, each) for each in found if pattern is None or pattern.name.matches(each.name)]
 
 
-def _subscription(session: Session, row: Any) -> dict[str, Any]:
-    tables = [
+def _subscription(session: Session, subscription: Subscription) -> dict[str, Any]:
+    listed = [
         {
-            "table": relation(session, r.srrelid).qualified_name,
-            "state": STATES[r.srsubstate],
-            "lsn": None if r.srsublsn is None else lsn_text(r.srsublsn),
+            "table": each.table.qualified_name,
+            "state": STATES[each.state],
+            "lsn": None if each.lsn is None else lsn_text(each.lsn),
         }
-        for r in rows(session, pg_subscription_rel, srsubid=row.oid)
+        for each in subscribed_tables(session, subscription.oid)
     ]
     data = {
-        "name": row.subname,
-        "owner": role_display(session, row.subowner),
-        "enabled": bool(row.subenabled),
-        "publications": list(row.subpublications),
-        "slot": row.subslotname,
-        "origin": row.suborigin,
-        "failover": bool(row.subfailover),
-        "disable_on_error": bool(row.subdisableonerr),
-        "run_as_owner": bool(row.subrunasowner),
-        "password_required": bool(row.subpasswordrequired),
-        "synchronous_commit": row.subsynccommit,
-        "skip_lsn": lsn_text(row.subskiplsn),
-        "tables": sorted(tables, key=lambda t: str(t["table"])),
+        "name": subscription.name,
+        "owner": role_display(session, subscription.owner),
+        "enabled": subscription.enabled,
+        "publications": list(subscription.publications),
+        "slot": subscription.slot,
+        "origin": subscription.origin,
+        "failover": subscription.failover,
+        "disable_on_error": subscription.disable_on_error,
+        "run_as_owner": subscription.run_as_owner,
+        "password_required": subscription.password_required,
+        "synchronous_commit": subscription.synchronous_commit,
+        "skip_lsn": lsn_text(subscription.skip_lsn),
+        "tables": sorted(listed, key=lambda t: str(t["table"])),
     }
     if is_superuser(session):  # as \dRs+: the connection string is not for everybody
-        data["conninfo"] = row.subconninfo
+        data["conninfo"] = subscription.conninfo
     return data
 
 
@@ -121,7 +110,7 @@ def tables(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
             "name": r.name,
             "type": KINDS[r.kind],
             "owner": role_display(session, r.owner),
-            "description": comment_on(session, r.oid),
+            "description": comment_on(session, PG_CLASS, r.oid),
         }
         for r in matching_relations(session, pattern, "rp")
         if r.schema not in hidden
@@ -136,8 +125,8 @@ def table(session: Session, pattern: Pattern) -> list[dict[str, Any]]:
 
 
 def _table(session: Session, found: Relation) -> dict[str, Any]:
-    constraints = rows(session, pg_constraint, conrelid=found.oid)
-    members = rows(session, pg_publication_rel, prrelid=found.oid)
+    constraints = sorted(constraints_of(session, found.oid), key=lambda c: int(c.oid))
+    members = relation_publications(session, found.oid)
     return {
         "schema": found.schema,
         "name": found.name,
@@ -148,26 +137,16 @@ def _table(session: Session, found: Relation) -> dict[str, Any]:
                 "name": c.name,
                 "type": type_of(session, c),
                 "nullable": not c.notnull,
-                "default": _default(session, found, c.num) if c.has_default else None,
+                "default": default_text(session, found.oid, c.num) if c.has_default else None,
                 "generated": bool(c.generated),
                 "identity": {"a": "always", "d": "by default"}.get(c.identity),
             }
             for c in found.columns
         ],
-        "indexes": [index_definition(session, i.indexrelid) for i in rows(session, pg_index, indrelid=found.oid)],
+        "indexes": [index_definition(session, i.indexrelid) for i in indexes(session, found.oid)],
         "constraints": {c.conname: constraint_definition(session, c.oid) for c in constraints},
         "replica_identity": IDENTITIES[found.replident],
         "partition_key": partition_key_definition(session, found.oid) if found.kind == "p" else None,
         "partition_bound": partition_bound_text(session, found.oid) if found.is_partition else None,
-        "publications": sorted(_publication_name(session, m.prpubid) for m in members),
+        "publications": sorted(publication_name(session, oid) for oid in members),
     }
-
-
-def _publication_name(session: Session, oid: int) -> str:
-    row = one(session, pg_publication, oid=oid)
-    return "" if row is None else str(row.pubname)
-
-
-def _default(session: Session, found: Relation, attnum: int) -> str | None:
-    row = one(session, pg_attrdef, adrelid=found.oid, adnum=attnum)
-    return None if row is None else stored_expression_text(session, row.adbin, found.oid)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.classes import PG_DATABASE, PG_NAMESPACE
+from pgrepl.catalog.comments import comment_on, shared_comment_on
+from pgrepl.catalog.databases import databases
+from pgrepl.catalog.namespace import schema_or_none, schemas
+from pgrepl.catalog.publication_facts import publications_of_schema
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import (
-    pg_database,
-    pg_description,
-    pg_namespace,
-    pg_publication,
-    pg_publication_namespace,
-    pg_shdescription,
-)
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.query.system.sizes import database_size
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
@@ -32,7 +28,7 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
         return False
     session = session_of(shell)
     listed = []
-    for row in sorted(rows(session, pg_database), key=lambda d: d.datname):
+    for row in databases(session):
         if pattern is not None and not pattern.name.matches(row.datname):
             continue
         cells = [
@@ -40,11 +36,10 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
             row.datctype, None, None, shown_acl(session, row.datacl),
         ]  # fmt: skip
         if verbose:
-            comment = one(session, pg_shdescription, objoid=row.oid, classoid=1262)
             cells += [
                 pg_size_pretty(database_size(session, row.oid)),
                 "pg_default",
-                comment.description if comment else None,
+                shared_comment_on(session, PG_DATABASE, row.oid),
             ]
         listed.append(cells)
     headers = [
@@ -61,17 +56,14 @@ def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) ->
         return False
     session = session_of(shell)
     listed = []
-    for row in sorted(rows(session, pg_namespace, datid=session.database.oid), key=lambda n: n.nspname):
+    for row in schemas(session):
         if pattern is not None and not pattern.name.matches(row.nspname):
             continue
         if pattern is None and not system and (row.nspname.startswith("pg_") or row.nspname == "information_schema"):
             continue
         cells: list[str | None] = [row.nspname, role_display(session, row.nspowner)]
         if verbose:
-            comment = one(
-                session, pg_description, datid=session.database.oid, objoid=row.oid, classoid=2615, objsubid=0
-            )
-            cells += [shown_acl(session, row.nspacl), comment.description if comment else None]
+            cells += [shown_acl(session, row.nspacl), comment_on(session, PG_NAMESPACE, row.oid)]
         listed.append(cells)
     headers = ("Name", "Owner", "Access privileges", "Description")[: 4 if verbose else 2]
     footers = _publications(session, text) if text is not None else None
@@ -80,9 +72,8 @@ def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) ->
 
 def _publications(session: Session, schema: str) -> list[str] | None:
     """Those FOR TABLES IN SCHEMA of this very name."""
-    row = one(session, pg_namespace, datid=session.database.oid, nspname=schema)
+    row = schema_or_none(session, schema)
     if row is None:
         return None
-    members = rows(session, pg_publication_namespace, pnnspid=row.oid, datid=session.database.oid)
-    names = [p.pubname for m in members for p in rows(session, pg_publication, oid=m.pnpubid)]
+    names = publications_of_schema(session, row.oid)
     return ["Publications:", *(f'    "{name}"' for name in sorted(names))] if names else None

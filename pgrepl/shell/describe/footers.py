@@ -2,19 +2,12 @@ r"""What stands below the columns in `\d NAME`: partition, indexes, constraints,
 
 from __future__ import annotations
 
-from pgrepl.catalog.inheritance import children, partition_ancestors
-from pgrepl.catalog.publication import is_publishable
+from pgrepl.catalog.constraint import constraints_of, constraints_of_index, foreign_keys_to
+from pgrepl.catalog.indexes import index_row, indexes
+from pgrepl.catalog.inheritance import children, link, parents, partition_ancestors
+from pgrepl.catalog.publication_facts import publications_of_table
 from pgrepl.catalog.relation import Relation, display_name, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import (
-    pg_constraint,
-    pg_index,
-    pg_inherits,
-    pg_publication,
-    pg_publication_namespace,
-    pg_publication_rel,
-)
 from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
@@ -53,7 +46,7 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
 
 
 def _partition_of(session: Session, found: Relation, verbose: bool) -> list[str]:
-    row = one(session, pg_inherits, inhrelid=found.oid)
+    row = link(session, found.oid)
     if row is None:
         return []
     parent = display_name(session, relation(session, row.inhparent))
@@ -68,7 +61,7 @@ def _partition_of(session: Session, found: Relation, verbose: bool) -> list[str]
 
 
 def _index(session: Session, found: Relation) -> list[str]:
-    index = one(session, pg_index, indexrelid=found.oid)
+    index = index_row(session, found.oid)
     if index is None:
         return []
     table = relation(session, index.indrelid)
@@ -84,7 +77,7 @@ def _index(session: Session, found: Relation) -> list[str]:
         text += ", clustered"
     if not index.indisvalid:
         text += ", invalid"
-    for constraint in rows(session, pg_constraint, conindid=found.oid, conrelid=table.oid):
+    for constraint in constraints_of_index(session, found.oid, table.oid):
         if constraint.contype in "pu" and not index.indimmediate:
             text += ", deferrable" if constraint.condeferrable else ""
             text += ", initially deferred" if constraint.condeferred else ""
@@ -93,11 +86,9 @@ def _index(session: Session, found: Relation) -> list[str]:
 
 def _indexes(session: Session, found: Relation) -> list[str]:
     lines = []
-    for index in rows(session, pg_index, indrelid=found.oid):
+    for index in indexes(session, found.oid):
         name = relation(session, index.indexrelid).name
-        constraints = [
-            c for c in rows(session, pg_constraint, conindid=index.indexrelid, conrelid=found.oid) if c.contype in "pux"
-        ]
+        constraints = constraints_of_index(session, index.indexrelid, found.oid)
         constraint = constraints[0] if constraints else None
         text = f'    "{name}"'
         if index.indisprimary:
@@ -121,8 +112,7 @@ def _checks(session: Session, found: Relation) -> list[str]:
         return []
     lines = [
         f'    "{row.conname}" {constraint_definition(session, row.oid, True)}'
-        for row in sorted(rows(session, pg_constraint, conrelid=found.oid), key=lambda c: c.conname)
-        if row.contype == "c"
+        for row in constraints_of(session, found.oid, "c")
     ]
     return ["Check constraints:", *lines] if lines else []
 
@@ -132,8 +122,8 @@ def _foreign_keys(session: Session, found: Relation) -> list[str]:
     own = []
     ancestors = partition_ancestors(session, found.oid) if found.is_partition else []
     for table in [found.oid, *ancestors]:
-        for row in rows(session, pg_constraint, conrelid=table):
-            if row.contype == "f" and not row.conparentid:
+        for row in constraints_of(session, table, "f"):
+            if not row.conparentid:
                 where = "" if table == found.oid else f'TABLE "{_name(session, table)}" CONSTRAINT '
                 text = f'    {where}"{row.conname}" {constraint_definition(session, row.oid, True)}'
                 own.append((table != found.oid, row.conname, text))
@@ -143,8 +133,8 @@ def _foreign_keys(session: Session, found: Relation) -> list[str]:
         (row.conname, f'    TABLE "{_name(session, row.conrelid)}" CONSTRAINT "{row.conname}" ')
         + (constraint_definition(session, row.oid, True),)
         for table in [found.oid, *ancestors]
-        for row in rows(session, pg_constraint, confrelid=table)
-        if row.contype == "f" and not row.conparentid
+        for row in foreign_keys_to(session, table)
+        if not row.conparentid
     ]
     if incoming:
         footers += ["Referenced by:", *(f"{start}{definition}" for _, start, definition in sorted(incoming))]
@@ -163,30 +153,17 @@ def _policies(found: Relation) -> list[str]:
 
 
 def _publications(session: Session, found: Relation) -> list[str]:
-    lines = set()
-    for member in rows(session, pg_publication_rel, prrelid=found.oid):
-        lines.add((_publication_name(session, member.prpubid), member_clauses(session, member, found)))
-    if is_publishable(found):
-        for whole in rows(session, pg_publication_namespace, pnnspid=found.namespace, datid=session.database.oid):
-            lines.add((_publication_name(session, whole.pnpubid), ""))
-        for row in rows(session, pg_publication, datid=session.database.oid, puballtables=True):
-            lines.add((row.pubname, ""))
+    lines = {
+        (name, "" if member is None else member_clauses(session, member))
+        for name, member in publications_of_table(session, found)
+    }
     return ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
-
-
-def _publication_name(session: Session, oid: int) -> str:
-    row = one(session, pg_publication, oid=oid)
-    return row.pubname if row is not None else ""
 
 
 def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:
     lines = []
-    parents = []
-    for row in sorted(rows(session, pg_inherits, inhrelid=found.oid), key=lambda r: r.inhseqno):
-        parent = relation(session, row.inhparent)
-        if parent.kind not in "pI":
-            parents.append(display_name(session, parent))
-    lines += _listed("Inherits", parents)
+    above = [relation(session, oid) for oid in parents(session, found.oid)]
+    lines += _listed("Inherits", [display_name(session, parent) for parent in above if parent.kind not in "pI"])
     offspring = children(session, found.oid) if found.has_subclass or found.kind in "pI" else []
     partitioned = found.kind in "pI"
     if partitioned and not offspring:
@@ -200,9 +177,9 @@ def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:
     for oid in offspring:
         child = relation(session, oid)
         bound = partition_bound_text(session, oid) or ""
-        link = one(session, pg_inherits, inhrelid=oid, inhparent=found.oid)
+        row = link(session, oid) if partitioned else None
         text = _name(session, oid) + (f" {bound}" if bound else "") + (", PARTITIONED" if child.kind in "pI" else "")
-        text += " (DETACH PENDING)" if link is not None and link.inhdetachpending else ""
+        text += " (DETACH PENDING)" if row is not None and row.inhdetachpending else ""
         described.append((bound == "DEFAULT", _name(session, oid), text))
     return lines + _listed("Partitions" if partitioned else "Child tables", [text for _, _, text in sorted(described)])
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from pgrepl.catalog.namespace import schema_or_none
-from pgrepl.catalog.relation import Relation, relation, relation_is_visible
+from pgrepl.catalog.relation import Relation, relation, relation_is_visible, relations_named
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_class
 from pgrepl.shell.describe.patterns import Pattern
 
 
@@ -34,17 +32,15 @@ def matching_relations(session: Session, pattern: Pattern | None, kinds: Contain
 
 def _candidates(session: Session, pattern: Pattern | None) -> list[tuple[int, str]]:
     """(OID, kind) of what may match, found by name where the pattern is one."""
-    wanted: dict[str, object] = {"datid": session.database.oid}
+    namespace = None
     name = pattern.name.literal if pattern is not None else None
     schema = pattern.schema.literal if pattern is not None and pattern.schema is not None else None
     if schema is not None:
         namespace = schema_or_none(session, schema)
         if namespace is None:
             return []
-        wanted["relnamespace"] = namespace.oid
-    if name is not None:
-        wanted["relname"] = name
-    found = [(row.oid, row.relkind) for row in rows(session, pg_class, **wanted)]
+    listed = relations_named(session, name, namespace.oid if namespace is not None else None)
+    found = [(row.oid, row.relkind) for row in listed]
     if _may_be_system(pattern):
         found += [(r.oid, r.kind) for r in session.system_relations()]
     return found

@@ -2,14 +2,18 @@ r"""`\dRp` and `\dRp+`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog.namespace import schema_name
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.publication_facts import (
+    MemberTable,
+    Publication,
+    member_schemas,
+    member_tables,
+    publication_facts,
+)
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_publication, pg_publication_namespace, pg_publication_rel
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of, yes
 from pgrepl.shell.describe.patterns import Pattern
@@ -17,23 +21,27 @@ from pgrepl.shell.describe.patterns import Pattern
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-FLAGS = ("Owner", "All tables", "Inserts", "Updates", "Deletes", "Truncates", "Via root")
+# psql's headers, where the catalog has it, and what is shown
+FLAGS: tuple[tuple[str, str, Callable[[Session, Publication], str]], ...] = (
+    ("Owner", "pg_catalog.pg_get_userbyid(pubowner)", lambda session, p: role_display(session, p.owner)),
+    ("All tables", "puballtables", lambda _, p: yes(p.all_tables)),
+    ("Inserts", "pubinsert", lambda _, p: yes("insert" in p.operations)),
+    ("Updates", "pubupdate", lambda _, p: yes("update" in p.operations)),
+    ("Deletes", "pubdelete", lambda _, p: yes("delete" in p.operations)),
+    ("Truncates", "pubtruncate", lambda _, p: yes("truncate" in p.operations)),
+    ("Via root", "pubviaroot", lambda _, p: yes(p.via_root)),
+)
+HEADERS = tuple(header for header, _, _ in FLAGS)
 
 
-def _matching(session: Session, pattern: Pattern | None) -> list[Any]:
-    datid = session.database.oid
+def matching_publications(session: Session, pattern: Pattern | None) -> list[Publication]:
     if pattern is None:
-        found = rows(session, pg_publication, datid=datid)
-    elif pattern.name.literal is not None:
-        found = rows(session, pg_publication, datid=datid, pubname=pattern.name.literal)
-    else:
-        found = [p for p in rows(session, pg_publication, datid=datid) if pattern.name.matches(p.pubname)]
-    return sorted(found, key=lambda p: p.pubname)
+        return publication_facts(session)
+    return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
 
 
-def _flags(session: Session, row: Any) -> list[str]:
-    what = (row.puballtables, row.pubinsert, row.pubupdate, row.pubdelete, row.pubtruncate, row.pubviaroot)
-    return [role_display(session, row.pubowner), *map(yes, what)]
+def _flags(session: Session, publication: Publication) -> list[str]:
+    return [shown(session, publication) for _, _, shown in FLAGS]
 
 
 def list_publications(shell: Shell, text: str | None) -> bool:
@@ -41,8 +49,8 @@ def list_publications(shell: Shell, text: str | None) -> bool:
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)
-    listed = [[row.pubname, *_flags(session, row)] for row in _matching(session, pattern)]
-    return print_listing(shell, "List of publications", ("Name", *FLAGS), listed)
+    listed = [[p.name, *_flags(session, p)] for p in matching_publications(session, pattern)]
+    return print_listing(shell, "List of publications", ("Name", *HEADERS), listed)
 
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
@@ -50,47 +58,42 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)
-    found = _matching(session, pattern)
+    found = matching_publications(session, pattern)
     if not found:
         if not shell.quiet:
             shell.error(
                 "Did not find any publications." if text is None else f'Did not find any publication named "{text}".'
             )
         return False
-    for row in found:
+    for each in found:
         if not print_description(
-            shell, f"Publication {row.pubname}", FLAGS, [_flags(session, row)], members(session, row) or None
+            shell, f"Publication {each.name}", HEADERS, [_flags(session, each)], _members(session, each) or None
         ):
             return False
     return True
 
 
-def members(session: Session, publication: Any) -> list[str]:
+def _members(session: Session, publication: Publication) -> list[str]:
     """The footers: tables with column list and row filter, then schemas."""
-    if publication.puballtables:
+    if publication.all_tables:
         return []
     footers = []
-    listed = []
-    for member in rows(session, pg_publication_rel, prpubid=publication.oid):
-        table = relation(session, member.prrelid)
-        listed.append((table.schema, table.name, member, table))
+    listed = member_tables(session, publication)
     if listed:
         footers.append("Tables:")
-    for schema, name, member, table in sorted(listed, key=lambda m: m[:2]):
-        footers.append(f'    "{schema}.{name}"{member_clauses(session, member, table)}')
-    schemas = [
-        schema_name(session, m.pnnspid) for m in rows(session, pg_publication_namespace, pnpubid=publication.oid)
-    ]
+    for member in sorted(listed, key=lambda m: (m.table.schema, m.table.name)):
+        footers.append(f'    "{member.table.qualified_name}"{member_clauses(session, member)}')
+    schemas = member_schemas(session, publication)
     if schemas:
         footers.append("Tables from schemas:")
     return footers + [f'    "{schema}"' for schema in sorted(schemas)]
 
 
-def member_clauses(session: Session, member: Any, table: Relation) -> str:
+def member_clauses(session: Session, member: MemberTable) -> str:
     """` (a, b) WHERE (a > 5)`"""
     text = ""
-    if member.prattrs is not None:
-        text += f" ({', '.join(table.attributes[number - 1].name for number in member.prattrs)})"
-    if member.prqual is not None:
-        text += f" WHERE {stored_expression_text(session, member.prqual, table.oid)}"
+    if member.columns is not None:
+        text += f" ({', '.join(member.columns)})"
+    if member.filter is not None:
+        text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
     return text

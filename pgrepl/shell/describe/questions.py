@@ -6,6 +6,8 @@ The describe commands themselves look the facts up; the text is for a person who
 from __future__ import annotations
 
 from pgrepl.shell.describe.patterns import BadPattern, Part, parse_pattern
+from pgrepl.shell.describe.publications import FLAGS
+from pgrepl.shell.describe.subscriptions import COLUMNS, MORE
 from pgrepl.shell.shell import quote_literal
 
 _KINDS = {"t": "'r', 'p'", "v": "'v'", "m": "'m'", "i": "'i', 'I'", "s": "'S'", "E": "'f'"}
@@ -84,11 +86,6 @@ def _columns(text: str) -> str:
     )
 
 
-_PUBLICATION = (
-    'SELECT pubname AS "Name", pg_catalog.pg_get_userbyid(pubowner) AS "Owner", puballtables AS "All tables",\n'
-    '  pubinsert AS "Inserts", pubupdate AS "Updates", pubdelete AS "Deletes", pubtruncate AS "Truncates",\n'
-    '  pubviaroot AS "Via root"\nFROM pg_catalog.pg_publication'
-)
 _MEMBERS = (
     'SELECT p.pubname AS "Name", n.nspname AS "Schema", c.relname AS "Table", pr.prattrs AS "Columns",\n'
     '  pg_catalog.pg_get_expr(pr.prqual, c.oid) AS "Where"\nFROM pg_catalog.pg_publication p\n'
@@ -96,27 +93,31 @@ _MEMBERS = (
     "     JOIN pg_catalog.pg_class c ON c.oid = pr.prrelid\n"
     "     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 )
-_SUBSCRIPTION = (
-    'SELECT subname AS "Name", pg_catalog.pg_get_userbyid(subowner) AS "Owner", subenabled AS "Enabled",\n'
-    '  subpublications AS "Publication"'
-)
-_SUBSCRIPTION_MORE = (
-    ',\n  subbinary AS "Binary", substream AS "Streaming", subtwophasestate AS "Two-phase commit",\n'
-    '  subdisableonerr AS "Disable on error", suborigin AS "Origin", subpasswordrequired AS "Password required",\n'
-    '  subrunasowner AS "Run as owner?", subfailover AS "Failover", subsynccommit AS "Synchronous commit",\n'
-    '  subconninfo AS "Conninfo", subskiplsn AS "Skip LSN"'
-)
 _HERE = "subdbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+
+
+def _listed(start: str, columns: list[tuple[str, str]]) -> str:
+    """Columns with their headers, in lines."""
+    words = [f'{column} AS "{header}"' for header, column in columns]
+    lines = [f"{start} {words[0]}"]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) > 108:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f", {word}"
+    return ",\n".join(lines)
 
 
 def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
     if kind == "Rp":
-        publications = _PUBLICATION + _where(_named("pubname", text)) + "\nORDER BY 1;"
+        columns = _listed("SELECT", [("Name", "pubname"), *((header, column) for header, column, _ in FLAGS)])
+        publications = f"{columns}\nFROM pg_catalog.pg_publication" + _where(_named("pubname", text)) + "\nORDER BY 1;"
         return publications + (
             f"\n\n{_MEMBERS}{_where(_named('p.pubname', text))}\nORDER BY 1, 2, 3;" if verbose else ""
         )
     if kind == "Rs":
-        columns = _SUBSCRIPTION + (_SUBSCRIPTION_MORE if verbose else "")
+        columns = _listed("SELECT", [(header, column) for header, column, _ in COLUMNS])
+        columns += ",\n" + _listed(" ", [(header, column) for header, column, _ in MORE]) if verbose else ""
         return f"{columns}\nFROM pg_catalog.pg_subscription{_where([_HERE, *_named('subname', text)])}\nORDER BY 1;"
     if kind == "databases":
         return (

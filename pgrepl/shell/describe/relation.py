@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.catalog.classes import PG_CLASS
+from pgrepl.catalog.comments import comment_on
+from pgrepl.catalog.depend import Dependency
+from pgrepl.catalog.indexes import index_row
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.sequences import owner_column, sequence_row
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_attrdef, pg_depend, pg_index, pg_sequence
+from pgrepl.expr.defaults import default_text
 from pgrepl.expr.definitions import index_definition
-from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.footers import footers_of
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
 from pgrepl.shell.describe.matching import matching_relations
-from pgrepl.shell.describe.relations import comment_on
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
 from pgrepl.types.names import format_type
@@ -86,7 +88,7 @@ def type_of(session: Session, column: Attribute) -> str:
 def _column(session: Session, found: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:
     cells = [column.name, type_of(session, column)]
     if found.kind in "iI":
-        index = one(session, pg_index, indexrelid=found.oid)
+        index = index_row(session, found.oid)
         assert index is not None
         cells += ["yes" if column.num <= index.indnkeyatts else "no"]
         cells += [index_definition(session, found.oid, column.num, True) or ""]
@@ -99,7 +101,7 @@ def _column(session: Session, found: Relation, column: Attribute, verbose: bool,
         if found.kind in "rpimIf":
             cells.append("" if column.stattarget is None or column.stattarget == -1 else str(column.stattarget))
         if found.kind not in "iI":
-            cells.append(comment_on(session, found.oid, column.num) or "")
+            cells.append(comment_on(session, PG_CLASS, found.oid, column.num) or "")
     return cells
 
 
@@ -116,14 +118,12 @@ def _default(session: Session, found: Relation, column: Attribute) -> str:
         return f"generated {'always' if column.identity == 'a' else 'by default'} as identity"
     if not column.has_default:
         return ""
-    row = one(session, pg_attrdef, adrelid=found.oid, adnum=column.num)
-    text = stored_expression_text(session, row.adbin, found.oid, True) if row is not None else ""
+    text = default_text(session, found.oid, column.num, True) or ""
     return f"generated always as ({text}) stored" if column.generated else text
 
 
 def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
-    row = one(session, pg_sequence, seqrelid=found.oid)
-    assert row is not None
+    row = sequence_row(session, found.oid)
     headers = ("Type", "Start", "Minimum", "Maximum", "Increment", "Cycles?", "Cache")
     cells = [
         format_type(row.seqtypid), str(row.seqstart), str(row.seqmin), str(row.seqmax), str(row.seqincrement),
@@ -136,13 +136,11 @@ def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
 
 
 def _sequence_owner(session: Session, found: Relation) -> list[str]:
-    from pgrepl.catalog.relation import relation
-
-    for kind, words in (("a", "Owned by"), ("i", "Sequence for identity column")):
-        row = one(session, pg_depend, classid=1259, objid=found.oid, refclassid=1259, deptype=kind)
-        if row is not None and row.refobjsubid:
-            table = relation(session, row.refobjid)
-            column = table.attributes[row.refobjsubid - 1]
+    for kind, words in ((Dependency.AUTO, "Owned by"), (Dependency.INTERNAL, "Sequence for identity column")):
+        owner = owner_column(session, found.oid, kind)
+        if owner is not None:
+            table = relation(session, owner[0])
+            column = table.attributes[owner[1] - 1]
             name = ".".join(quote_identifier(part) for part in (table.schema, table.name, column.name))
             return [f"{words}: {name}"]
     return []

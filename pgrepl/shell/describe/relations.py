@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.classes import PG_CLASS
+from pgrepl.catalog.comments import comment_on
+from pgrepl.catalog.indexes import index_row
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_description, pg_index
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.query.system.sizes import table_size
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
@@ -53,20 +54,15 @@ def list_relations(shell: Shell, letters: str, text: str | None, verbose: bool, 
 def _cells(session: Session, found: Relation, with_index: bool, with_method: bool, verbose: bool) -> list[str | None]:
     cells: list[str | None] = [found.schema, found.name, KINDS[found.kind], role_display(session, found.owner)]
     if with_index:
-        index = one(session, pg_index, indexrelid=found.oid)
+        index = index_row(session, found.oid)
         cells.append(relation(session, index.indrelid).name if index else None)
     if verbose:
         cells.append(PERSISTENCE[found.persistence])
         if with_method:
             cells.append(access_method_name(found))
-        cells += [pg_size_pretty(table_size(session, found)), comment_on(session, found.oid)]
+        cells += [pg_size_pretty(table_size(session, found)), comment_on(session, PG_CLASS, found.oid)]
     return cells
 
 
 def access_method_name(found: Relation) -> str | None:
     return next((m.name for m in access_methods if m.oid == found.access_method), None)
-
-
-def comment_on(session: Session, oid: int, column: int = 0) -> str | None:
-    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=1259, objsubid=column)
-    return row.description if row is not None else None

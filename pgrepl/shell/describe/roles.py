@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.roles import role_display
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import pg_auth_members, pg_authid, pg_database, pg_db_role_setting, pg_shdescription
+from pgrepl.catalog.classes import PG_AUTHID
+from pgrepl.catalog.comments import shared_comment_on
+from pgrepl.catalog.databases import database_name
+from pgrepl.catalog.roles import memberships, role_display, roles, settings_of_roles
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
 
 if TYPE_CHECKING:
@@ -19,15 +20,14 @@ def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> b
         return False
     session = session_of(shell)
     listed = []
-    for row in sorted(rows(session, pg_authid), key=lambda r: r.rolname):
+    for row in roles(session):
         if pattern is not None and not pattern.name.matches(row.rolname):
             continue
         if pattern is None and not system and row.rolname.startswith("pg_"):
             continue
         cells = [row.rolname, attributes(row)]
         if verbose:
-            comment = one(session, pg_shdescription, objoid=row.oid, classoid=1260)
-            cells.append(comment.description if comment else "")
+            cells.append(shared_comment_on(session, PG_AUTHID, row.oid) or "")
         listed.append(cells)
     headers = ("Role name", "Attributes", "Description")[: 3 if verbose else 2]
     return print_description(shell, "List of roles", headers, listed, [])
@@ -55,7 +55,7 @@ def list_role_grants(shell: Shell, text: str | None, system: bool) -> bool:
         return False
     session = session_of(shell)
     listed = []
-    for row in rows(session, pg_auth_members):
+    for row in memberships(session):
         member = role_display(session, row.member)
         if pattern.name.matches(member) if pattern is not None else system or not member.startswith("pg_"):
             options = ((row.admin_option, "ADMIN"), (row.inherit_option, "INHERIT"), (row.set_option, "SET"))
@@ -71,15 +71,14 @@ def list_settings(shell: Shell, role_text: str | None, database_text: str | None
         return False
     session = session_of(shell)
     listed: list[list[str | None]] = []
-    for row in rows(session, pg_db_role_setting):
+    for row in settings_of_roles(session):
         role_name = role_display(session, row.setrole) if row.setrole else None
-        found = one(session, pg_database, oid=row.setdatabase) if row.setdatabase else None
-        database_name = found.datname if found else None
+        of_database = database_name(session, row.setdatabase)
         if role is not None and not (role_name and role.name.matches(role_name)):
             continue
-        if database is not None and not (database_name and database.name.matches(database_name)):
+        if database is not None and not (of_database and database.name.matches(of_database)):
             continue
-        listed.append([role_name, database_name, "\n".join(row.setconfig or ())])
+        listed.append([role_name, of_database, "\n".join(row.setconfig or ())])
     if not listed and not shell.quiet:
         shell.error(_no_settings(role_text, database_text))
         return True

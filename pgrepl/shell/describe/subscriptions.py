@@ -2,12 +2,12 @@ r"""`\dRs` and `\dRs+`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.roles import is_superuser, role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_subscription
+from pgrepl.catalog.subscription_facts import Subscription, subscription_facts
 from pgrepl.errors import PgError
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of, yes
 from pgrepl.types import oids
@@ -18,12 +18,32 @@ from pgrepl.types.text import write_text
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-HEADERS = ("Name", "Owner", "Enabled", "Publication")
-MORE = (
-    "Binary", "Streaming", "Two-phase commit", "Disable on error", "Origin", "Password required", "Run as owner?",
-    "Failover", "Synchronous commit", "Conninfo", "Skip LSN",
-)  # fmt: skip
-STREAMING = {"f": "off", "t": "on", "p": "parallel"}
+
+def _publications(subscription: Subscription) -> str:
+    return write_text(array_of(oids.TEXT, subscription.publications), oids.TEXT_ARRAY)
+
+
+# psql's headers, where the catalog has it, and what is shown
+Shown = tuple[str, str, Callable[[Session, Subscription], str]]
+COLUMNS: tuple[Shown, ...] = (
+    ("Name", "subname", lambda _, s: s.name),
+    ("Owner", "pg_catalog.pg_get_userbyid(subowner)", lambda session, s: role_display(session, s.owner)),
+    ("Enabled", "subenabled", lambda _, s: yes(s.enabled)),
+    ("Publication", "subpublications", lambda _, s: _publications(s)),
+)
+MORE: tuple[Shown, ...] = (
+    ("Binary", "subbinary", lambda _, s: yes(s.binary)),
+    ("Streaming", "substream", lambda _, s: s.streaming),
+    ("Two-phase commit", "subtwophasestate", lambda _, s: s.two_phase),
+    ("Disable on error", "subdisableonerr", lambda _, s: yes(s.disable_on_error)),
+    ("Origin", "suborigin", lambda _, s: s.origin),
+    ("Password required", "subpasswordrequired", lambda _, s: yes(s.password_required)),
+    ("Run as owner?", "subrunasowner", lambda _, s: yes(s.run_as_owner)),
+    ("Failover", "subfailover", lambda _, s: yes(s.failover)),
+    ("Synchronous commit", "subsynccommit", lambda _, s: s.synchronous_commit),
+    ("Conninfo", "subconninfo", lambda _, s: s.conninfo),
+    ("Skip LSN", "subskiplsn", lambda _, s: lsn_text(s.skip_lsn)),
+)
 
 
 def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
@@ -33,22 +53,10 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     session = session_of(shell)
     if verbose and not is_superuser(session):
         raise PgError("42501", "permission denied for table pg_subscription")
-    found = rows(session, pg_subscription, subdbid=session.database.oid)
-    if pattern is not None:
-        found = [s for s in found if pattern.name.matches(s.subname)]
-    found.sort(key=lambda s: s.subname)
-    listed = [_cells(session, s) + (_more(s) if verbose else []) for s in found]
-    return print_listing(shell, "List of subscriptions", HEADERS + (MORE if verbose else ()), listed)
-
-
-def _cells(session: Session, row: Any) -> list[str]:
-    publications = write_text(array_of(oids.TEXT, row.subpublications), oids.TEXT_ARRAY)
-    return [row.subname, role_display(session, row.subowner), yes(row.subenabled), publications]
-
-
-def _more(row: Any) -> list[str]:
-    return [
-        yes(row.subbinary), STREAMING[row.substream], row.subtwophasestate, yes(row.subdisableonerr), row.suborigin,
-        yes(row.subpasswordrequired), yes(row.subrunasowner), yes(row.subfailover), row.subsynccommit,
-        row.subconninfo, lsn_text(row.subskiplsn),
-    ]  # fmt: skip
+    columns = COLUMNS + (MORE if verbose else ())
+    listed = [
+        [shown(session, s) for _, _, shown in columns]
+        for s in subscription_facts(session)
+        if pattern is None or pattern.name.matches(s.name)
+    ]
+    return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

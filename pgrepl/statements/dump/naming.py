@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pgrepl.catalog.acl import LETTERS, NAMES, Kind, default_acl, parse_acl
+from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_description
 from pgrepl.sql.quote import quote_identifier, quote_literal
 
 # PUBLIC has OID 0 in an access list
@@ -30,9 +29,9 @@ def owner(session: Session, words: str, oid: int) -> str:
 
 
 def comment(session: Session, words: str, classid: int, oid: int, column: int = 0) -> Iterator[str]:
-    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=classid, objsubid=column)
-    if row is not None:
-        yield f"COMMENT ON {words} IS {quote_literal(row.description)};"
+    text = comment_on(session, classid, oid, column)
+    if text is not None:
+        yield f"COMMENT ON {words} IS {quote_literal(text)};"
 
 
 def privileges(

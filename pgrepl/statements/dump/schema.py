@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pgrepl.catalog.acl import Kind
 from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_NAMESPACE
 from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.namespace import schemas
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
@@ -21,7 +22,6 @@ from pgrepl.catalog.tables import (
     pg_depend,
     pg_index,
     pg_inherits,
-    pg_namespace,
     pg_rewrite,
 )
 from pgrepl.expr.definitions import (
@@ -66,7 +66,7 @@ def dump_schema(session: Session) -> Iterator[str]:
 
 
 def _schemas(session: Session) -> Iterator[str]:
-    for row in sorted(rows(session, pg_namespace, datid=session.database.oid), key=lambda n: n.nspname):
+    for row in schemas(session):
         if row.oid >= FIRST_NORMAL_OID:
             name = quote_identifier(row.nspname)
             yield f"CREATE SCHEMA {name};"

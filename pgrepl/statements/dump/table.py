@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgrepl.catalog.inheritance import parents
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import pg_attrdef, pg_constraint, pg_inherits
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_constraint
+from pgrepl.expr.defaults import default_text
 from pgrepl.expr.definitions import (
     constraint_definition,
     options_text,
     partition_key_definition,
 )
-from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
@@ -58,8 +59,7 @@ def column_settings(table: Relation) -> Iterator[str]:
 def _parents(session: Session, table: Relation) -> str:
     if table.is_partition:
         return ""
-    found = sorted(rows(session, pg_inherits, inhrelid=table.oid), key=lambda r: r.inhseqno)
-    names = [naming.qualified(relation(session, row.inhparent)) for row in found]
+    names = [naming.qualified(relation(session, parent)) for parent in parents(session, table.oid)]
     return f"\nINHERITS ({', '.join(names)})" if names else ""
 
 
@@ -69,8 +69,7 @@ def _column(session: Session, table: Relation, column: Attribute) -> str:
     if column.collation and kind is not None and kind.collation != column.collation:
         found = collation_by_oid(column.collation)
         text += f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
-    row = one(session, pg_attrdef, adrelid=table.oid, adnum=column.num) if column.has_default else None
-    if row is not None:
-        default = stored_expression_text(session, row.adbin, table.oid)
+    default = default_text(session, table.oid, column.num) if column.has_default else None
+    if default is not None:
         text += f" GENERATED ALWAYS AS ({default}) STORED" if column.generated else f" DEFAULT {default}"
     return text + (" NOT NULL" if column.notnull else "")

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.comments import comment_on, shared_comment_on
 from pgrepl.catalog.objects import describe_object_or_none
 from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_description, pg_shdescription
+from pgrepl.catalog.tables import pg_description
 from pgrepl.expr import definitions
 from pgrepl.expr.context import Call
 from pgrepl.expr.deparse import stored_expression_text
@@ -78,15 +78,10 @@ def pg_describe_object(call: Call, classid: int, objid: int, subid: int) -> str 
 # --- comments ---------------------------------------------------------------------------------------------------------
 
 
-def _comment(session: Session, classid: int, oid: int, subid: int = 0) -> str | None:
-    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=classid, objsubid=subid)
-    return None if row is None else str(row.description)
-
-
 @implements("obj_description(oid,name)", context=True)
 def obj_description(call: Call, oid: int, catalog: str) -> str | None:
     classid = system_table(call.session, catalog)
-    return None if classid is None else _comment(call.session, classid, oid)
+    return None if classid is None else comment_on(call.session, classid, oid)
 
 
 @implements("obj_description(oid)", context=True)
@@ -97,11 +92,10 @@ def obj_description_of_any(call: Call, oid: int) -> str | None:
 
 @implements("col_description(oid,integer)", context=True)
 def col_description(call: Call, oid: int, column: int) -> str | None:
-    return _comment(call.session, PG_CLASS, oid, column)
+    return comment_on(call.session, PG_CLASS, oid, column)
 
 
 @implements("shobj_description(oid,name)", context=True)
 def shobj_description(call: Call, oid: int, catalog: str) -> str | None:
     classid = system_table(call.session, catalog)
-    row = None if classid is None else one(call.session, pg_shdescription, objoid=oid, classoid=classid)
-    return None if row is None else str(row.description)
+    return None if classid is None else shared_comment_on(call.session, classid, oid)

@@ -1,0 +1,79 @@
+r"""What a subscription is, for whoever shows it: `\dRs`, `describe --json`, a dump and the query of ECHO_HIDDEN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.store import Row
+from pgrepl.catalog.subscription import subscription_relations, subscriptions
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+STREAMING = {"f": "off", "t": "on", "p": "parallel"}
+
+
+@frozen
+class Subscription:
+    oid: int
+    name: str
+    owner: int
+    enabled: bool
+    publications: tuple[str, ...]
+    conninfo: str
+    slot: str | None
+    binary: bool
+    streaming: str  # off, on, parallel
+    two_phase: str  # d: disabled, p: pending, e: enabled
+    disable_on_error: bool
+    origin: str
+    password_required: bool
+    run_as_owner: bool
+    failover: bool
+    synchronous_commit: str
+    skip_lsn: int
+
+
+@frozen
+class SubscribedTable:
+    """A table that a subscription fills: its synchronization state, and the LSN it had then."""
+
+    table: Relation
+    state: str
+    lsn: int | None
+
+
+def subscription_facts(session: Session) -> list[Subscription]:
+    """The subscriptions of the database by name."""
+    return sorted((_subscription(row) for row in subscriptions(session)), key=lambda each: each.name)
+
+
+def _subscription(row: Row) -> Subscription:
+    return Subscription(
+        oid=row.oid,
+        name=row.subname,
+        owner=row.subowner,
+        enabled=bool(row.subenabled),
+        publications=tuple(row.subpublications),
+        conninfo=row.subconninfo,
+        slot=row.subslotname,
+        binary=bool(row.subbinary),
+        streaming=STREAMING[row.substream],
+        two_phase=row.subtwophasestate,
+        disable_on_error=bool(row.subdisableonerr),
+        origin=row.suborigin,
+        password_required=bool(row.subpasswordrequired),
+        run_as_owner=bool(row.subrunasowner),
+        failover=bool(row.subfailover),
+        synchronous_commit=row.subsynccommit,
+        skip_lsn=row.subskiplsn,
+    )
+
+
+def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
+    return [
+        SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn)
+        for row in subscription_relations(session, subid)
+    ]
