@@ -30,13 +30,13 @@ def constraint_row(session: Session, oid: int) -> Row:
     return row
 
 
-def constraints_of_index(session: Session, index: int, relid: int) -> list[Row]:
+def constraints_of_index(session: Session, index: int, relid: int) -> list[pg_constraint]:
     """What an index enforces on its table: PRIMARY KEY, UNIQUE, EXCLUDE."""
     rows = store.rows(session, pg_constraint, conindid=index, conrelid=relid)
     return [row for row in rows if row.contype in "pux"]
 
 
-def foreign_keys_to(session: Session, relid: int) -> list[Row]:
+def foreign_keys_to(session: Session, relid: int) -> list[pg_constraint]:
     rows = store.rows(session, pg_constraint, confrelid=relid)
     return [row for row in rows if row.contype == "f"]
 

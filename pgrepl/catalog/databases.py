@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def databases(session: Session) -> list[Row]:
+def databases(session: Session) -> list[tables.pg_database]:
     return sorted(rows(session, tables.pg_database), key=lambda row: str(row.datname))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -34,7 +34,7 @@ def parents(session: Session, relid: int) -> list[int]:
     return [row.inhparent for row in listed]
 
 
-def link(session: Session, relid: int) -> Row | None:
+def link(session: Session, relid: int) -> tables.pg_inherits | None:
     """The row of a partition and its parent."""
     return one(session, tables.pg_inherits, inhrelid=relid)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
 
 
-def schemas(session: Context) -> list[Row]:
+def schemas(session: Context) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""
     found = rows(session, tables.pg_namespace, datid=session.database.oid)
     return sorted(found, key=lambda row: str(row.nspname))

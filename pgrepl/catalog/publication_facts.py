@@ -8,7 +8,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.publication import is_publishable, published_tables
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def publication_facts(session: Session, name: str | None = None) -> list[Publica
     return sorted((_publication(row) for row in found), key=lambda each: each.name)
 
 
-def _publication(row: Row) -> Publication:
+def _publication(row: tables.pg_publication) -> Publication:
     return Publication(
         row.oid,
         row.pubname,
@@ -60,7 +60,7 @@ def member_tables(session: Session, publication: Publication) -> list[MemberTabl
     return [_member(relation(session, row.prrelid), row) for row in found]
 
 
-def _member(table: Relation, row: Row) -> MemberTable:
+def _member(table: Relation, row: tables.pg_publication_rel) -> MemberTable:
     columns = None if row.prattrs is None else tuple(table.attributes[number - 1].name for number in row.prattrs)
     return MemberTable(table, columns, row.prqual)
 

@@ -112,7 +112,7 @@ def relation(session: Context, oid: int) -> Relation:
     return found
 
 
-def relations_named(session: Context, name: str | None = None, namespace: int | None = None) -> list[Row]:
+def relations_named(session: Context, name: str | None = None, namespace: int | None = None) -> list[tables.pg_class]:
     """The rows of pg_class of this database: all, or those of a name, of a schema."""
     wanted: dict[str, object] = {"datid": session.database.oid}
     if name is not None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 PUBLIC = 0  # the grantee that is everybody
 
 
-def roles(session: Context) -> list[Row]:
+def roles(session: Context) -> list[tables.pg_authid]:
     return sorted(rows(session, tables.pg_authid), key=lambda row: str(row.rolname))
 
 
-def memberships(session: Context) -> list[Row]:
+def memberships(session: Context) -> list[tables.pg_auth_members]:
     return rows(session, tables.pg_auth_members)
 
 
-def settings_of_roles(session: Context) -> list[Row]:
+def settings_of_roles(session: Context) -> list[tables.pg_db_role_setting]:
     """Settings of roles, of databases, and of roles in databases."""
     return rows(session, tables.pg_db_role_setting)
 

@@ -12,7 +12,6 @@ from pgrepl.catalog.depend import Dependency, dependencies_of
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import relation, relation_or_none
 from pgrepl.catalog.sequence_positions import begin_file
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_depend, pg_sequence
 from pgrepl.errors import PgError
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def sequence_row(session: Session, oid: int) -> Row:
+def sequence_row(session: Session, oid: int) -> pg_sequence:
     row = store.one(session, pg_sequence, seqrelid=oid)
     if row is None:
         raise PgError("XX000", f"cache lookup failed for sequence {oid}")

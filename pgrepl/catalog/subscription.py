@@ -20,7 +20,7 @@ INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
 TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 
 
-def subscriptions(session: Session) -> list[Row]:
+def subscriptions(session: Session) -> list[tables.pg_subscription]:
     return rows(session, tables.pg_subscription, subdbid=session.database.oid)
 
 

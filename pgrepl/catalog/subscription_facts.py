@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.subscription import subscription_relations, subscriptions
+from pgrepl.catalog.tables import pg_subscription
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def subscription_facts(session: Session) -> list[Subscription]:
     return sorted((_subscription(row) for row in subscriptions(session)), key=lambda each: each.name)
 
 
-def _subscription(row: Row) -> Subscription:
+def _subscription(row: pg_subscription) -> Subscription:
     return Subscription(
         oid=row.oid,
         name=row.subname,
