@@ -1,0 +1,101 @@
+"""The seven journeys of docs/architecture.md, played as commands in this process: which modules are entered, in order.
+
+python -m tests.docs.journeys FOLDER [URI]    prints them, room by room; URI is an empty database of a server
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import groupby
+from types import FrameType
+
+from pgrepl.cli import run
+
+TABLE = "CREATE TABLE t (k int PRIMARY KEY, v text)"
+LOW = ("types", "sql", "expr", "catalog", "errors", "frozen", "interrupts", "memory")  # floors that no journey names
+
+SETUP = (
+    ("-q", "-c", "CREATE DATABASE shop", "-c", "CREATE DATABASE copy", "-c", "CREATE DATABASE mirror",
+     "-c", "ALTER DATABASE copy SET pgrepl.local_rows = 100"),
+    ("-q", "-d", "shop", "-c", TABLE, "-c", "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 2000) i"),
+)  # fmt: skip
+SUBSCRIBE = (
+    "-q", "-d", "copy", "-v", "AUTOAPPLY=off", "-c", TABLE,
+    "-c", "CREATE SUBSCRIPTION s CONNECTION 'dbname=shop' PUBLICATION p",
+)  # fmt: skip
+FROM_SERVER = (
+    "-q", "-d", "mirror", "-v", "AUTOAPPLY=off", "-c", "CREATE TABLE remote (k int PRIMARY KEY, v text)",
+    "-c", "CREATE SUBSCRIPTION r CONNECTION '{uri}' PUBLICATION p",
+)  # fmt: skip
+
+
+class Trace:
+    """The modules that are entered, each once."""
+
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+        self._known: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event != "call" or module in self._known or not module.startswith("pgrepl."):
+            return
+        is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # not a module's or a class's own lines
+        if is_function and module.split(".")[1] not in LOW:
+            self._known.add(module)
+            self.modules.append(module.removeprefix("pgrepl."))
+
+
+def traced(*arguments: str) -> list[str]:
+    trace = Trace()
+    threading.setprofile(trace)
+    sys.setprofile(trace)
+    try:
+        code = run(arguments)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert code == 0, arguments
+    return trace.modules
+
+
+def journeys(uri: str) -> Iterator[tuple[str, list[str]]]:
+    for arguments in SETUP:
+        run(arguments)
+    publication = ("-q", "-d", "shop", "-c", "CREATE PUBLICATION p FOR TABLE t WHERE (k > 5)", "-c", "\\dRp+")
+    yield "CREATE PUBLICATION to \\dRp+", traced(*publication)
+    run(SUBSCRIBE)
+    yield "A large copy", traced("sync", "s")
+    yield "UPDATE by key", traced("-q", "-d", "shop", "-c", "UPDATE t SET v = 'y' WHERE k = 7")
+    yield "One changed row", traced("apply", "s")
+    run(("-q", "-d", "shop", "-c", "ALTER PUBLICATION p SET TABLE t", "-c", "UPDATE t SET v = 'z'"))
+    yield "5 M changes", traced("apply", "s")
+    select = "SELECT v, count(*) FROM t GROUP BY v"
+    yield "SELECT on Spark", traced("-q", "-d", "copy", "-c", "SET pgrepl.engine = spark", "-c", select)
+    if uri:
+        import psycopg
+
+        with psycopg.connect(uri, autocommit=True) as server:
+            server.execute("CREATE TABLE remote (k int PRIMARY KEY, v text)")
+            server.execute("CREATE PUBLICATION p FOR TABLE remote")
+            run(tuple(word.format(uri=uri) for word in FROM_SERVER))
+            run(("sync", "r"))
+            server.execute("INSERT INTO remote VALUES (1, 'x')")
+            yield "A change from a server", traced("apply", "r")
+            run(("-q", "-d", "mirror", "-c", "DROP SUBSCRIPTION r"))
+
+
+def main(folder: str, uri: str = "") -> None:
+    os.chdir(folder)
+    for name, modules in journeys(uri):
+        print("###", name)
+        for room, entered in groupby(modules, lambda module: module.rpartition(".")[0]):
+            print(room.replace(".", "/") or "cli", *(module.rpartition(".")[2] for module in entered))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

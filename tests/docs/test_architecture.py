@@ -1,0 +1,75 @@
+"""What a new maintainer reads is true: the modules that the documents name are there, the pictures show every floor,
+and the seven journeys of docs/architecture.md are those that are played."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_floors import FLOORS
+from tests.postgres.replicas import replicating_server
+
+ROOT = Path(__file__).resolve().parents[2]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+GUIDES = ["docs/architecture.md", "docs/glossary.md", "docs/behaviour.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+# of these rooms a journey names every module; of shell and lake, whose helpers come and go, those it names are entered
+WHOLE = ("statements", "replication", "writing", "query")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_every_module_that_is_named_is_there(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    paths = re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|json|tsv)|(?:[\w.]+/)+)`", text)
+    homes = (ROOT, ROOT / "pgrepl", ROOT / "pgrepl" / "replication", ROOT / "pgrepl" / "replication" / "subscriber")
+    assert [path for path in paths if "x_spark" not in path and not any((home / path).exists() for home in homes)] == [
+        path for path in ("x.py",) if path in paths
+    ]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)#]+)", page.read_text("utf-8"))
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_every_floor_is_drawn_and_told() -> None:
+    drawing = (ROOT / "docs" / "house.svg").read_text("utf-8")
+    rooms = {name for name in FLOORS if (ROOT / "pgrepl" / name).is_dir()}
+    assert {room for room in rooms if f">{room}/<" not in drawing} == set()
+    assert {room for room in rooms if f"| `{room}/` |" not in ARCHITECTURE} == set()
+
+
+def _journeys(text: str) -> dict[str, list[str]]:
+    """Names and modules: each line has a room and what is entered there."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("### "):
+            modules = found[line.removeprefix("### ")] = []
+        elif found and re.fullmatch(r"[\w/]+( \w+)+", line.strip()):
+            room, *names = line.split()
+            modules += [f"{room}/{name}".removeprefix("cli/") for name in names]
+    return found
+
+
+def test_the_journeys_are_as_told(tmp_path: Path) -> None:
+    server = replicating_server()
+    try:
+        uri = f"host={server.host} port={server.port} user=postgres dbname=postgres"
+        played = subprocess.run(
+            [sys.executable, "-m", "tests.docs.journeys", str(tmp_path), uri],
+            cwd=ROOT, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+    finally:
+        server.stop()
+    assert played.returncode == 0, played.stderr
+    told, entered = _journeys(ARCHITECTURE), _journeys(played.stdout)
+    assert list(told) == list(entered)
+    for name, modules in entered.items():
+        known = set(told[name])
+        assert [module for module in modules if module in known] == told[name], name
+        assert [m for m in modules if m not in known and m.startswith(WHOLE)] == [], name
