@@ -27,7 +27,7 @@ from pgrepl.lake import adopt
 from pgrepl.lake.adopt import ForeignColumn
 from pgrepl.lake.definition_types import foreign_type
 from pgrepl.sql.parser import parse_expression
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.needs import record_type_needs
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
 from pgrepl.statements.table.create import HEAP, create_relation

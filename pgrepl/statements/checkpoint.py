@@ -10,13 +10,11 @@ from pgrepl.catalog.roles import role_or_none
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CheckPointStmt
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(CheckPointStmt)
 def checkpoint(stmt: CheckPointStmt, session: Session) -> Result:
     allowed = role_or_none(session, "pg_checkpoint")
     if allowed is None or not may_act_as(session, session.role, allowed.oid):

@@ -18,7 +18,6 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CommentStmt
 from pgrepl.sql.nodes.utility import ObjectType
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -34,7 +33,6 @@ _RELATIONS = {
 _SHARED = (ObjectType.DATABASE, ObjectType.ROLE)
 
 
-@execute.register(CommentStmt)
 def comment_on(stmt: CommentStmt, session: Session) -> Result:
     """As CommentObject: find it, insist on its owner, remember the words."""
     if stmt.kind is ObjectType.DATABASE and database_or_none(session, stmt.name[-1]) is None:

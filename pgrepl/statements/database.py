@@ -27,9 +27,7 @@ from pgrepl.sql.nodes import (
     DropDatabaseStmt,
     RenameStmt,
 )
-from pgrepl.sql.nodes.utility import ObjectType
 from pgrepl.sql.options import get_boolean, get_int32, get_string
-from pgrepl.statements.base import acts, execute, owners
 from pgrepl.statements.role_settings import alter_setting
 
 if TYPE_CHECKING:
@@ -77,7 +75,6 @@ def _connection_limit(given: dict[str, DefElem]) -> int:
 # --- CREATE -----------------------------------------------------------------------------------------------------------
 
 
-@execute.register(CreateDatabaseStmt)
 def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
     """As createdb."""
     require_no_block(session, "CREATE DATABASE")
@@ -253,7 +250,6 @@ def _copy_contents(session: Session, source: int, target: int) -> None:
 # --- ALTER ------------------------------------------------------------------------------------------------------------
 
 
-@execute.register(AlterDatabaseStmt)
 def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
     """As AlterDatabase and AlterDatabaseSet."""
     if stmt.setting is not None:
@@ -287,7 +283,6 @@ def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
     return Result("ALTER DATABASE")
 
 
-@acts(RenameStmt, ObjectType.DATABASE)
 def rename_database(stmt: RenameStmt, session: Session) -> Result:
     """As RenameDatabase."""
     assert stmt.name is not None
@@ -303,7 +298,6 @@ def rename_database(stmt: RenameStmt, session: Session) -> Result:
     return Result("ALTER DATABASE")
 
 
-@acts(AlterOwnerStmt, ObjectType.DATABASE)
 def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterDatabaseOwner."""
     new_owner = resolve_role(session, stmt.new_owner)
@@ -317,7 +311,6 @@ def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     return Result("ALTER DATABASE")
 
 
-@owners(PG_DATABASE)
 def change_database_owner(session: Session, oid: int, new_owner: int) -> None:
     row = one(session, tables.pg_database, oid=oid)
     assert row is not None
@@ -328,7 +321,6 @@ def change_database_owner(session: Session, oid: int, new_owner: int) -> None:
 # --- DROP -------------------------------------------------------------------------------------------------------------
 
 
-@execute.register(DropDatabaseStmt)
 def drop_database(stmt: DropDatabaseStmt, session: Session) -> Result:
     """As dropdb."""
     require_no_block(session, "DROP DATABASE")

@@ -13,7 +13,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import ResultColumn
 from pgrepl.sql.nodes import ExplainStmt, SelectStmt, Statement, VariableShowStmt
 from pgrepl.sql.parser import parse
-from pgrepl.statements.base import execute
+from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

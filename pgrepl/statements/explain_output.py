@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from pgrepl.types.json import escape_json
 
 if TYPE_CHECKING:
-    from pgrepl.statements.explain import Options
+    from pgrepl.statements.explain_options import Options
     from pgrepl.statements.explain_plan import Explained, Node
 
 Times = dict[str, float]

@@ -30,7 +30,6 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AccessPriv, GrantStmt
 from pgrepl.sql.nodes.utility import ObjectType
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -59,7 +58,6 @@ class Change:
     cascade: bool = False
 
 
-@execute.register(GrantStmt)
 def execute_grant(stmt: GrantStmt, session: Session) -> Result:
     """As ExecuteGrantStmt."""
     if stmt.target == "defaults":

@@ -26,7 +26,6 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DefElem, GrantRoleStmt
 from pgrepl.sql.options import get_string
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -51,7 +50,6 @@ class _Plan(Enum):
     CLEAR_SET = 4
 
 
-@execute.register(GrantRoleStmt)
 def grant_role(stmt: GrantRoleStmt, session: Session) -> Result:
     """As GrantRole."""
     options = _options(stmt.options)

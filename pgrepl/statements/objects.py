@@ -1,27 +1,57 @@
-"""Statements about any kind of object: each is handed to the family of that kind."""
+"""DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is handed to the family of that kind.
+
+The families load when the first of their statements comes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, DropStmt, RenameStmt
+from pgrepl.sql.nodes.utility import ObjectType
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.base import action_for, execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_DROP, _RENAME = "pgrepl.statements.table.drop", "pgrepl.statements.table.rename"
+_PUBLICATION, _SUBSCRIPTION = "pgrepl.statements.publication.drop", "pgrepl.statements.subscription.owner"
+_SCHEMA, _DATABASE = "pgrepl.statements.schema", "pgrepl.statements.database"
+_RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)
 
-@execute.register(DropStmt)
-@execute.register(RenameStmt)
-@execute.register(AlterOwnerStmt)
-@execute.register(AlterObjectSchemaStmt)
+# for each statement and kind the module and its function of (statement, session)
+_ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
+    **{(DropStmt, kind): (_DROP, "drop_relations") for kind in _RELATIONS},
+    **{(RenameStmt, kind): (_RENAME, "rename") for kind in _RELATIONS},
+    **{(AlterObjectSchemaStmt, kind): (_RENAME, "set_schema") for kind in _RELATIONS},
+    (DropStmt, ObjectType.MATVIEW): (_DROP, "drop_relations"),
+    (DropStmt, ObjectType.FOREIGN_TABLE): (_DROP, "drop_relations"),
+    (RenameStmt, ObjectType.COLUMN): (_RENAME, "rename_column_of"),
+    (RenameStmt, ObjectType.TABCONSTRAINT): (_RENAME, "rename_constraint_of"),
+    (DropStmt, ObjectType.SCHEMA): (_SCHEMA, "drop_schema"),
+    (RenameStmt, ObjectType.SCHEMA): (_SCHEMA, "rename_schema"),
+    (AlterOwnerStmt, ObjectType.SCHEMA): (_SCHEMA, "alter_schema_owner"),
+    (DropStmt, ObjectType.PUBLICATION): (_PUBLICATION, "drop_publications"),
+    (RenameStmt, ObjectType.PUBLICATION): (_PUBLICATION, "rename_publication"),
+    (AlterOwnerStmt, ObjectType.PUBLICATION): (_PUBLICATION, "give_publication"),
+    (RenameStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "rename_subscription"),
+    (AlterOwnerStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "give_subscription"),
+    (RenameStmt, ObjectType.DATABASE): (_DATABASE, "rename_database"),
+    (AlterOwnerStmt, ObjectType.DATABASE): (_DATABASE, "alter_database_owner"),
+    (RenameStmt, ObjectType.ROLE): ("pgrepl.statements.role", "rename_role"),
+}
+
+
 def execute_about_object(
     stmt: DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt, session: Session
 ) -> Result:
-    action = action_for(stmt, stmt.kind)
-    if action is None:
+    found = _ACTIONS.get((type(stmt), stmt.kind))
+    if found is None:
         raise unsupported(command_tag(stmt))
+    module, name = found
+    action: Callable[[Any, Session], Result] = getattr(import_module(module), name)
     return action(stmt, session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import classes, tables
@@ -11,18 +12,22 @@ from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import has_privs_of_role, resolve_role, role_name
 from pgrepl.catalog.shdepend import ACL, OWNER, role_dependencies
-from pgrepl.catalog.store import delete, one
+from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
-from pgrepl.statements.base import change_owner, drop_objects, execute, removes
+from pgrepl.statements.database import change_database_owner
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.grant import Change, grant_on_object, grant_on_relation
+from pgrepl.statements.publication.drop import reassign_publication
+from pgrepl.statements.schema import change_schema_owner
+from pgrepl.statements.subscription.owner import reassign_subscription
+from pgrepl.statements.table.owner import reassign_relation
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(ReassignOwnedStmt)
 def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
     """As ReassignOwnedObjects."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
@@ -34,11 +39,10 @@ def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
         _check_not_pinned(session, role, "reassign ownership of")
         for database, address, kind in role_dependencies(session, role):
             if kind == OWNER and database in (0, session.database.oid):
-                change_owner(session, address, new_owner)
+                _change_owner(session, address, new_owner)
     return Result("REASSIGN OWNED")
 
 
-@execute.register(DropOwnedStmt)
 def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
     """As DropOwnedObjects: objects of this database go, privileges here and on databases are revoked."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
@@ -57,6 +61,23 @@ def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
     doomed.sort(key=lambda a: (-a.objid, a.classid, a.subid))
     drop_objects(session, doomed, cascade=stmt.cascade)
     return Result("DROP OWNED")
+
+
+def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> None:
+    change = _OWNER_CHANGES.get(address.classid)
+    if change is None:
+        raise PgError("XX000", f"unexpected classid {address.classid}")
+    change(session, address.objid, new_owner)
+
+
+# what ALTER … OWNER TO comes down to
+_OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
+    classes.PG_CLASS: reassign_relation,
+    classes.PG_NAMESPACE: change_schema_owner,
+    classes.PG_DATABASE: change_database_owner,
+    classes.PG_PUBLICATION: reassign_publication,
+    classes.PG_SUBSCRIPTION: reassign_subscription,
+}
 
 
 def _check_privileges(session: Session, role: int, verb: str, what: str) -> None:
@@ -88,8 +109,3 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
     else:
         database = one(session, tables.pg_database, oid=address.objid)
         grant_on_object(session, Kind.DATABASE, database, change)
-
-
-@removes(classes.PG_AUTH_MEMBERS)
-def remove_membership(session: Session, address: ObjectAddress) -> None:
-    delete(session, tables.pg_auth_members, oid=address.objid)

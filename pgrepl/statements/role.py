@@ -24,8 +24,6 @@ from pgrepl.catalog.store import Row, delete, insert, new_oid, one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStmt, RenameStmt, RoleSpec
-from pgrepl.sql.nodes.utility import ObjectType
-from pgrepl.statements.base import acts, execute
 from pgrepl.statements.membership import GrantOptions, add_members, check_may_grant, remove_members
 
 if TYPE_CHECKING:
@@ -104,7 +102,6 @@ def _is_empty_secret(name: str, password: str) -> bool:
 # --- CREATE -----------------------------------------------------------------------------------------------------------
 
 
-@execute.register(CreateRoleStmt)
 def create_role(stmt: CreateRoleStmt, session: Session) -> Result:
     """As CreateRole."""
     given = _options(session, stmt.options)
@@ -172,7 +169,6 @@ def _specs(given: dict[str, DefElem], name: str) -> list[RoleSpec]:
 # --- ALTER ------------------------------------------------------------------------------------------------------------
 
 
-@execute.register(AlterRoleStmt)
 def alter_role(stmt: AlterRoleStmt, session: Session) -> Result:
     """As AlterRole."""
     check_not_reserved(stmt.role)
@@ -234,7 +230,6 @@ def _needs_admin(name: str, what: str) -> str:
     return f'Only roles with the CREATEROLE attribute and the ADMIN option on role "{name}" may {what}.'
 
 
-@acts(RenameStmt, ObjectType.ROLE)
 def rename_role(stmt: RenameStmt, session: Session) -> Result:
     """As RenameRole."""
     assert stmt.name is not None
@@ -268,7 +263,6 @@ def rename_role(stmt: RenameStmt, session: Session) -> Result:
 # --- DROP -------------------------------------------------------------------------------------------------------------
 
 
-@execute.register(DropRoleStmt)
 def drop_role(stmt: DropRoleStmt, session: Session) -> Result:
     """As DropRole: memberships of all of them go first, so that their order in the list does not matter."""
     if not has_attribute(session, session.role, "rolcreaterole"):

@@ -13,7 +13,6 @@ from pgrepl.catalog.store import delete, insert, one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterRoleSetStmt, VariableSetKind, VariableSetStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.role import check_not_reserved
 from pgrepl.statements.settings import setting_text
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(AlterRoleSetStmt)
 def alter_role_set(stmt: AlterRoleSetStmt, session: Session) -> Result:
     """As AlterRoleSet."""
     role = 0

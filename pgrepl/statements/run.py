@@ -19,7 +19,7 @@ from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.base import execute
+from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
 

@@ -12,7 +12,7 @@ from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
-from pgrepl.catalog.store import Row, delete, insert, new_oid, update
+from pgrepl.catalog.store import Row, insert, new_oid, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import (
@@ -29,15 +29,13 @@ from pgrepl.sql.nodes import (
     UnsupportedStmt,
     ViewStmt,
 )
-from pgrepl.sql.nodes.utility import ObjectType
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.base import acts, drop_objects, execute, owners, removes
+from pgrepl.statements.deletion import drop_objects
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(CreateSchemaStmt)
 def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
     """As CreateSchemaCommand."""
     owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
@@ -83,10 +81,29 @@ def _run_elements(session: Session, stmt: CreateSchemaStmt, name: str, owner: in
     settings.set("search_path", quote_identifier(name) + (f", {path}" if path else ""), local=True)
     try:
         for element in elements:
-            execute(element, session)
+            _run_element(element, session)
     finally:
         session.act_as(acting)
         settings.restore(before)
+
+
+def _run_element(element: Statement, session: Session) -> None:
+    from pgrepl.statements.grant import execute_grant
+    from pgrepl.statements.index.create import create_index
+    from pgrepl.statements.sequence import create_sequence
+    from pgrepl.statements.table.create import create_table
+    from pgrepl.statements.view import create_view
+
+    if isinstance(element, CreateSeqStmt):
+        create_sequence(element, session)
+    elif isinstance(element, CreateStmt):
+        create_table(element, session)
+    elif isinstance(element, ViewStmt):
+        create_view(element, session)
+    elif isinstance(element, IndexStmt):
+        create_index(element, session)
+    elif isinstance(element, GrantStmt):
+        execute_grant(element, session)
 
 
 _ORDER = (CreateSeqStmt, CreateStmt, ViewStmt, IndexStmt, GrantStmt)
@@ -116,7 +133,6 @@ def _placed(name: RangeVar, schema: str) -> RangeVar:
     return replace(name, schema=schema)
 
 
-@acts(RenameStmt, ObjectType.SCHEMA)
 def rename_schema(stmt: RenameStmt, session: Session) -> Result:
     """As RenameSchema."""
     assert stmt.name is not None
@@ -130,14 +146,12 @@ def rename_schema(stmt: RenameStmt, session: Session) -> Result:
     return Result("ALTER SCHEMA")
 
 
-@acts(AlterOwnerStmt, ObjectType.SCHEMA)
 def alter_schema_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     new_owner = resolve_role(session, stmt.new_owner)
     _change_owner(session, schema_by_name(session, stmt.name[-1]), new_owner)
     return Result("ALTER SCHEMA")
 
 
-@owners(PG_NAMESPACE)
 def change_schema_owner(session: Session, oid: int, new_owner: int) -> None:
     _change_owner(session, schema_row(session, oid), new_owner)
 
@@ -158,7 +172,6 @@ def _change_owner(session: Session, row: Row, new_owner: int) -> None:
     )
 
 
-@acts(DropStmt, ObjectType.SCHEMA)
 def drop_schema(stmt: DropStmt, session: Session) -> Result:
     """As RemoveObjects does for schemas."""
     doomed: list[ObjectAddress] = []
@@ -174,8 +187,3 @@ def drop_schema(stmt: DropStmt, session: Session) -> Result:
         doomed.append(ObjectAddress(PG_NAMESPACE, row.oid))
     drop_objects(session, doomed, cascade=stmt.cascade)
     return Result("DROP SCHEMA")
-
-
-@removes(PG_NAMESPACE)
-def remove_schema(session: Session, address: ObjectAddress) -> None:
-    delete(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)

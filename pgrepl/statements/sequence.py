@@ -18,7 +18,6 @@ from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterSeqStmt, CreateSeqStmt, RangeVar
-from pgrepl.statements.base import execute
 from pgrepl.statements.sequence_options import Sequence, sequence_options
 from pgrepl.statements.table.clauses import ColumnSequence
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
@@ -29,7 +28,6 @@ from pgrepl.statements.table.position import named_relation_or_none
 from pgrepl.types.oids import BOOL, INT8
 
 
-@execute.register(CreateSeqStmt)
 def create_sequence(stmt: CreateSeqStmt, session: Session) -> Result:
     name = replace(stmt.relation, location=-1)
     if stmt.if_not_exists:
@@ -89,7 +87,6 @@ def sequence_of(session: Session, oid: int) -> Sequence:
     )
 
 
-@execute.register(AlterSeqStmt)
 def alter_sequence(stmt: AlterSeqStmt, session: Session) -> Result:
     rel = named_relation_or_none(session, stmt.relation)
     if rel is None:

@@ -21,7 +21,6 @@ from pgrepl.sql.nodes import (
     VariableShowStmt,
 )
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 TEXT = 25
 
 
-@execute.register(VariableSetStmt)
 def execute_set(stmt: VariableSetStmt, session: Session) -> Result:
     """As ExecSetVariableStmt."""
     kind = stmt.kind
@@ -130,7 +128,6 @@ def _interval_text(session: Session, cast: TypeCast) -> str:
     return f"INTERVAL '{write_text(value, typoid, style)}'"
 
 
-@execute.register(VariableShowStmt)
 def execute_show(stmt: VariableShowStmt, session: Session) -> Result:
     """SHOW name, SHOW ALL (GetPGVariable)."""
     settings = session.settings
@@ -143,7 +140,6 @@ def execute_show(stmt: VariableShowStmt, session: Session) -> Result:
     return Result("SHOW", (ResultColumn(name, TEXT),), [(settings.get(name),)])
 
 
-@execute.register(DiscardStmt)
 def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
     """No plan is kept that DISCARD PLANS could forget; ALL resets the session (DiscardAll)."""
     target = stmt.target.upper()

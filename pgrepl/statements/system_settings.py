@@ -16,7 +16,6 @@ from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterSystemStmt, VariableSetKind
-from pgrepl.statements.base import execute
 from pgrepl.statements.settings import setting_text
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _NOT_IN_FILE = frozenset({"config_file", "data_directory", "hba_file", "ident_file", "external_pid_file"})
 
 
-@execute.register(AlterSystemStmt)
 def alter_system(stmt: AlterSystemStmt, session: Session) -> Result:
     require_no_block(session, "ALTER SYSTEM")
     setting = stmt.setting

@@ -18,7 +18,7 @@ from pgrepl.catalog.namespace import schema_or_none, temporary_schema
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 
 _sessions = itertools.count(1)
 

@@ -8,14 +8,12 @@ from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes.utility import TransactionKind, TransactionStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.settings import set_transaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(TransactionStmt)
 def execute_transaction(stmt: TransactionStmt, session: Session) -> Result:
     return Result(_run(stmt, session))
 

@@ -27,7 +27,6 @@ from pgrepl.lake.commit import Stale
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import VacuumStmt
 from pgrepl.sql.options import get_boolean, get_int32, get_string
-from pgrepl.statements.base import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -52,7 +51,6 @@ class _Options:
         return self.switches.get(name, name.startswith("process_"))
 
 
-@execute.register(VacuumStmt)
 def vacuum(stmt: VacuumStmt, session: Session) -> Result:
     options = _read(stmt)
     tag = "VACUUM" if stmt.is_vacuum else "ANALYZE"

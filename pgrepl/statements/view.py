@@ -19,7 +19,6 @@ from pgrepl.expr.updatable import why_not_updatable
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DefElem, ViewStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.needs import record_query_needs
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
@@ -27,7 +26,6 @@ from pgrepl.statements.table.create import create_relation
 from pgrepl.statements.table.creation import creation_schema
 
 
-@execute.register(ViewStmt)
 def create_view(stmt: ViewStmt, session: Session) -> Result:
     """As DefineView does."""
     if stmt.query.into is not None:

@@ -17,14 +17,12 @@ from pgrepl.expr.tree import Const
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.sql.nodes import IndexElem, IndexStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
 from pgrepl.statements.table.permissions import refuse_catalog
 from pgrepl.statements.table.position import named_relation
 
 
-@execute.register(IndexStmt)
 def create_index(stmt: IndexStmt, session: Session) -> Result:
     if stmt.concurrently:
         require_no_block(session, "CREATE INDEX CONCURRENTLY")

@@ -21,7 +21,6 @@ from pgrepl.catalog.store import Row, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterPublicationAction, AlterPublicationStmt, PublicationTable
-from pgrepl.statements.base import execute
 from pgrepl.statements.publication.members import SYSTEM_COLUMNS, add_schemas, add_tables, drop_schemas, drop_tables
 from pgrepl.statements.publication.objects import (
     Member,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(AlterPublicationStmt)
 def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
     """As AlterPublication."""
     publication = publication_by_name(session, stmt.name)

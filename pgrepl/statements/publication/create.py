@@ -12,7 +12,6 @@ from pgrepl.catalog.store import insert, new_oid
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreatePublicationStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.publication.members import add_schemas, add_tables
 from pgrepl.statements.publication.objects import analyse_filters, check_column_lists, open_tables, tables_and_schemas
 from pgrepl.statements.publication.options import parse_publication_options
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(CreatePublicationStmt)
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     """As CreatePublication."""
     check_may_create(session)

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.acl import check_owner
-from pgrepl.catalog.classes import PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL, ObjectAddress
+from pgrepl.catalog.classes import PG_PUBLICATION, ObjectAddress
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import is_schema_publication, publication_by_name, publication_or_none
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
-from pgrepl.catalog.store import Row, delete, one, update
+from pgrepl.catalog.store import Row, one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterOwnerStmt, DropStmt, ObjectType, RenameStmt
-from pgrepl.statements.base import acts, drop_objects, owners, removes
+from pgrepl.sql.nodes import AlterOwnerStmt, DropStmt, RenameStmt
+from pgrepl.statements.deletion import drop_objects
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@acts(DropStmt, ObjectType.PUBLICATION)
 def drop_publications(stmt: DropStmt, session: Session) -> Result:
     addresses = []
     for (name,) in stmt.names:
@@ -34,18 +33,6 @@ def drop_publications(stmt: DropStmt, session: Session) -> Result:
     return Result("DROP PUBLICATION")
 
 
-@removes(PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE)
-def remove_publication_object(session: Session, address: ObjectAddress) -> None:
-    """Take away the row of a publication or of one of its members."""
-    table = {
-        PG_PUBLICATION: tables.pg_publication,
-        PG_PUBLICATION_REL: tables.pg_publication_rel,
-        PG_PUBLICATION_NAMESPACE: tables.pg_publication_namespace,
-    }[address.classid]
-    delete(session, table, oid=address.objid)
-
-
-@acts(RenameStmt, ObjectType.PUBLICATION)
 def rename_publication(stmt: RenameStmt, session: Session) -> Result:
     assert stmt.name is not None
     row = publication_by_name(session, stmt.name)
@@ -56,7 +43,6 @@ def rename_publication(stmt: RenameStmt, session: Session) -> Result:
     return Result("ALTER PUBLICATION")
 
 
-@acts(AlterOwnerStmt, ObjectType.PUBLICATION)
 def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterPublicationOwner."""
     owner = resolve_role(session, stmt.new_owner)
@@ -65,7 +51,6 @@ def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
     return Result("ALTER PUBLICATION")
 
 
-@owners(PG_PUBLICATION)
 def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
     _change_owner(session, one(session, tables.pg_publication, oid=oid), new_owner)
 

@@ -25,7 +25,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.store import Row, insert, new_oid
 from pgrepl.errors import PgError
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.publication.objects import Member
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.create import check_duplicates
 from pgrepl.statements.subscription.options import (
     PUBLICATION,
@@ -53,7 +52,6 @@ _COLUMNS = {
 }
 
 
-@execute.register(AlterSubscriptionStmt)
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
     """As AlterSubscription."""
     subscription = catalog.subscription_by_name(session, stmt.name)

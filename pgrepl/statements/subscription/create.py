@@ -17,7 +17,6 @@ from pgrepl.replication.origins import create_origin
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.options import CREATE, SubscriptionOptions, parse_subscription_options
 from pgrepl.statements.subscription.rights import check_may_subscribe, check_password_exemption
 from pgrepl.statements.subscription.tables import add_tables, check_publications, check_publications_origin, connected
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(CreateSubscriptionStmt)
 def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
     """As CreateSubscription."""
     options = parse_subscription_options(session, stmt.options, CREATE)

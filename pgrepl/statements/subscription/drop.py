@@ -18,7 +18,6 @@ from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.subscriber import lease, same_server
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import DropSubscriptionStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.subscription.rights import check_subscription_owner, must_use_password
 from pgrepl.statements.subscription.tables import drop_slot
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@execute.register(DropSubscriptionStmt)
 def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     """As DropSubscription."""
     subscription = catalog.subscription_or_none(session, stmt.name)

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.classes import PG_SUBSCRIPTION
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import check_can_set_role, resolve_role
 from pgrepl.catalog.store import Row, one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterOwnerStmt, ObjectType, RenameStmt
-from pgrepl.statements.base import acts, owners
+from pgrepl.sql.nodes import AlterOwnerStmt, RenameStmt
 from pgrepl.statements.subscription.rights import check_password_exemption, check_subscription_owner
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@acts(RenameStmt, ObjectType.SUBSCRIPTION)
 def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
     """The slot keeps its name (AlterObjectRename_internal)."""
     assert stmt.name is not None
@@ -34,7 +31,6 @@ def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
     return Result("ALTER SUBSCRIPTION")
 
 
-@acts(AlterOwnerStmt, ObjectType.SUBSCRIPTION)
 def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterSubscriptionOwner: the present user needs CREATE on the database, the new owner nothing."""
     owner = resolve_role(session, stmt.new_owner)
@@ -43,7 +39,6 @@ def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
     return Result("ALTER SUBSCRIPTION")
 
 
-@owners(PG_SUBSCRIPTION)
 def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
     _change_owner(session, one(session, tables.pg_subscription, oid=oid), new_owner)
 

@@ -17,7 +17,6 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.tree import Expr
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, DefElem
-from pgrepl.statements.base import execute
 from pgrepl.statements.needs import record_type_needs
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.clauses import Clauses, add_elements, make_indexes
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 HEAP = 2  # pg_am
 
 
-@execute.register(CreateStmt)
 def create_table(stmt: CreateStmt, session: Session) -> Result:
     namespace, persistence = creation_schema(session, stmt.relation)
     if stmt.if_not_exists and oid_in_schema(session, namespace, stmt.relation.name) is not None:

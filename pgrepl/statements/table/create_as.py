@@ -13,7 +13,6 @@ from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateTableAsStmt, ObjectType, SelectStmt
-from pgrepl.statements.base import execute
 from pgrepl.statements.table.columns import NewColumn, column_of_type
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.creation import creation_schema
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pgrepl.query.rowset import LocalRows, SparkRows
 
 
-@execute.register(CreateTableAsStmt)
 def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
     """As ExecCreateTableAs does."""
     if stmt.kind is not ObjectType.TABLE:

@@ -22,7 +22,7 @@ from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, walk
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.needs import record_expression_needs
 
 

@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropStmt, ObjectType, RangeVar
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.base import acts, drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.permissions import refuse_catalog
 
 
@@ -55,7 +55,6 @@ _WANTED = {
 }
 
 
-@acts(DropStmt, *_WANTED)
 def drop_relations(stmt: DropStmt, session: Session) -> Result:
     """As RemoveRelations does: all are found before any is dropped."""
     wanted = _WANTED[stmt.kind]

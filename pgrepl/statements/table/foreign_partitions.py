@@ -15,7 +15,7 @@ from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr.attmap import attnum_map
 from pgrepl.rows.requirements import NotReferenced, Requirement
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.index.partition import partition_index
 from pgrepl.statements.table.constraints import set_parent_constraint
 from pgrepl.statements.table.foreign import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import Kind, check_relation_owner, has_privilege
 from pgrepl.catalog.aclchange import with_new_owner
-from pgrepl.catalog.classes import PG_CLASS
 from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.namespace import schema_row
@@ -16,12 +15,10 @@ from pgrepl.catalog.sequences import owner_column, sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.errors import PgError
-from pgrepl.statements.base import owners
 
 _INDEX_HINT = "Change the ownership of the index's table instead."
 
 
-@owners(PG_CLASS)
 def reassign_relation(session: Session, oid: int, new_owner: int) -> None:
     """For REASSIGN OWNED, which has asked for privileges already and visits sequences and indexes by themselves."""
     change_relation_owner(session, relation(session, oid), new_owner, recursing=True)

@@ -19,7 +19,6 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.base import acts
 from pgrepl.statements.table.alter.add import name_is_free
 from pgrepl.statements.table.alter.run import check_alterable
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
@@ -45,7 +44,6 @@ def _named(session: Session, name: RangeVar | None, *, missing_ok: bool) -> Rela
 # --- relations ----------------------------------------------------------------------------------------------------
 
 
-@acts(RenameStmt, *RELATIONS)
 def rename(stmt: RenameStmt, session: Session) -> Result:
     rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
     if rel is not None and stmt.relation is not None:
@@ -76,7 +74,6 @@ def _rename_row(session: Session, oid: int, name: str) -> None:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-@acts(RenameStmt, ObjectType.COLUMN)
 def rename_column_of(stmt: RenameStmt, session: Session) -> Result:
     rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
     if rel is not None and stmt.relation is not None:
@@ -119,7 +116,6 @@ def _rename_column(
 # --- constraints --------------------------------------------------------------------------------------------------
 
 
-@acts(RenameStmt, ObjectType.TABCONSTRAINT)
 def rename_constraint_of(stmt: RenameStmt, session: Session) -> Result:
     rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
     if rel is not None and stmt.relation is not None:
@@ -155,7 +151,6 @@ def _rename_constraint(
 # --- SET SCHEMA ---------------------------------------------------------------------------------------------------
 
 
-@acts(AlterObjectSchemaStmt, *RELATIONS)
 def set_schema(stmt: AlterObjectSchemaStmt, session: Session) -> Result:
     rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
     if rel is not None:

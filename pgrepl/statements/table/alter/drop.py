@@ -12,7 +12,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.tables import pg_attribute
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.alter.attributes import only_partitioned
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of
 from pgrepl.statements.table.alter.work import Altered, Pass, Work

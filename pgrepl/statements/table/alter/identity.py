@@ -15,7 +15,7 @@ from pgrepl.catalog.sequences import identity_sequence
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, RangeVar, TypeName
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target, column_of, missing_column

@@ -27,7 +27,7 @@ from pgrepl.expr.index_info import index_info
 from pgrepl.sql.nodes import AlterTableStmt, Constraint, ConstrType, IndexStmt, Statement
 from pgrepl.sql.parser import parse
 from pgrepl.sql.quote import quote_qualified
-from pgrepl.statements.base import drop_objects
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.index.create import index_spec
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.index.spec import IndexSpec

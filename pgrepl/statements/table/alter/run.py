@@ -15,7 +15,6 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint, ObjectType
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.base import execute
 from pgrepl.statements.table.alter import (
     add,
     attributes,
@@ -87,7 +86,6 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
 }
 
 
-@execute.register(AlterTableStmt)
 def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
     for cmd in stmt.commands:
         if cmd.kind is K.DETACH_PARTITION and cmd.concurrently:

@@ -1,0 +1,88 @@
+"""The one door to the statements: `execute` finds the function for a statement, as ProcessUtility does.
+
+Modules load when the first of their statements comes. No statement comes back to this door: one that contains others
+(CREATE SCHEMA, EXPLAIN ANALYZE) knows what does them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import unsupported
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.query.result import Result
+    from pgrepl.sql.nodes import Statement
+
+# for each node the module and its function of (statement, session)
+_STATEMENTS = {
+    "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
+    "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "AlterPublicationStmt": ("pgrepl.statements.publication.alter", "alter_publication"),
+    "AlterRoleSetStmt": ("pgrepl.statements.role_settings", "alter_role_set"),
+    "AlterRoleStmt": ("pgrepl.statements.role", "alter_role"),
+    "AlterSeqStmt": ("pgrepl.statements.sequence", "alter_sequence"),
+    "AlterSubscriptionStmt": ("pgrepl.statements.subscription.alter", "alter_subscription"),
+    "AlterSystemStmt": ("pgrepl.statements.system_settings", "alter_system"),
+    "AlterTableStmt": ("pgrepl.statements.table.alter.run", "alter_table"),
+    "CheckPointStmt": ("pgrepl.statements.checkpoint", "checkpoint"),
+    "CommentStmt": ("pgrepl.statements.comment", "comment_on"),
+    "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),
+    "CopyStmt": ("pgrepl.statements.rows", "copy"),
+    "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
+    "CreatePublicationStmt": ("pgrepl.statements.publication.create", "create_publication"),
+    "CreateRoleStmt": ("pgrepl.statements.role", "create_role"),
+    "CreateSchemaStmt": ("pgrepl.statements.schema", "create_schema"),
+    "CreateSeqStmt": ("pgrepl.statements.sequence", "create_sequence"),
+    "CreateStmt": ("pgrepl.statements.table.create", "create_table"),
+    "CreateSubscriptionStmt": ("pgrepl.statements.subscription.create", "create_subscription"),
+    "CreateTableAsStmt": ("pgrepl.statements.table.create_as", "create_table_as"),
+    "DeleteStmt": ("pgrepl.writing.run", "modify_rows"),
+    "DiscardStmt": ("pgrepl.statements.settings", "execute_discard"),
+    "DropDatabaseStmt": ("pgrepl.statements.database", "drop_database"),
+    "DropOwnedStmt": ("pgrepl.statements.owned", "drop_owned"),
+    "DropRoleStmt": ("pgrepl.statements.role", "drop_role"),
+    "DropStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "DropSubscriptionStmt": ("pgrepl.statements.subscription.drop", "drop_subscription"),
+    "ExplainStmt": ("pgrepl.statements.explain", "explain"),
+    "GrantRoleStmt": ("pgrepl.statements.membership", "grant_role"),
+    "GrantStmt": ("pgrepl.statements.grant", "execute_grant"),
+    "IndexStmt": ("pgrepl.statements.index.create", "create_index"),
+    "InsertStmt": ("pgrepl.writing.run", "modify_rows"),
+    "MergeStmt": ("pgrepl.writing.run", "modify_rows"),
+    "ReassignOwnedStmt": ("pgrepl.statements.owned", "reassign_owned"),
+    "RenameStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "SelectStmt": ("pgrepl.statements.rows", "select"),
+    "TransactionStmt": ("pgrepl.statements.transaction", "execute_transaction"),
+    "TruncateStmt": ("pgrepl.writing.truncate", "truncate"),
+    "UpdateStmt": ("pgrepl.writing.run", "modify_rows"),
+    "VacuumStmt": ("pgrepl.statements.vacuum", "vacuum"),
+    "VariableSetStmt": ("pgrepl.statements.settings", "execute_set"),
+    "VariableShowStmt": ("pgrepl.statements.settings", "execute_show"),
+    "ViewStmt": ("pgrepl.statements.view", "create_view"),
+}
+
+
+def execute(stmt: Statement, session: Session) -> Result:
+    """Do what the statement says. Errors are PgError; the transaction is the caller's."""
+    function = _function(type(stmt).__name__)
+    if function is None:
+        from pgrepl.sql.nodes import UnsupportedStmt
+        from pgrepl.sql.tags import command_tag
+
+        raise unsupported(stmt.what if isinstance(stmt, UnsupportedStmt) else command_tag(stmt))
+    return function(stmt, session)
+
+
+@cache
+def _function(node: str) -> Callable[[Any, Session], Result] | None:
+    if node not in _STATEMENTS:
+        return None
+    module, name = _STATEMENTS[node]
+    function: Callable[[Any, Session], Result] = getattr(import_module(module), name)
+    return function
