@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from pgrepl.catalog.classes import (
     FIRST_NORMAL_OID,
@@ -16,10 +16,13 @@ from pgrepl.catalog.classes import (
     ROLE_WRITE_ALL_DATA,
 )
 from pgrepl.catalog.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
+from pgrepl.catalog.tables import pg_database, pg_namespace
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
+
+Owned: TypeAlias = "pg_namespace | pg_database"  # what has an owner and a list, beside relations
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -163,17 +166,17 @@ def aclmask(session: Context, acl: Acl, role: int, owner: int, mask: int) -> int
     return found
 
 
-def has_privilege(session: Context, kind: Kind, row: Any, privilege: str, role: int | None = None) -> bool:
+def has_privilege(session: Context, kind: Kind, row: Owned, privilege: str, role: int | None = None) -> bool:
     """Has the role (the current one) this privilege on a schema or database, given by its row?"""
     bit = BIT[privilege]
     return object_mask(session, kind, row, session.role if role is None else role, bit) == bit
 
 
-def object_mask(session: Context, kind: Kind, row: Any, role: int, mask: int) -> int:
+def object_mask(session: Context, kind: Kind, row: Owned, role: int, mask: int) -> int:
     """As object_aclmask and pg_namespace_aclmask, for schemas and databases."""
     if is_superuser(session, role):
         return mask
-    owner, stored = owner_and_acl(kind, row)
+    owner, stored = owner_and_acl(row)
     found = aclmask(session, parse_acl(stored) or _default_or_empty(kind, owner, stored), role, owner, mask)
     if kind is Kind.SCHEMA and mask & BIT["USAGE"] and not found & BIT["USAGE"]:
         if has_privs_of_role(session, role, ROLE_READ_ALL_DATA) or has_privs_of_role(
@@ -183,12 +186,10 @@ def object_mask(session: Context, kind: Kind, row: Any, role: int, mask: int) ->
     return found
 
 
-def owner_and_acl(kind: Kind, row: Any) -> tuple[int, list[str] | None]:
-    if kind is Kind.SCHEMA:
+def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
+    if isinstance(row, pg_namespace):
         return row.nspowner, row.nspacl
-    if kind is Kind.DATABASE:
-        return row.datdba, row.datacl
-    return row.relowner, row.relacl
+    return row.datdba, row.datacl
 
 
 def _default_or_empty(kind: Kind, owner: int, stored: Sequence[str] | None) -> Acl:
@@ -271,7 +272,7 @@ def has_column_privilege(
 
 
 def check_privilege(
-    session: Context, kind: Kind, row: Any, privilege: str, name: str, *, location: int | None = None
+    session: Context, kind: Kind, row: Owned, privilege: str, name: str, *, location: int | None = None
 ) -> None:
     if not has_privilege(session, kind, row, privilege):
         raise PgError("42501", f"permission denied for {kind.value} {name}", location=location)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 
@@ -13,17 +12,17 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def constraints_of(session: Session, relid: int, kind: str | None = None) -> list[Row]:
+def constraints_of(session: Session, relid: int, kind: str | None = None) -> list[pg_constraint]:
     """The constraints of a relation by name, which is the order PostgreSQL finds them in."""
     rows = store.rows(session, pg_constraint, conrelid=relid)
     return sorted((row for row in rows if kind is None or row.contype == kind), key=lambda row: row.conname.encode())
 
 
-def constraint_named(session: Session, relid: int, name: str) -> Row | None:
+def constraint_named(session: Session, relid: int, name: str) -> pg_constraint | None:
     return store.one(session, pg_constraint, conrelid=relid, conname=name)
 
 
-def constraint_row(session: Session, oid: int) -> Row:
+def constraint_row(session: Session, oid: int) -> pg_constraint:
     row = store.one(session, pg_constraint, oid=oid)
     if row is None:
         raise PgError("XX000", f"cache lookup failed for constraint {oid}")

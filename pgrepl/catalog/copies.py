@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes, tables
-from pgrepl.catalog.store import Row, delete, insert, rows, update
+from pgrepl.catalog.store import delete, insert, rows, update
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -74,9 +74,9 @@ def ended(session: Session, token: str, relid: int | None = None) -> None:
         delete(session, tables.pgrepl_copy, token=token, relid=relid)
 
 
-def under_way(session: Session) -> list[Row]:
+def under_way(session: Session) -> list[tables.pgrepl_copy]:
     return [row for row in rows(session, tables.pgrepl_copy) if _is_under_way(row)]
 
 
-def _is_under_way(row: Row) -> bool:
+def _is_under_way(row: tables.pgrepl_copy) -> bool:
     return processes.is_at_work(row.pid, row.host, row.token, row.beat)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ def databases(session: Session) -> list[tables.pg_database]:
     return sorted(rows(session, tables.pg_database), key=lambda row: str(row.datname))
 
 
-def database_or_none(session: Session, name: str) -> Row | None:
+def database_or_none(session: Session, name: str) -> tables.pg_database | None:
     return one(session, tables.pg_database, datname=name)
 
 
-def database_by_name(session: Session, name: str) -> Row:
+def database_by_name(session: Session, name: str) -> tables.pg_database:
     """As get_database_oid."""
     row = database_or_none(session, name)
     if row is None:
@@ -33,7 +33,7 @@ def database_name(session: Session, oid: int | None) -> str | None:
     return None if row is None else str(row.datname)
 
 
-def current_database(session: Session) -> Row:
+def current_database(session: Session) -> tables.pg_database:
     row = one(session, tables.pg_database, oid=session.database.oid)
     assert row is not None
     return row

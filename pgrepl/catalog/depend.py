@@ -22,7 +22,7 @@ from pgrepl.catalog.classes import (
     ObjectAddress,
 )
 from pgrepl.catalog.objects import describe_object
-from pgrepl.catalog.store import Row, delete, insert_many, rows
+from pgrepl.catalog.store import delete, insert_many, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def forget_dependencies(
     return delete(session, tables.pg_depend, **where)
 
 
-def dependencies_of(session: Session, depender: ObjectAddress) -> list[Row]:
+def dependencies_of(session: Session, depender: ObjectAddress) -> list[tables.pg_depend]:
     """The rows of pg_depend of an object; without a column number those of its columns too."""
     where = {"datid": session.database.oid, "classid": depender.classid, "objid": depender.objid}
     if depender.subid:
@@ -129,7 +129,7 @@ def dependencies_of(session: Session, depender: ObjectAddress) -> list[Row]:
     return rows(session, tables.pg_depend, **where)
 
 
-def dependents_of(session: Session, referenced: ObjectAddress) -> list[Row]:
+def dependents_of(session: Session, referenced: ObjectAddress) -> list[tables.pg_depend]:
     """The rows of pg_depend that refer to an object; without a column number those to its columns too."""
     where = {"datid": session.database.oid, "refclassid": referenced.classid, "refobjid": referenced.objid}
     if referenced.subid:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
 
 
-def indexes(session: Session, relid: int) -> list[Row]:
+def indexes(session: Session, relid: int) -> list[tables.pg_index]:
     """The rows of pg_index of a table, by OID."""
     return sorted(rows(session, tables.pg_index, indrelid=relid), key=lambda row: row.indexrelid)
 
 
-def index_row(session: Session, oid: int) -> Row | None:
+def index_row(session: Session, oid: int) -> tables.pg_index | None:
     return one(session, tables.pg_index, indexrelid=oid)
 
 
-def primary_key(session: Session, relation: Relation) -> Row | None:
+def primary_key(session: Session, relation: Relation) -> tables.pg_index | None:
     """The primary key's index (RelationGetPrimaryKeyIndex)."""
     for row in indexes(session, relation.oid):
         if row.indisprimary and (row.indisvalid or relation.kind == "p"):
@@ -29,7 +29,7 @@ def primary_key(session: Session, relation: Relation) -> Row | None:
     return None
 
 
-def replica_identity_index(session: Session, relation: Relation) -> Row | None:
+def replica_identity_index(session: Session, relation: Relation) -> tables.pg_index | None:
     """The index that identifies a row that is updated or deleted: the primary key unless it is deferrable, or the index
     that REPLICA IDENTITY USING INDEX chose (RelationGetReplicaIndex)."""
     if relation.replident == "d":
@@ -42,7 +42,7 @@ def replica_identity_index(session: Session, relation: Relation) -> Row | None:
     return None
 
 
-def identity_or_primary_key(session: Session, relation: Relation) -> Row | None:
+def identity_or_primary_key(session: Session, relation: Relation) -> tables.pg_index | None:
     """The index by which a subscriber finds a row (GetRelationIdentityOrPK); one that is checked later finds none."""
     row = replica_identity_index(session, relation) or primary_key(session, relation)
     return row if row is not None and row.indimmediate else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import configuration, tables
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.types.encoding import is_utf8
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
 
 
-def admit(session: Context, user: str, database: str) -> tuple[Row, Row]:
+def admit(session: Context, user: str, database: str) -> tuple[tables.pg_authid, tables.pg_database]:
     """The rows of the role and the database, or a FATAL error."""
     role = admit_user(session, user)
     return role, admit_to_database(session, role, database)
 
 
-def admit_user(session: Context, user: str) -> Row:
+def admit_user(session: Context, user: str) -> tables.pg_authid:
     """The role, if it may log in (InitializeSessionUserId)."""
     role = one(session, tables.pg_authid, rolname=user) if is_utf8(user) else None
     if role is None:
@@ -32,7 +32,7 @@ def admit_user(session: Context, user: str) -> Row:
     return role
 
 
-def admit_to_database(session: Context, role: Row, database: str) -> Row:
+def admit_to_database(session: Context, role: tables.pg_authid, database: str) -> tables.pg_database:
     """The database, if the role may connect to it (CheckMyDatabase)."""
     row = one(session, tables.pg_database, datname=database) if is_utf8(database) else None
     if row is None:
@@ -51,7 +51,9 @@ def admit_to_database(session: Context, role: Row, database: str) -> Row:
     return row
 
 
-def apply_settings(session: configuration.Starting, role: Row, database: Row, startup: Mapping[str, str]) -> None:
+def apply_settings(
+    session: configuration.Starting, role: tables.pg_authid, database: tables.pg_database, startup: Mapping[str, str]
+) -> None:
     """Later ones win: ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's
     own."""
     settings = session.settings

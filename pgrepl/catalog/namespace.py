@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import CATALOG_NAMESPACE
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ def schemas(session: Context) -> list[tables.pg_namespace]:
     return sorted(found, key=lambda row: str(row.nspname))
 
 
-def schema_or_none(session: Context, name: str) -> Row | None:
+def schema_or_none(session: Context, name: str) -> tables.pg_namespace | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, nspname=name)
 
 
-def schema_by_name(session: Context, name: str, location: int | None = None) -> Row:
+def schema_by_name(session: Context, name: str, location: int | None = None) -> tables.pg_namespace:
     """As get_namespace_oid: no privilege is asked for."""
     row = schema_or_none(session, name)
     if row is None:
@@ -31,7 +31,7 @@ def schema_by_name(session: Context, name: str, location: int | None = None) -> 
     return row
 
 
-def schema_row(session: Context, oid: int) -> Row | None:
+def schema_row(session: Context, oid: int) -> tables.pg_namespace | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, oid=oid)
 
 

@@ -14,7 +14,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.classes import FIRST_NORMAL_OID
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.relation import Relation, relation_or_none
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -40,29 +40,29 @@ class PublishedTable:
     qual: Any = None
 
 
-def publication_or_none(session: Session, name: str) -> Row | None:
+def publication_or_none(session: Session, name: str) -> tables.pg_publication | None:
     return one(session, tables.pg_publication, datid=session.database.oid, pubname=name)
 
 
-def publication_by_name(session: Session, name: str) -> Row:
+def publication_by_name(session: Session, name: str) -> tables.pg_publication:
     row = publication_or_none(session, name)
     if row is None:
         raise PgError("42704", f'publication "{name}" does not exist')
     return row
 
 
-def publications(session: Session) -> list[Row]:
+def publications(session: Session) -> list[tables.pg_publication]:
     return rows(session, tables.pg_publication, datid=session.database.oid)
 
 
 # --- members ---
 
 
-def member_table(session: Session, pubid: int, relid: int) -> Row | None:
+def member_table(session: Session, pubid: int, relid: int) -> tables.pg_publication_rel | None:
     return one(session, tables.pg_publication_rel, prpubid=pubid, prrelid=relid)
 
 
-def member_schema(session: Session, pubid: int, schema: int) -> Row | None:
+def member_schema(session: Session, pubid: int, schema: int) -> tables.pg_publication_namespace | None:
     return one(session, tables.pg_publication_namespace, pnpubid=pubid, pnnspid=schema)
 
 
@@ -143,7 +143,7 @@ def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTa
 
     If one of them publishes via the root, a table whose ancestor is listed too is left out: it would be sent twice.
     """
-    listed: list[tuple[Row, int]] = []
+    listed: list[tuple[tables.pg_publication, int]] = []
     for name in names:
         publication = publication_by_name(session, name)
         listed += [(publication, relid) for relid in _published_relations(session, publication)]
@@ -153,7 +153,7 @@ def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTa
     return [_published(session, publication, relid) for publication, relid in listed]
 
 
-def _published_relations(session: Session, publication: Row) -> list[int]:
+def _published_relations(session: Session, publication: tables.pg_publication) -> list[int]:
     if publication.puballtables:
         return all_tables_relations(session, publication.pubviaroot)
     part = Part.ROOT if publication.pubviaroot else Part.LEAF
@@ -170,7 +170,7 @@ def _has_ancestor_in(session: Session, relid: int, listed: set[int]) -> bool:
     return not listed.isdisjoint(partition_ancestors(session, relid))
 
 
-def _published(session: Session, publication: Row, relid: int) -> PublishedTable:
+def _published(session: Session, publication: tables.pg_publication, relid: int) -> PublishedTable:
     relation = relation_or_none(session, relid)
     assert relation is not None
     member = None

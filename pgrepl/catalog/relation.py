@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, FIRST_NORMAL_OID, INFORMATION_SCHEMA
 from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.system import may_be_system, namespace_oid
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -141,7 +141,7 @@ def relation_or_none(session: Context, oid: int) -> Relation | None:
     return found
 
 
-def _made(session: Context, row: Row) -> Relation:
+def _made(session: Context, row: tables.pg_class) -> Relation:
     columns = rows(session, tables.pg_attribute, attrelid=row.oid)
     columns.sort(key=lambda a: a.attnum)
     return Relation(
@@ -168,7 +168,7 @@ def _made(session: Context, row: Row) -> Relation:
     )
 
 
-def _attribute(row: Row) -> Attribute:
+def _attribute(row: tables.pg_attribute) -> Attribute:
     return Attribute(
         num=row.attnum,
         name=row.attname,

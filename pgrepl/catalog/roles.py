@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import ROLE_DATABASE_OWNER
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Context
     from pgrepl.sql.nodes.utility import RoleSpec
 
+Role: TypeAlias = tables.pg_authid
 PUBLIC = 0  # the grantee that is everybody
 
 
@@ -29,18 +30,18 @@ def settings_of_roles(session: Context) -> list[tables.pg_db_role_setting]:
     return rows(session, tables.pg_db_role_setting)
 
 
-def role_by_name(session: Context, name: str) -> Row:
+def role_by_name(session: Context, name: str) -> tables.pg_authid:
     row = role_or_none(session, name)
     if row is None:
         raise PgError("42704", f'role "{name}" does not exist')
     return row
 
 
-def role_or_none(session: Context, name: str) -> Row | None:
+def role_or_none(session: Context, name: str) -> tables.pg_authid | None:
     return one(session, tables.pg_authid, rolname=name)
 
 
-def role_row(session: Context, oid: int) -> Row | None:
+def role_row(session: Context, oid: int) -> tables.pg_authid | None:
     return one(session, tables.pg_authid, oid=oid)
 
 

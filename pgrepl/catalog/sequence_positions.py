@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pgrepl.catalog.store import Row, one, remember, update
+from pgrepl.catalog.store import one, remember, update
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError
 
@@ -91,7 +91,7 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
         mine.undos[oid] = _on_rollback(session, oid)
 
 
-def position(session: Session, oid: int) -> Row | None:
+def position(session: Session, oid: int) -> pg_sequence | None:
     """The sequence's row, as it is to be moved on."""
     transaction = session.transaction
     return one(session.beside.write() if transaction.keeps_aside else session, pg_sequence, seqrelid=oid)

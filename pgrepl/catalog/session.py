@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.context import Block, DatabaseName, Origin
 from pgrepl.catalog.settings import Settings
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import one
 from pgrepl.catalog.transaction import Transaction
 from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
@@ -102,7 +102,7 @@ class View:
     """What a session sees of the catalog."""
 
     as_of: int | None = None  # the snapshot; None: as it is now
-    memory: dict[str, dict[Any, list[Row]]] = field(default_factory=dict)  # store.py: what was read of each table
+    memory: dict[str, dict[Any, list[SystemRow]]] = field(default_factory=dict)  # store.py: what was read of each table
     derived: dict[Any, Any] = field(default_factory=dict)  # relations and the like, made from several tables
 
 
@@ -207,7 +207,7 @@ class Session:
         return self._view.as_of
 
     @property
-    def memory(self) -> dict[str, dict[Any, list[Row]]]:
+    def memory(self) -> dict[str, dict[Any, list[SystemRow]]]:
         return self._view.memory
 
     @property

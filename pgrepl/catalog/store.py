@@ -11,7 +11,7 @@ that looks at the past (`session.as_of`) sees the versions of that snapshot, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Double, and_, bindparam, or_, select
 from sqlalchemy import delete as sql_delete
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 NOT_NULL: Any = object()  # as a value of a condition: any but NULL
 _REMEMBERED = 4096  # answers a session keeps
-Row: TypeAlias = Any
 _Row = TypeVar("_Row", bound=SystemRow)
 
 
@@ -61,11 +60,13 @@ def _remembered(session: Context, table: type[_Row], eq: dict[str, Any]) -> list
         known = memory.get(key)
     except TypeError:  # a list or a set among the values
         return _read(session, table, eq)
-    if known is None:
-        if len(memory) >= _REMEMBERED:
-            memory.clear()
-        known = memory[key] = _read(session, table, eq)
-    return known
+    if known is not None:
+        return cast("list[_Row]", known)  # each table has a memory of its own
+    if len(memory) >= _REMEMBERED:
+        memory.clear()
+    found = _read(session, table, eq)
+    memory[key] = [*found]
+    return found
 
 
 def remember(session: Context, table: type[_Row], row: _Row, **eq: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.relkind import not_supported
-from pgrepl.catalog.store import Row, delete, insert, one, rows
+from pgrepl.catalog.store import delete, insert, one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -24,11 +24,17 @@ def subscriptions(session: Session) -> list[tables.pg_subscription]:
     return rows(session, tables.pg_subscription, subdbid=session.database.oid)
 
 
-def subscription_or_none(session: Session, name: str) -> Row | None:
+def subscription_or_none(session: Session, name: str) -> tables.pg_subscription | None:
     return one(session, tables.pg_subscription, subdbid=session.database.oid, subname=name)
 
 
-def subscription_by_name(session: Session, name: str) -> Row:
+def slot_of(subscription: tables.pg_subscription) -> str:
+    """The slot's name. Without one a subscription cannot be enabled, and nobody works for it."""
+    assert subscription.subslotname is not None
+    return subscription.subslotname
+
+
+def subscription_by_name(session: Session, name: str) -> tables.pg_subscription:
     row = subscription_or_none(session, name)
     if row is None:
         raise PgError("42704", f'subscription "{name}" does not exist')
@@ -51,7 +57,7 @@ def system_identifier(session: Session) -> int:
     return int(row.system_identifier)
 
 
-def subscription_relations(session: Session, subid: int) -> list[Row]:
+def subscription_relations(session: Session, subid: int) -> list[tables.pg_subscription_rel]:
     return rows(session, tables.pg_subscription_rel, srsubid=subid)
 
 

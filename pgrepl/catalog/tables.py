@@ -451,7 +451,7 @@ class pgrepl_prepared(SystemRow, key=("gid",)):
     prepared_at: Int8
     first_snapshot: Int8
     serializable: Bool
-    holder: Int8 | None
+    holder: Int8
     locks: Text
     statements: Text
     origin_lsn: Lsn | None

@@ -5,7 +5,7 @@ As ruleutils.c does. `pretty` leaves out needless parentheses and the schemas of
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from pgrepl.catalog.relation import Relation, display_name, relation, relation_or_none
 from pgrepl.catalog.session import Session
@@ -87,7 +87,9 @@ def index_definition(session: Session, oid: int, column: int = 0, pretty: bool =
     return text
 
 
-def _index_keys(session: Session, index: Any, own: Relation, table: Relation, column: int, pretty: bool) -> list[str]:
+def _index_keys(
+    session: Session, index: pg_index, own: Relation, table: Relation, column: int, pretty: bool
+) -> list[str]:
     expressions = iter([stored.from_json(e) for e in index.indexprs or ()])
     keys = []
     for number, attnum in enumerate(index.indkey):
@@ -153,11 +155,11 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
     return text
 
 
-def _columns(table: Relation, numbers: list[int]) -> str:
-    return ", ".join(quote_identifier(table.attributes[number - 1].name) for number in numbers)
+def _columns(table: Relation, numbers: Sequence[int] | None) -> str:
+    return ", ".join(quote_identifier(table.attributes[number - 1].name) for number in numbers or ())
 
 
-def _foreign_key(session: Session, row: Any, table: Relation) -> str:
+def _foreign_key(session: Session, row: pg_constraint, table: Relation) -> str:
     referenced = relation(session, row.confrelid)
     text = f"FOREIGN KEY ({_columns(table, row.conkey)}) REFERENCES {display_name(session, referenced)}"
     text += f"({_columns(referenced, row.confkey)})"
@@ -172,7 +174,7 @@ def _foreign_key(session: Session, row: Any, table: Relation) -> str:
     return text
 
 
-def _key_constraint(session: Session, row: Any, table: Relation) -> str:
+def _key_constraint(session: Session, row: pg_constraint, table: Relation) -> str:
     index = one(session, pg_index, indexrelid=row.conindid)
     assert index is not None
     text = "PRIMARY KEY" if row.contype == "p" else "UNIQUE"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog import tables
 from pgrepl.catalog.indexes import index_row, indexes
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.tree import Expr
@@ -55,7 +55,7 @@ def index_oids(session: Session, relid: int) -> list[int]:
     return [row.indexrelid for row in indexes(session, relid)]
 
 
-def _info(session: Session, row: Row) -> IndexInfo:
+def _info(session: Session, row: tables.pg_index) -> IndexInfo:
     rel = relation(session, row.indexrelid)
     return IndexInfo(
         oid=row.indexrelid,

@@ -23,7 +23,7 @@ from pgrepl.catalog.publication import (
     topmost_ancestor,
 )
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.analyze import analyze_where
@@ -100,7 +100,7 @@ def _problem(expr: Expr) -> str | None:
 # --- when rows change ---------------------------------------------------------------------------------------------
 
 
-def filter_needs_more_than_identity(session: Session, publication: Row, target: Relation) -> bool:
+def filter_needs_more_than_identity(session: Session, publication: tables.pg_publication, target: Relation) -> bool:
     """Whether the publication's filter for a table uses a column outside its replica identity
     (pub_rf_contains_invalid_column)."""
     if target.replident == "f":
@@ -118,7 +118,7 @@ def filter_needs_more_than_identity(session: Session, publication: Row, target: 
     return False
 
 
-def columns_miss_identity(session: Session, publication: Row, target: Relation) -> bool:
+def columns_miss_identity(session: Session, publication: tables.pg_publication, target: Relation) -> bool:
     """Whether the publication's column list for a table leaves out a column of its replica identity
     (pub_collist_contains_invalid_column)."""
     published_as = _published_as(session, publication, target)
@@ -136,7 +136,7 @@ def columns_miss_identity(session: Session, publication: Row, target: Relation) 
     return False
 
 
-def _published_as(session: Session, publication: Row, target: Relation) -> Relation:
+def _published_as(session: Session, publication: tables.pg_publication, target: Relation) -> Relation:
     """The table in whose place the publication has its filter: the topmost ancestor that is a member, or itself."""
     if not publication.pubviaroot or not target.is_partition:
         return target
@@ -208,7 +208,7 @@ _COMMANDS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _CHANGING = ("UPDATE", "DELETE")
 
 
-def _publications_of(session: Session, target: Relation) -> list[Row]:
+def _publications_of(session: Session, target: Relation) -> list[tables.pg_publication]:
     """Every publication that publishes the table, by its name, its schema, an ancestor's, or all of them, in the order
     in which RelationBuildPublicationDesc finds them."""
     lineage: Sequence[Relation] = [target]

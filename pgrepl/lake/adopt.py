@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 
 @frozen
@@ -195,7 +194,7 @@ def _schemas(session: Session, lake: _Lake) -> list[Difference]:
     return found
 
 
-def _tables(session: Session, lake: _Lake, relations: dict[int, Row]) -> list[Difference]:
+def _tables(session: Session, lake: _Lake, relations: dict[int, tables.pg_class]) -> list[Difference]:
     found: list[Difference] = []
     places = {
         row.schema_id: (row.datid, row.oid)
@@ -208,7 +207,7 @@ def _tables(session: Session, lake: _Lake, relations: dict[int, Row]) -> list[Di
             found.append(TableMade(begin, table_id, schema_id, name, tuple(columns)))
         elif begin > row.begin_snapshot and (
             places.get(schema_id) != (row.datid, row.relnamespace)
-            or (name != row.relname and not _is_stand_in(session, name, row, schema_id))
+            or (name != row.relname and not _is_stand_in(session, name, row.relname, schema_id, table_id))
         ):
             found.append(TableMoved(begin, row.oid, schema_id, name))
     for table_id, row in relations.items():
@@ -217,17 +216,15 @@ def _tables(session: Session, lake: _Lake, relations: dict[int, Row]) -> list[Di
     return found
 
 
-def _is_stand_in(session: Session, name: str, row: Row, schema_id: int) -> bool:
+def _is_stand_in(session: Session, name: str, own: str, schema_id: int, table_id: int) -> bool:
     """Does the table go by this name because its own is taken?"""
-    if not names.is_variant(name, row.relname):
-        return False
-    return names.lower(row.relname) in taken_names(session, schema_id, row.relname, row.table_id)
+    return names.is_variant(name, own) and names.lower(own) in taken_names(session, schema_id, own, table_id)
 
 
 def _columns(
-    session: Session, lake: _Lake, relations: dict[int, Row], constant: Callable[[Any], Any]
+    session: Session, lake: _Lake, relations: dict[int, tables.pg_class], constant: Callable[[Any], Any]
 ) -> list[Difference]:
-    attributes: dict[int, list[Row]] = defaultdict(list)
+    attributes: dict[int, list[tables.pg_attribute]] = defaultdict(list)
     for stored in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
         if not stored.attisdropped:
             attributes[stored.attrelid].append(stored)
@@ -259,7 +256,7 @@ def _columns(
 
 def _changed(
     session: Session,
-    attribute: Row,
+    attribute: tables.pg_attribute,
     expected: str,
     begin: int,
     column: ForeignColumn,

@@ -32,8 +32,8 @@ from pgrepl.lake.definition_schema import define_schemas, require_schema
 from pgrepl.lake.definition_views import define_view
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.ducklake import ducklake_schema, ducklake_table
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 Constant = Callable[[Any], Any]  # a stored default expression → its value if it is constant, else None
 
@@ -92,7 +92,7 @@ def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def define_table(session: Session, row: Row, constant: Constant) -> None:
+def define_table(session: Session, row: tables.pg_class, constant: Constant) -> None:
     numbering = session.transaction.numbering
     schema = require_schema(session, row.datid, row.relnamespace)
     if row.table_id is None:
@@ -121,7 +121,7 @@ def define_table(session: Session, row: Row, constant: Constant) -> None:
         numbering.note_definition(row.table_id)
 
 
-def _folder(schema: Row, name: str, identifier: str) -> str:
+def _folder(schema: ducklake_schema, name: str, identifier: str) -> str:
     """A table's files: beside those of others in a folder named after it, where the name is fit for one."""
     folder = f"{name if _is_plain(name) else identifier}/"
     if schema.path:
@@ -134,14 +134,14 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and name.replace("_", "").isalnum()
 
 
-def _place_table(session: Session, row: Row, schema: Row) -> bool:
+def _place_table(session: Session, row: tables.pg_class, schema: ducklake_schema) -> bool:
     """Its name and schema, which may have changed. The files stay where they are."""
     now = store.one(session, ducklake_table, table_id=row.table_id, end_snapshot=None)
     if now is None:
         return False
     name = now.table_name
     if now.schema_id != schema.schema_id or not is_variant(name, row.relname) or _is_free(session, now, row.relname):
-        name = free_name(session, schema.schema_id, row.relname, row.table_id)
+        name = free_name(session, schema.schema_id, row.relname, now.table_id)
     if (name, schema.schema_id) == (now.table_name, now.schema_id):
         return False
     path, relative = now.path, now.path_is_relative
@@ -162,7 +162,7 @@ def _place_table(session: Session, row: Row, schema: Row) -> bool:
     return True
 
 
-def moved_path(session: Session, path: str, before: Row, after: Row) -> tuple[str, bool]:
+def moved_path(session: Session, path: str, before: ducklake_schema, after: ducklake_schema) -> tuple[str, bool]:
     """A folder relative to one schema, seen from another."""
     if (before.path, before.path_is_relative) == (after.path, after.path_is_relative):
         return path, True
@@ -174,7 +174,7 @@ def moved_path(session: Session, path: str, before: Row, after: Row) -> tuple[st
     return session.catalog.data_path + whole, False
 
 
-def _is_free(session: Session, now: Row, name: str) -> bool:
+def _is_free(session: Session, now: ducklake_table, name: str) -> bool:
     """Could a table that had to take another name have its own by now?"""
     return bool(now.table_name != name and lower(name) not in taken_names(session, now.schema_id, name, now.table_id))
 

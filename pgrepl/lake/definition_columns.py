@@ -20,8 +20,8 @@ from pgrepl.lake.definition_inlined import keep_inlining
 from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 NO_COLUMNS = "no_columns"  # stands in a table that has none, which DuckLake does not know
 NO_DEFAULT = "NULL"
@@ -76,7 +76,9 @@ def replace_column(session: Session, oid: int, attnum: int) -> None:
         store.amend(session, tables.pg_attribute, where, column_id=-row.column_id)
 
 
-def _wanted(session: Session, oid: int, now: dict[int, Row], constant: Callable[[Any], Any]) -> list[_Column]:
+def _wanted(
+    session: Session, oid: int, now: dict[int, ducklake_column], constant: Callable[[Any], Any]
+) -> list[_Column]:
     attributes = [
         a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if a.attnum > 0 and not a.attisdropped
     ]
@@ -95,13 +97,14 @@ def _wanted(session: Session, oid: int, now: dict[int, Row], constant: Callable[
     return found
 
 
-def column_names(attributes: Sequence[Row], now: Mapping[int, str]) -> dict[int, str]:
+def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, str]) -> dict[int, str]:
     """What each column is called in DuckLake, by its number."""
     taken: set[str] = set()
     found: dict[int, str] = {}
     for attribute in sorted(attributes, key=lambda a: a.attnum):
         name = attribute.attname
-        if now.get(attribute.column_id) != name:  # others may call theirs what we keep for inlined rows
+        # others may call theirs what we keep for inlined rows
+        if attribute.column_id is None or now.get(attribute.column_id) != name:
             name = names.free(name, taken | names.RESERVED_COLUMNS)
         name = names.free(name, taken)
         taken.add(names.lower(name))
@@ -111,10 +114,10 @@ def column_names(attributes: Sequence[Row], now: Mapping[int, str]) -> dict[int,
 
 def _column(
     session: Session,
-    attribute: Row,
+    attribute: tables.pg_attribute,
     column_id: int | None,
     name: str,
-    row: Row | None,
+    row: ducklake_column | None,
     constant: Callable[[Any], Any],
 ) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
@@ -122,6 +125,7 @@ def _column(
     changes = row is not None and row.column_type != kind.name and not fits(row.column_type, attribute.atttypid, typmod)
     default = default_of(session, attribute, typmod, constant)
     if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):
+        assert row.default_value is not None
         default = row.default_value
     initial = None
     if attribute.atthasmissing:
@@ -129,7 +133,7 @@ def _column(
     return _Column(attribute.attnum, column_id, name, kind, changes, not attribute.attnotnull, default, initial)
 
 
-def default_of(session: Session, attribute: Row, typmod: int, constant: Callable[[Any], Any]) -> str:
+def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Callable[[Any], Any]) -> str:
     """A default that every reader understands: a constant."""
     if not attribute.atthasdef or attribute.attgenerated:
         return NO_DEFAULT
@@ -139,20 +143,20 @@ def default_of(session: Session, attribute: Row, typmod: int, constant: Callable
     return NO_DEFAULT if text is None else text
 
 
-def _is_theirs(session: Session, attribute: Row, row: Row) -> bool:
+def _is_theirs(session: Session, attribute: tables.pg_attribute, row: ducklake_column) -> bool:
     """Is the default in another's SQL still the column's?"""
     ours = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
 
 
-def _missing(session: Session, attribute: Row, typmod: int) -> str | None:
+def _missing(session: Session, attribute: tables.pg_attribute, typmod: int) -> str | None:
     from pgrepl.lake.table import missing_value
 
     value = missing_value(session, attribute)
     return None if value is None else default_text(value, attribute.atttypid, typmod)
 
 
-def _difference(row: Row, column: _Column) -> dict[str, Any]:
+def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if row.column_name != column.name:
         found["column_name"] = column.name
@@ -165,7 +169,7 @@ def _difference(row: Row, column: _Column) -> dict[str, Any]:
     return found
 
 
-def _end(session: Session, table_id: int, column_id: int, rows: Sequence[Row]) -> None:
+def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklake_column]) -> None:
     """A column goes with all that is nested in it."""
     versions.end(session, ducklake_column, table_id=table_id, column_id=column_id)
     versions.end(session, ducklake_column_tag, table_id=table_id, column_id=column_id)

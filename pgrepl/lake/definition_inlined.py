@@ -15,8 +15,8 @@ from pgrepl.lake.definition_names import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.table import InlinedTable, inlined_tables
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
     from pgrepl.lake.table import LakeTable
 
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boolean")
@@ -47,13 +47,13 @@ def keep_inlining(session: Session, table_id: int) -> None:
         inlined_table(session, table_id)
 
 
-def _columns(session: Session, table_id: int) -> list[Row]:
+def _columns(session: Session, table_id: int) -> list[ducklake_column]:
     found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None, parent_column=None)
     found.sort(key=lambda row: row.column_order)
     return found
 
 
-def _make(session: Session, table_id: int, columns: list[Row]) -> InlinedTable:
+def _make(session: Session, table_id: int, columns: list[ducklake_column]) -> InlinedTable:
     numbering = session.transaction.numbering
     numbering.note_definition()
     version = numbering.schema_version

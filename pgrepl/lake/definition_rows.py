@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import store
 
 if TYPE_CHECKING:
     from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
+
+
+class Version(Protocol):
+    """A row that lives from one snapshot to another."""
+
+    begin_snapshot: int
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 def begin(session: Session, table: type[SystemRow], **values: Any) -> None:
@@ -31,7 +38,7 @@ def end(session: Session, table: type[SystemRow], **eq: Any) -> None:
     store.update(session, table, {"end_snapshot": None, **eq}, end_snapshot=snapshot)
 
 
-def change(session: Session, table: type[SystemRow], row: Row, eq: dict[str, Any], **values: Any) -> None:
+def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str, Any], **values: Any) -> None:
     """The next version of a row that `eq` finds among the living."""
     if row.begin_snapshot == session.snapshot():
         store.update(session, table, {"end_snapshot": None, **eq}, **values)

@@ -13,8 +13,8 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.ducklake import ducklake_schema
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 _INTERNAL = frozenset({CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE})
 
@@ -43,7 +43,7 @@ def define_schemas(
     return renamed
 
 
-def require_schema(session: Session, database: int, oid: int) -> Row:
+def require_schema(session: Session, database: int, oid: int) -> ducklake_schema:
     """The DuckLake schema of a schema, made if there is none yet: those of templates and of temporary relations."""
     row = store.one(session, tables.pg_namespace, datid=database, oid=oid)
     assert row is not None
@@ -56,7 +56,7 @@ def require_schema(session: Session, database: int, oid: int) -> Row:
     return found
 
 
-def _create(session: Session, row: Row, *, path: str = "", relative: bool = True) -> int:
+def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relative: bool = True) -> int:
     name = names.free(_wanted(session, row), _taken(session))
     schema_id = session.transaction.numbering.next_catalog_id()
     store.insert(
@@ -75,7 +75,7 @@ def _create(session: Session, row: Row, *, path: str = "", relative: bool = True
     return schema_id
 
 
-def _wanted(session: Session, row: Row) -> str:
+def _wanted(session: Session, row: tables.pg_namespace) -> str:
     database = store.one(session, tables.pg_database, oid=row.datid)
     assert database is not None
     return names.schema_name(database.datname, row.nspname)
@@ -85,7 +85,7 @@ def _taken(session: Session) -> set[str]:
     return {names.lower(row.schema_name) for row in store.rows(session, ducklake_schema, end_snapshot=None)}
 
 
-def _rename(session: Session, row: Row) -> bool:
+def _rename(session: Session, row: tables.pg_namespace) -> bool:
     """A schema's id is its name's for good: under another name it is another schema with the same tables."""
     now = store.one(session, ducklake_schema, schema_id=row.schema_id)
     assert now is not None
@@ -96,14 +96,14 @@ def _rename(session: Session, row: Row) -> bool:
     if names.is_variant(now.schema_name, _wanted(session, row)):
         return False
     schema_id = _create(session, row, path=now.path, relative=now.path_is_relative)
-    for table, key in ((ducklake_table, "table_id"), (ducklake_view, "view_id")):
-        for member in store.rows(session, table, schema_id=row.schema_id, end_snapshot=None):
-            number = getattr(member, key)
-            versions.change(session, table, member, {key: number}, schema_id=schema_id)
-            session.transaction.numbering.note_change(
-                f"altered_table:{number}" if key == "table_id" else f"altered_view:{number}"
-            )
-    _drop(session, row.schema_id)
+    numbering = session.transaction.numbering
+    for table in store.rows(session, ducklake_table, schema_id=row.schema_id, end_snapshot=None):
+        versions.change(session, ducklake_table, table, {"table_id": table.table_id}, schema_id=schema_id)
+        numbering.note_change(f"altered_table:{table.table_id}")
+    for view in store.rows(session, ducklake_view, schema_id=row.schema_id, end_snapshot=None):
+        versions.change(session, ducklake_view, view, {"view_id": view.view_id}, schema_id=schema_id)
+        numbering.note_change(f"altered_view:{view.view_id}")
+    _drop(session, now.schema_id)
     return True
 
 

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 
-def define_view(session: Session, row: Row, free_name: Callable[[int, int], str]) -> None:
+def define_view(session: Session, row: tables.pg_class, free_name: Callable[[int, int], str]) -> None:
     """Bring the view of a partitioned table in line. `free_name`: what it can be called in a DuckLake schema, given its
     own id."""
     numbering = session.transaction.numbering
@@ -55,7 +54,7 @@ def define_view(session: Session, row: Row, free_name: Callable[[int, int], str]
         numbering.note_definition()
 
 
-def _query(session: Session, row: Row) -> str | None:
+def _query(session: Session, row: tables.pg_class) -> str | None:
     """All leaves' rows with the columns of the parent, in its order. None: it has no columns."""
     columns = _columns(session, row.oid)
     if not columns:
@@ -85,7 +84,7 @@ def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
     return found
 
 
-def _leaf(session: Session, row: Row, columns: list[tuple[str, str, str]]) -> str:
+def _leaf(session: Session, row: tables.pg_class, columns: list[tuple[str, str, str]]) -> str:
     table = store.one(session, ducklake_table, table_id=row.table_id, end_snapshot=None)
     assert table is not None
     schema = store.one(session, ducklake_schema, schema_id=table.schema_id)

@@ -32,7 +32,6 @@ from pgrepl.lake.write import Write
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
     from pgrepl.lake.table import LakeTable
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
@@ -63,7 +62,7 @@ def every(session: Session) -> list[Prepared]:
     return sorted((_made(row) for row in store.rows(session, tables.pgrepl_prepared)), key=lambda each: each.xid)
 
 
-def _made(row: Row) -> Prepared:
+def _made(row: tables.pgrepl_prepared) -> Prepared:
     return Prepared(
         row.xid, row.gid, row.owner, row.datid, row.prepared_at, row.first_snapshot, row.holder, row.statements,
         row.origin_lsn or 0, row.origin_at or 0,

@@ -14,7 +14,6 @@ from pgrepl.frozen import frozen
 if TYPE_CHECKING:
     from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
     from pgrepl.types.lake_arrays import Form
     from pgrepl.types.record import RowType
 
@@ -138,7 +137,7 @@ def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
 
 
 def _made(
-    session: Session, oid: int, table_id: int, attributes: list[Row], alive: str, at: tuple[int, ...]
+    session: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], alive: str, at: tuple[int, ...]
 ) -> LakeTable | None:
     link = session.link
     mark = link.mark
@@ -186,7 +185,7 @@ def table_folder(session: Session, table_id: int) -> str:
 
 
 def _columns(
-    session: Session, table_id: int, attributes: list[Row], alive: str, at: tuple[int, ...]
+    session: Session, table_id: int, attributes: list[tables.pg_attribute], alive: str, at: tuple[int, ...]
 ) -> tuple[LakeColumn, ...]:
     rows = session.link.execute(
         "SELECT column_id, column_name, column_type, parent_column, initial_default FROM ducklake_column"
@@ -216,7 +215,7 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
     return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
 
 
-def missing_value(session: Session, attribute: Row) -> Any:
+def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     """What rows hold in a column (a row of pg_attribute) that is younger than they are."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None

@@ -45,7 +45,7 @@ def create_logical_slot(
         )
     if temporary:
         slots.drop_with_session(session, name)
-    return name, made.confirmed_flush_lsn
+    return name, made.confirmed_flush_lsn or 0
 
 
 @implements("pg_create_physical_replication_slot", context=True)
@@ -87,7 +87,7 @@ def _copy_logical_slot(
         made = slots.copy_slot(there, source, name, temporary=temporary, plugin=plugin)
     if made.temporary:
         slots.drop_with_session(session, name)
-    return name, made.confirmed_flush_lsn
+    return name, made.confirmed_flush_lsn or 0
 
 
 @implements("pg_drop_replication_slot", context=True)

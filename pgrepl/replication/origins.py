@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_reserved_name
-from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def check_origin_name(name: str) -> None:
         )
 
 
-def origin_or_none(session: Session, name: str) -> Row | None:
+def origin_or_none(session: Session, name: str) -> tables.pg_replication_origin | None:
     return one(session, tables.pg_replication_origin, roname=name)
 
 
-def origin_by_name(session: Session, name: str) -> Row:
+def origin_by_name(session: Session, name: str) -> tables.pg_replication_origin:
     row = origin_or_none(session, name)
     if row is None:
         raise PgError("42704", f'replication origin "{name}" does not exist')
@@ -82,7 +82,7 @@ def advance_origin(session: Session, name: str, lsn: int, local_lsn: int = 0) ->
     )
 
 
-def _check_room(session: Session, row: Row) -> None:
+def _check_room(session: Session, row: tables.pg_replication_origin) -> None:
     if row.remote_lsn is None:
         tracked = sum(r.remote_lsn is not None for r in rows(session, tables.pg_replication_origin))
         if tracked >= int(session.settings.get("max_replication_slots")):

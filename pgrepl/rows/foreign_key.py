@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -38,14 +37,14 @@ class ForeignKey:
     derived: bool  # for a partition, from the key of or to the whole
 
 
-def _made(row: CatalogRow) -> ForeignKey:
+def _made(row: pg_constraint) -> ForeignKey:
     return ForeignKey(
         oid=row.oid,
         name=row.conname,
         referencing=row.conrelid,
         referenced=row.confrelid,
         columns=tuple(row.conkey),
-        referenced_columns=tuple(row.confkey),
+        referenced_columns=tuple(row.confkey or ()),
         match_full=row.confmatchtype == "f",
         on_update=row.confupdtype,
         on_delete=row.confdeltype,

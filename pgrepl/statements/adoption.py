@@ -40,7 +40,6 @@ from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 
 def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
@@ -106,7 +105,7 @@ def _schema_gone(gone: adopt.SchemaGone, session: Session) -> None:
     drop_objects(there, [ObjectAddress(PG_NAMESPACE, gone.oid)], cascade=True, quietly=True)
 
 
-def _namespace(session: Session, schema_id: int) -> Row:
+def _namespace(session: Session, schema_id: int) -> tables.pg_namespace:
     row = store.one(session, tables.pg_namespace, schema_id=schema_id)
     assert row is not None
     return row

@@ -15,7 +15,7 @@ from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_DATABASE
 from pgrepl.catalog.databases import database_by_name, database_or_none
 from pgrepl.catalog.parameter_checks import encoding_name
 from pgrepl.catalog.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
-from pgrepl.catalog.store import Row, delete, insert, insert_many, new_oid, one, rows, update
+from pgrepl.catalog.store import delete, insert, insert_many, new_oid, one, rows, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
@@ -148,7 +148,7 @@ def _check_locale_provider(given: dict[str, DefElem]) -> None:
         raise PgError("42P17", "ICU rules cannot be specified unless locale provider is ICU")
 
 
-def _template(session: Session, given: dict[str, DefElem]) -> Row:
+def _template(session: Session, given: dict[str, DefElem]) -> tables.pg_database:
     name = get_string(given["template"]) if "template" in given else "template1"
     row = database_or_none(session, name)
     if row is None:
@@ -170,7 +170,7 @@ def _check_strategy(given: dict[str, DefElem]) -> None:
         )
 
 
-def _locale(given: dict[str, DefElem], template: Row) -> dict[str, str]:
+def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str, str]:
     found = {}
     for column, option, category in (("datcollate", "lc_collate", "LC_COLLATE"), ("datctype", "lc_ctype", "LC_CTYPE")):
         chosen = given.get(option) or given.get("locale")
@@ -188,7 +188,7 @@ def _locale(given: dict[str, DefElem], template: Row) -> dict[str, str]:
     return found
 
 
-def _check_matches_template(values: dict[str, Any], encoding: str | None, template: Row) -> None:
+def _check_matches_template(values: dict[str, Any], encoding: str | None, template: tables.pg_database) -> None:
     if template.datname == "template0":
         return
     for column, what, again in (
@@ -343,7 +343,7 @@ def drop_database(stmt: DropDatabaseStmt, session: Session) -> Result:
     return Result("DROP DATABASE")
 
 
-def _check_unused(session: Session, row: Row) -> None:
+def _check_unused(session: Session, row: tables.pg_database) -> None:
     slots = [s for s in rows(session, tables.pg_replication_slot, datoid=row.oid) if s.active_pid is not None]
     if slots:
         many = f"There are {len(slots)} active slots." if len(slots) > 1 else "There is 1 active slot."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.acl import (
@@ -13,6 +13,7 @@ from pgrepl.catalog.acl import (
     NAMES,
     Acl,
     Kind,
+    Owned,
     aclmask,
     object_mask,
     owner_and_acl,
@@ -25,7 +26,7 @@ from pgrepl.catalog.databases import database_by_name
 from pgrepl.catalog.namespace import explicit_schema, schema_by_name
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, range_var, relation
 from pgrepl.catalog.roles import resolve_role
-from pgrepl.catalog.store import Row, rows, update
+from pgrepl.catalog.store import rows, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AccessPriv, GrantStmt
@@ -85,7 +86,9 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
     return Result("GRANT" if stmt.is_grant else "REVOKE")
 
 
-def _targets(session: Session, stmt: GrantStmt, kind: Kind) -> tuple[list[int], list[Row]]:
+def _targets(
+    session: Session, stmt: GrantStmt, kind: Kind
+) -> tuple[list[int], list[tables.pg_namespace] | list[tables.pg_database]]:
     if kind is Kind.SCHEMA:
         return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
     if kind is Kind.DATABASE:
@@ -241,20 +244,20 @@ def _grant_on_column(
 # --- schemas and databases --------------------------------------------------------------------------------------------
 
 
-def grant_on_object(session: Session, kind: Kind, row: Any, change: Change) -> None:
+def grant_on_object(session: Session, kind: Kind, row: Owned, change: Change) -> None:
     """As ExecGrant_common."""
     privileges = change.privileges
     if change.all_privileges and not privileges:
         privileges = ALL_RIGHTS[kind]
-    owner, stored = owner_and_acl(kind, row)
+    owner, stored = owner_and_acl(row)
     acl = effective_acl(kind, owner, stored)
-    name = row.nspname if kind is Kind.SCHEMA else row.datname
+    name = row.nspname if isinstance(row, tables.pg_namespace) else row.datname
     grantor, options = best_grantor(session, session.role, privileges, acl, owner)
     if not options and not object_mask(session, kind, row, grantor, _any_right(kind)):
         raise _denied(kind, name)
     allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{name}"')
     new = store_acl(_changed(session, acl, owner, grantor, allowed, change))
-    if kind is Kind.SCHEMA:
+    if isinstance(row, tables.pg_namespace):
         update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
     else:
         update(session, tables.pg_database, {"oid": row.oid}, datacl=new)

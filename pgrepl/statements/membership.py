@@ -21,7 +21,7 @@ from pgrepl.catalog.roles import (
     role_row,
     select_best_admin,
 )
-from pgrepl.catalog.store import Row, delete, insert, new_oid, rows, update
+from pgrepl.catalog.store import delete, insert, new_oid, rows, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DefElem, GrantRoleStmt
@@ -136,7 +136,7 @@ def _grantor(session: Session, current: int, role: int, given: int | None, *, gr
     return given
 
 
-def _members(session: Session, role: int) -> list[Row]:
+def _members(session: Session, role: int) -> list[tables.pg_auth_members]:
     found = rows(session, tables.pg_auth_members, roleid=role)
     found.sort(key=lambda r: (r.member, r.grantor))
     return found
@@ -245,7 +245,12 @@ def remove_members(
 
 
 def _plan_revoke(
-    existing: Sequence[Row], plans: list[_Plan], member: int, grantor: int, options: GrantOptions, cascade: bool
+    existing: Sequence[tables.pg_auth_members],
+    plans: list[_Plan],
+    member: int,
+    grantor: int,
+    options: GrantOptions,
+    cascade: bool,
 ) -> bool:
     for index, row in enumerate(existing):
         if row.member != member or row.grantor != grantor:
@@ -260,7 +265,9 @@ def _plan_revoke(
     return False
 
 
-def _plan(existing: Sequence[Row], plans: list[_Plan], index: int, *, admin_only: bool, cascade: bool) -> None:
+def _plan(
+    existing: Sequence[tables.pg_auth_members], plans: list[_Plan], index: int, *, admin_only: bool, cascade: bool
+) -> None:
     """Revoke one row, and what was granted by virtue of its ADMIN OPTION (plan_recursive_revoke)."""
     row = existing[index]
     if plans[index] is _Plan.DELETE or (plans[index] is _Plan.CLEAR_ADMIN and admin_only):

@@ -105,7 +105,9 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
         grant_on_relation(session, relation(session, address.objid), change)
     elif address.classid == classes.PG_NAMESPACE:
         schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
+        assert schema is not None
         grant_on_object(session, Kind.SCHEMA, schema, change)
     else:
         database = one(session, tables.pg_database, oid=address.objid)
+        assert database is not None
         grant_on_object(session, Kind.DATABASE, database, change)

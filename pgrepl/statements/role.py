@@ -20,7 +20,7 @@ from pgrepl.catalog.roles import (
     role_row,
 )
 from pgrepl.catalog.shdepend import describe_role_dependencies
-from pgrepl.catalog.store import Row, delete, insert, new_oid, one, update
+from pgrepl.catalog.store import delete, insert, new_oid, one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStmt, RenameStmt, RoleSpec
@@ -202,7 +202,7 @@ def alter_role(stmt: AlterRoleStmt, session: Session) -> Result:
     return Result("ALTER ROLE")
 
 
-def _check_may_alter(session: Session, role: Row, given: dict[str, DefElem]) -> None:
+def _check_may_alter(session: Session, role: tables.pg_authid, given: dict[str, DefElem]) -> None:
     current = session.role
     is_super = is_superuser(session, current)
     if role.rolsuper and not is_super:
@@ -301,7 +301,7 @@ def drop_role(stmt: DropRoleStmt, session: Session) -> Result:
     return Result("DROP ROLE")
 
 
-def _check_may_drop(session: Session, role: Row) -> None:
+def _check_may_drop(session: Session, role: tables.pg_authid) -> None:
     if role.oid == session.role:
         raise PgError("55006", "current user cannot be dropped")
     if role.oid == session.user:

@@ -12,7 +12,7 @@ from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
-from pgrepl.catalog.store import Row, insert, new_oid, update
+from pgrepl.catalog.store import insert, new_oid, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import (
@@ -153,10 +153,12 @@ def alter_schema_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
 
 
 def change_schema_owner(session: Session, oid: int, new_owner: int) -> None:
-    _change_owner(session, schema_row(session, oid), new_owner)
+    row = schema_row(session, oid)
+    assert row is not None
+    _change_owner(session, row, new_owner)
 
 
-def _change_owner(session: Session, row: Row, new_owner: int) -> None:
+def _change_owner(session: Session, row: tables.pg_namespace, new_owner: int) -> None:
     """As AlterSchemaOwner_internal: here the current user, not the new owner, needs CREATE on the database."""
     if row.nspowner == new_owner:
         return

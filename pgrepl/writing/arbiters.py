@@ -5,8 +5,8 @@ from __future__ import annotations
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row, one
-from pgrepl.catalog.tables import pg_constraint
+from pgrepl.catalog.store import one
+from pgrepl.catalog.tables import pg_constraint, pg_index
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Conflict, Inference, Modify
 from pgrepl.expr.stored import from_json
@@ -48,7 +48,7 @@ def _of_constraint(session: Session, conflict: Conflict) -> int:
     return int(row.conindid)
 
 
-def _matches(index: Row, conflict: Conflict, columns: set[int]) -> bool:
+def _matches(index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
     keys = list(index.indkey)[: index.indnkeyatts]
     if {key for key in keys if key} != columns:
         return False
@@ -64,7 +64,7 @@ def _matches(index: Row, conflict: Conflict, columns: set[int]) -> bool:
     return index.indpred is None or implies(conflict.arbiter_where, from_json(index.indpred))
 
 
-def _same_comparison(index: Row, keys: list[int], exprs: list[Expr], element: Inference) -> bool:
+def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], element: Inference) -> bool:
     """A key of the index that is the element has the collation and operator class that were written
     (infer_collation_opclass_match)."""
     if not element.collation and not element.opclass:

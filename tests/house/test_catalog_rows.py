@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,3 +45,17 @@ def test_look_ups_name_columns_that_there_are() -> None:
                     wrong.append(f"{path.relative_to(ROOT)}:{line}: {table} has no column {column}")
     assert wrong == []
     assert seen > 400
+
+
+def test_no_row_of_the_catalog_is_any() -> None:
+    """What store.py gives has its table's class; no parameter or result that takes one is declared as Any."""
+    declared = re.compile(r"\b(row|publication|subscription|slot|database|constraint|schema|member|index)s?: Any\b")
+    wrong = []
+    for path in sorted((ROOT / "pgrepl").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"catalog\.store import|catalog import .*\bstore\b|catalog\.tables import", text):
+            continue
+        for line, code in enumerate(text.splitlines(), 1):
+            if declared.search(code):
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {code.strip()}")
+    assert wrong == []

@@ -98,7 +98,7 @@ _SYSTEM_COLUMNS = [
 ]  # fmt: skip
 
 
-def _missing(session: Session, row: store.Row) -> Any:
+def _missing(session: Session, row: tables.pg_attribute) -> Any:
     """What rows hold that are older than the column, as an array of one element."""
     if row.attmissingval is None:
         return None

@@ -13,7 +13,7 @@ from pgrepl.catalog import statistics
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
-from pgrepl.catalog.store import Row, rows
+from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
 from pgrepl.frozen import frozen
 from pgrepl.query.system.forms import Provider, Values
@@ -143,7 +143,7 @@ def _blocks_of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
-def _indexes(session: Session, wanted: Wanted) -> Iterator[tuple[_Named, Row]]:
+def _indexes(session: Session, wanted: Wanted) -> Iterator[tuple[_Named, pg_class]]:
     named = {table.oid: table for table in _tables(session, wanted)}
     for row in rows(session, pg_class, datid=session.database_oid, relkind="i"):
         for index in rows(session, pg_index, indexrelid=row.oid):

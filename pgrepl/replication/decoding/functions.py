@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics
-from pgrepl.catalog.store import Row
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
@@ -107,7 +106,7 @@ def _decoded(
         with reading(apart):
             row = slots.acquire(apart, name)
             slots.check_decodable(apart, row)
-            start = int(row.confirmed_flush_lsn)
+            start = row.confirmed_flush_lsn or 0
             end, held_back = sendable_lsn(apart, row)
             if held_back is not None:
                 session.report(held_back)
@@ -125,7 +124,13 @@ def _decoded(
 
 
 def _portions(
-    call: Call, apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
+    call: Call,
+    apart: Session,
+    row: tables.pg_replication_slot,
+    start: int,
+    end: int,
+    given: Given,
+    function: str | None,
 ) -> Iterator[tuple[int, _Found]]:
     """Transaction by transaction its lines, and the LSN behind it."""
     if row.plugin == slots.PLUGIN:
@@ -145,7 +150,13 @@ def _portions(
 
 
 def _messages(
-    call: Call, apart: Session, row: Row, start: int, end: int, given: Given, function: str | None
+    call: Call,
+    apart: Session,
+    row: tables.pg_replication_slot,
+    start: int,
+    end: int,
+    given: Given,
+    function: str | None,
 ) -> Iterator[tuple[int, _Found]]:
     from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
     from pgrepl.replication.wire.pgoutput_write import Encoder
@@ -172,7 +183,7 @@ def _messages(
             raise failure.error from failure
 
 
-def _binary_output(row: Row, function: str) -> PgError:
+def _binary_output(row: tables.pg_replication_slot, function: str) -> PgError:
     return PgError(
         "0A000",
         f'logical decoding output plugin "{row.plugin}" produces binary output, '
@@ -181,7 +192,7 @@ def _binary_output(row: Row, function: str) -> PgError:
 
 
 @contextmanager
-def _callback(row: Row, what: str, lsn: int = 0) -> Iterator[None]:
+def _callback(row: tables.pg_replication_slot, what: str, lsn: int = 0) -> Iterator[None]:
     """As output_plugin_error_callback."""
     try:
         yield

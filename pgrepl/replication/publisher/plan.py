@@ -24,7 +24,7 @@ from pgrepl.catalog.publication import (
     topmost_ancestor,
 )
 from pgrepl.catalog.relation import Attribute, Relation, relation, relation_or_none
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.stored import from_json
@@ -61,7 +61,7 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
     if table is None or not is_publishable(table):
         return None
     operations: set[str] = set()
-    deciding: list[Row] = []  # the publications at the topmost ancestor
+    deciding: list[tables.pg_publication] = []  # the publications at the topmost ancestor
     published_as, level = relid, 0
     ancestors = partition_ancestors(past, relid) if table.is_partition else []
     for name in names:
@@ -97,14 +97,14 @@ def check_sendable(past: Session, plan: SendPlan, operation: str) -> None:
         check_replica_identity(past, plan.table, operation.upper())
 
 
-def publication_by_name_at_change(past: Session, name: str) -> Row:
+def publication_by_name_at_change(past: Session, name: str) -> tables.pg_publication:
     row = publication_or_none(past, name)
     if row is None:
         raise PgError("42704", f'publication "{name}" does not exist')
     return row
 
 
-def published_operations(publication: Row) -> set[str]:
+def published_operations(publication: tables.pg_publication) -> set[str]:
     flags = (
         (INSERT, publication.pubinsert),
         (UPDATE, publication.pubupdate),
@@ -114,7 +114,9 @@ def published_operations(publication: Row) -> set[str]:
     return {operation for operation, published in flags if published}
 
 
-def _published_as(past: Session, publication: Row, table: Relation, ancestors: Sequence[int]) -> tuple[int, int, bool]:
+def _published_as(
+    past: Session, publication: tables.pg_publication, table: Relation, ancestors: Sequence[int]
+) -> tuple[int, int, bool]:
     """As what the publication publishes the table, how many levels up that is, and whether it does so at all."""
     if publication.puballtables:
         if publication.pubviaroot and ancestors:
@@ -130,7 +132,9 @@ def _published_as(past: Session, publication: Row, table: Relation, ancestors: S
     return published_as, level, by_ancestor or named is not None
 
 
-def _filters(past: Session, deciding: Sequence[Row], sent_as: Relation) -> dict[str, tuple[Expr, ...]]:
+def _filters(
+    past: Session, deciding: Sequence[tables.pg_publication], sent_as: Relation
+) -> dict[str, tuple[Expr, ...]]:
     """As pgoutput_row_filter_init."""
     unfiltered: set[str] = set()
     found: dict[str, list[Expr]] = {}
@@ -145,7 +149,9 @@ def _filters(past: Session, deciding: Sequence[Row], sent_as: Relation) -> dict[
     return {operation: tuple(exprs) for operation, exprs in found.items() if operation not in unfiltered}
 
 
-def published_columns(past: Session, publications: Sequence[Row], sent_as: Relation) -> tuple[Attribute, ...]:
+def published_columns(
+    past: Session, publications: Sequence[tables.pg_publication], sent_as: Relation
+) -> tuple[Attribute, ...]:
     """The columns that all of the publications publish (pgoutput_column_list_init)."""
     everything = tuple([c for c in sent_as.columns if not c.generated])
     chosen: frozenset[int] | None = None
@@ -163,7 +169,7 @@ def published_columns(past: Session, publications: Sequence[Row], sent_as: Relat
     return everything if chosen is None else tuple([c for c in everything if c.num in chosen])
 
 
-def _member_value(past: Session, publication: Row, table: Relation, column: str) -> Any:
+def _member_value(past: Session, publication: tables.pg_publication, table: Relation, column: str) -> Any:
     """What the publication says of the table; a schema or all tables say nothing."""
     if publication.puballtables or member_schema(past, publication.oid, table.namespace) is not None:
         return None

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes, tables
-from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -28,7 +28,7 @@ class Sender:
     role: int = 0
 
 
-def active_pid(session: Session, slot: Row, ours: str = "") -> int | None:
+def active_pid(session: Session, slot: tables.pg_replication_slot, ours: str = "") -> int | None:
     """The process that uses a slot, unless that is the one with our token."""
     row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
     if row is None:  # a temporary slot belongs to its session
@@ -39,7 +39,7 @@ def active_pid(session: Session, slot: Row, ours: str = "") -> int | None:
     return int(row.pid)
 
 
-def user_pid(session: Session, slot: Row) -> int | None:
+def user_pid(session: Session, slot: tables.pg_replication_slot) -> int | None:
     """The process that uses a slot, whoever that is."""
     row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
     if row is None:
@@ -48,11 +48,11 @@ def user_pid(session: Session, slot: Row) -> int | None:
     return int(row.pid) if is_alive(row) else None
 
 
-def is_alive(row: Row) -> bool:
+def is_alive(row: tables.pgrepl_walsender) -> bool:
     return processes.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
-def occupy(session: Session, slot: Row, sender: Sender) -> None:
+def occupy(session: Session, slot: tables.pg_replication_slot, sender: Sender) -> None:
     """The slot is ours from here on; in a write transaction."""
     pid = active_pid(session, slot, sender.token)
     if pid:
@@ -110,7 +110,7 @@ def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
     )
 
 
-def senders(session: Session) -> list[Row]:
+def senders(session: Session) -> list[tables.pgrepl_walsender]:
     """Those at work."""
     return [row for row in rows(session, tables.pgrepl_walsender) if is_alive(row)]
 

@@ -19,7 +19,7 @@ from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.processes import is_alive
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_attribute
-from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.senders import Sender
@@ -77,11 +77,11 @@ def at_once(session: Session) -> Iterator[Session]:
         apart.close()
 
 
-def slot_or_none(session: Session, name: str) -> Row | None:
+def slot_or_none(session: Session, name: str) -> tables.pg_replication_slot | None:
     return one(session, tables.pg_replication_slot, slot_name=name)
 
 
-def all_slots(session: Session) -> list[Row]:
+def all_slots(session: Session) -> list[tables.pg_replication_slot]:
     return rows(session, tables.pg_replication_slot)
 
 
@@ -92,7 +92,7 @@ def is_decoded(session: Session) -> bool:
     return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
 
 
-def acquire(session: Session, name: str, token: str = "") -> Row:
+def acquire(session: Session, name: str, token: str = "") -> tables.pg_replication_slot:
     """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
     row = slot_or_none(session, name)
     if row is None:
@@ -110,7 +110,7 @@ def occupy(session: Session, name: str, sender: Sender) -> None:
     senders.occupy(session, row, sender)
 
 
-def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -> None:
+def check_decodable(session: Session, row: tables.pg_replication_slot, *, fast_forward: bool = False) -> None:
     """As CreateDecodingContext: is this a slot to read changes from, here?"""
     if row.slot_type != "logical":
         raise PgError("55000", "cannot use physical replication slot for logical decoding")
@@ -120,7 +120,7 @@ def check_decodable(session: Session, row: Row, *, fast_forward: bool = False) -
     check_usable(row)
 
 
-def _check_not_synchronized(session: Session, row: Row) -> None:
+def _check_not_synchronized(session: Session, row: tables.pg_replication_slot) -> None:
     if row.synced and in_recovery(session):
         raise PgError(
             "55000",
@@ -172,7 +172,7 @@ def create_slot(
     two_phase: bool = False,
     failover: bool = False,
     temporary: bool = False,
-) -> Row:
+) -> tables.pg_replication_slot:
     """A logical slot of the session's database, from here on (CreateInitDecodingContext)."""
     forget_temporary_slots(session)
     check_new_slot(session, name, failover=failover, temporary=temporary)
@@ -195,7 +195,7 @@ def create_slot(
     )
 
 
-def insert_slot(session: Session, name: str, **values: object) -> Row:
+def insert_slot(session: Session, name: str, **values: object) -> tables.pg_replication_slot:
     insert(
         session,
         tables.pg_replication_slot,
@@ -217,7 +217,9 @@ def check_plugin(plugin: str) -> None:
         raise PgError("58P01", f'could not access file "{plugin}": No such file or directory')
 
 
-def copy_slot(session: Session, source: str, name: str, *, temporary: bool | None, plugin: str | None) -> Row:
+def copy_slot(
+    session: Session, source: str, name: str, *, temporary: bool | None, plugin: str | None
+) -> tables.pg_replication_slot:
     """Another logical slot at the place of one that is there (copy_replication_slot). It does not fail over."""
     row = slot_or_none(session, source)
     if row is None:
@@ -229,7 +231,7 @@ def copy_slot(session: Session, source: str, name: str, *, temporary: bool | Non
     kept = bool(row.temporary) if temporary is None else temporary
     forget_temporary_slots(session)
     check_new_slot(session, name, failover=False, temporary=kept)
-    check_plugin(plugin or row.plugin)
+    check_plugin(plugin or row.plugin or "")
     return insert_slot(
         session,
         name,
@@ -291,7 +293,7 @@ def alter_slot(session: Session, name: str, *, failover: bool) -> None:
     update(session, tables.pg_replication_slot, {"slot_name": name}, failover=failover)
 
 
-def enable_two_phase(session: Session, row: Row, start: int) -> Row:
+def enable_two_phase(session: Session, row: tables.pg_replication_slot, start: int) -> tables.pg_replication_slot:
     """Who reads has asked for it (CreateDecodingContext): what is prepared from here on is told when it is."""
     if not row.two_phase:
         enabled = {"two_phase": True, "two_phase_at": start}
@@ -301,7 +303,7 @@ def enable_two_phase(session: Session, row: Row, start: int) -> Row:
     return row
 
 
-def two_phase_at(row: Row) -> int | None:
+def two_phase_at(row: tables.pg_replication_slot) -> int | None:
     """From where on prepared transactions are told; None: they are not."""
     return int(row.two_phase_at or 0) if row.two_phase else None
 
@@ -331,7 +333,7 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
     return target
 
 
-def check_usable(row: Row) -> None:
+def check_usable(row: tables.pg_replication_slot) -> None:
     """As CreateDecodingContext: what a slot needs may be gone."""
     if row.invalidation_reason:
         raise PgError(
@@ -343,7 +345,7 @@ def check_usable(row: Row) -> None:
         )
 
 
-def check_retained(session: Session, row: Row, start: int) -> None:
+def check_retained(session: Session, row: tables.pg_replication_slot, start: int) -> None:
     """Everything from `start` on must still be there. Other writers of the lake may expire what a slot needs: then it
     is lost (InvalidateObsoleteReplicationSlots)."""
     last = session.transaction.numbering.last_snapshot()
@@ -362,7 +364,7 @@ def check_retained(session: Session, row: Row, start: int) -> None:
 def confirm(session: Session, name: str, lsn: int) -> None:
     """A subscriber has what comes before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
     row = slot_or_none(session, name)
-    if row is not None and row.confirmed_flush_lsn < lsn:
+    if row is not None and (row.confirmed_flush_lsn or 0) < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
     if row is not None:
         own = session.transaction.numbering.first_snapshot  # what the subscriber has just written is no news to it

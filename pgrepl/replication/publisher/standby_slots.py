@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.store import Row, one, update
+from pgrepl.catalog.store import one, update
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.publisher.slots import check_new_slot, insert_slot, slot_or_none
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def create_physical_slot(session: Session, name: str, *, reserve: bool) -> Row:
+def create_physical_slot(session: Session, name: str, *, reserve: bool) -> tables.pg_replication_slot:
     """The slot of a standby: how far that has come, for those who wait for it (synchronized_standby_slots)."""
     check_new_slot(session, name, failover=False, temporary=False)
     return insert_slot(
@@ -49,7 +49,7 @@ def move_physical_slot(session: Session, name: str, lsn: int) -> None:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
 
 
-def sendable_lsn(session: Session, row: Row) -> tuple[int, Report | None]:
+def sendable_lsn(session: Session, row: tables.pg_replication_slot) -> tuple[int, Report | None]:
     """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
     synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup); who has to be waited
     for is said."""

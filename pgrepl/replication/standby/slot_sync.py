@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.recovery import in_recovery
-from pgrepl.catalog.store import Row, delete, insert, rows, update
+from pgrepl.catalog.store import delete, insert, rows, update
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.slots import slot_or_none
@@ -57,13 +57,14 @@ def synchronize_slots(standby: Session) -> None:
         apart.close()
 
 
-def _synchronize(standby: Session, remote: Row) -> None:
+def _synchronize(standby: Session, remote: tables.pg_replication_slot) -> None:
     """As synchronize_one_slot."""
     name, reached = remote.slot_name, current_lsn(standby)
-    if remote.confirmed_flush_lsn > reached:
+    confirmed = remote.confirmed_flush_lsn or 0
+    if confirmed > reached:
         raise PgError(
             "55000",
-            f"skipping slot synchronization because the received slot sync LSN {lsn_text(remote.confirmed_flush_lsn)} "
+            f"skipping slot synchronization because the received slot sync LSN {lsn_text(confirmed)} "
             f'for slot "{name}" is ahead of the standby position {lsn_text(reached)}',
         )
     own = slot_or_none(standby, name)

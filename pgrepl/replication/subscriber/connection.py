@@ -16,13 +16,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import configuration
+from pgrepl.catalog import configuration, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.databases import database_or_none
 from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings
 from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.conninfo import check_conninfo
@@ -238,7 +237,7 @@ def _check_authentication(asked: bool, options: Mapping[str, str]) -> None:
         raise _ClientRefuses(f"channel binding required, but {'SSL not in use' if asked else without}")
 
 
-def _check_password(role: Row | None, wish: _Wish) -> None:
+def _check_password(role: tables.pg_authid | None, wish: _Wish) -> None:
     secret = None if role is None or _expired(role.rolvaliduntil) else role.rolpassword
     if secret is None or wish.password is None or not verify_password(wish.user, secret, wish.password):
         raise PgError("28P01", f'password authentication failed for user "{wish.user}"', severity="FATAL")

@@ -18,9 +18,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import Row as CatalogRow
 from pgrepl.catalog.subscription import sync_slot_name
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale, check_unchanged
@@ -159,7 +159,7 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 
 def _received(
-    receiver: Receiver, subscription: CatalogRow, relid: int, publisher: Publisher
+    receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: Publisher
 ) -> tuple[Player | BulkCopy, int, int]:
     """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
     large, unless a row is wrong: which one, and how, is found out row by row."""
@@ -184,7 +184,7 @@ def _received(
             raise not_received(error) from None
 
 
-def _source(table: Relation, subscription: CatalogRow, publisher: Publisher) -> TableCopy:
+def _source(table: Relation, subscription: tables.pg_subscription, publisher: Publisher) -> TableCopy:
     try:
         return publisher.copy(table.schema, table.name, subscription.subpublications)
     except PublisherError as error:

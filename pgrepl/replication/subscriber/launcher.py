@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -92,7 +92,7 @@ class Launcher:
                 self._check(name, [row for row in listed if row.subname == name])
             return self._chosen()
 
-    def _listed(self) -> list[Row]:
+    def _listed(self) -> list[tables.pg_subscription]:
         where = {} if self._everywhere else {"subdbid": self._session.database.oid}
         return sorted(rows(self._session, tables.pg_subscription, **where), key=lambda row: row.oid)
 
@@ -100,7 +100,7 @@ class Launcher:
         chosen = [row for row in self._listed() if not self._names or row.subname in self._names]
         return [self._described(row) for row in chosen if row.subenabled and row.subslotname and self._may_run(row)]
 
-    def _check(self, name: str, named: list[Row]) -> None:
+    def _check(self, name: str, named: list[tables.pg_subscription]) -> None:
         if not named:
             raise PgError("42704", f'subscription "{name}" does not exist')
         for row in named:
@@ -115,11 +115,11 @@ class Launcher:
         if not any(row.subenabled and row.subslotname for row in named):
             raise PgError("55000", "subscription has no replication slot set")
 
-    def _may_run(self, row: Row) -> bool:
+    def _may_run(self, row: tables.pg_subscription) -> bool:
         session = self._session
         return is_superuser(session, session.role) or has_privs_of_role(session, session.role, row.subowner)
 
-    def _described(self, row: Row) -> Subscription:
+    def _described(self, row: tables.pg_subscription) -> Subscription:
         database = one(self._session, tables.pg_database, oid=row.subdbid)
         return Subscription(row.oid, row.subname, row.subdbid, "" if database is None else database.datname)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import copies, processes, tables
 from pgrepl.catalog.copies import Copying
-from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class LeaseHeld(Exception):
         self.pid = pid
 
 
-def holder(session: Session, subid: int) -> Row | None:
+def holder(session: Session, subid: int) -> tables.pgrepl_worker | None:
     """The worker that has the lease, if it is alive."""
     row = one(session, tables.pgrepl_worker, subid=subid, relid=APPLY)
     return row if row is not None and is_alive(row) else None
 
 
-def is_alive(row: Row) -> bool:
+def is_alive(row: tables.pgrepl_worker) -> bool:
     return processes.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
@@ -116,7 +116,7 @@ def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
             copies.report(session, token, each)
 
 
-def workers(session: Session, subid: int) -> list[Row]:
+def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
     """All that are at work for a subscription, that of the main stream first."""
     listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
     return sorted(listed, key=lambda row: row.relid)

@@ -18,8 +18,8 @@ from pgrepl.replication.subscriber.streaming import BATCH
 from pgrepl.replication.wire.messages import TruncateMessage
 
 if TYPE_CHECKING:
+    from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 
 @dataclass
@@ -55,10 +55,10 @@ def preview(session: Session, subid: int, *, upto: int | None = None, copy: bool
         receiver.close()
 
 
-def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool) -> Preview:
+def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int | None, copy: bool) -> Preview:
     session = receiver.session
     publisher = receiver.publisher(subscription)
-    slot = subscription.subslotname
+    slot = catalog.slot_of(subscription)
     lag = asked(lambda: publisher.lag(slot))
     if lag is None:
         missing = PublisherError("42704", f'ERROR:  replication slot "{slot}" does not exist')
@@ -94,7 +94,9 @@ def _preview(receiver: Receiver, subscription: Row, upto: int | None, copy: bool
     return Preview(subscription.subname, start, end, transactions, list(tables.values()))
 
 
-def _table(publisher: Publisher, subscription: Row, table: Relation, current: str, *, copy: bool) -> TablePreview:
+def _table(
+    publisher: Publisher, subscription: tables.pg_subscription, table: Relation, current: str, *, copy: bool
+) -> TablePreview:
     names = subscription.subpublications
     published = asked(lambda: publisher.published_as(table.schema, table.name, names))
     found = TablePreview(table.schema, table.name, current, published)

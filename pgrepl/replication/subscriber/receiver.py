@@ -20,7 +20,7 @@ from pgrepl.catalog.copies import Copying
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
-from pgrepl.catalog.store import Row, one
+from pgrepl.catalog.store import one
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import LockedByOthers
@@ -97,7 +97,7 @@ class Receiver:
         self._beside: list[Receiver] = []
         self._leader: Receiver | None = None
         self.token = ""  # of the lease, while it is held
-        self._held: Row | None = None  # the subscription as it was when the lease was taken
+        self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
         self._of_superuser = False  # whether its owner was one then
         self._heart: Heart | None = None
         self._publisher: Publisher | None = None
@@ -177,10 +177,10 @@ class Receiver:
             raise
         self._heart = Heart(self.session, token)
 
-    def _catch_up_with_slot(self, publisher: Publisher, subscription: Row) -> None:
+    def _catch_up_with_slot(self, publisher: Publisher, subscription: tables.pg_subscription) -> None:
         """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
         with all that was looked at."""
-        lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
+        lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
         position = state.position(self.session, self.subid)
         if lag is not None and position and lag.confirmed > position:
             state.move(self.session, self.subid, lag.confirmed)
@@ -191,14 +191,14 @@ class Receiver:
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
 
-    def _admit(self, subscription: Row) -> None:
+    def _admit(self, subscription: tables.pg_subscription) -> None:
         """A worker connects as the subscription's owner, who must be let in as anybody else (InitializeApplyWorker)."""
         try:
             admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
 
-    def _apply_settings(self, subscription: Row) -> None:
+    def _apply_settings(self, subscription: tables.pg_subscription) -> None:
         """Those of its owner and its database, as they are now, and the few that all workers have
         (InitializeLogRepWorker)."""
         session = self.session
@@ -218,19 +218,19 @@ class Receiver:
         if other is not None and other.token != self.token:
             raise LeaseHeld(other.pid)
 
-    def _occupy(self, publisher: Publisher, subscription: Row, token: str) -> None:
+    def _occupy(self, publisher: Publisher, subscription: tables.pg_subscription, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
         try:
             sender = Sender(token, self._application_name(subscription), self._statement(subscription))
-            publisher.occupy(subscription.subslotname, sender, within)
+            publisher.occupy(catalog.slot_of(subscription), sender, within)
         except PublisherError as error:
             raise WorkerFailed(not_started(error), began=False) from None
 
     @staticmethod
-    def _application_name(subscription: Row) -> str:
+    def _application_name(subscription: tables.pg_subscription) -> str:
         return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
 
-    def _statement(self, subscription: Row) -> str:
+    def _statement(self, subscription: tables.pg_subscription) -> str:
         """As libpqrcv_startstreaming."""
         with reading(self.session):
             lsn = lsn_text(state.position(self.session, subscription.oid))
@@ -245,7 +245,7 @@ class Receiver:
             "binary": "true" if subscription.subbinary else None,
         }
         given = ", ".join([f"{name} {_quoted(value, QUOTE)}" for name, value in options.items() if value])
-        return f'START_REPLICATION SLOT "{subscription.subslotname}" LOGICAL {lsn} ({given})'
+        return f'START_REPLICATION SLOT "{catalog.slot_of(subscription)}" LOGICAL {lsn} ({given})'
 
     def release(self, *, occupied: bool = True) -> None:
         """Somebody else may work; a slot that is `occupied` is left. What cannot be given back now, because a catalog
@@ -261,13 +261,13 @@ class Receiver:
         publisher, transaction = self._publisher, self.session.transaction
         with suppress(PublisherError, PgError):
             if publisher is not None and occupied and not publisher.shares_catalog:
-                publisher.leave(held.subslotname, token)
+                publisher.leave(catalog.slot_of(held), token)
         with suppress(PublisherError, PgError):
             try:
                 transaction.begin_statement(writes=True)
                 lease.end(self.session, self.subid, lease.APPLY, token)
                 if publisher is not None and publisher.shares_catalog:
-                    publisher.leave(held.subslotname, token, self.session)
+                    publisher.leave(catalog.slot_of(held), token, self.session)
                 transaction.end_statement()
             except BaseException:
                 transaction.fail_statement()
@@ -295,7 +295,7 @@ class Receiver:
     # --- the subscription ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[Row]:
+    def transaction(self) -> Iterator[tables.pg_subscription]:
         """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
         self.check_stopped()
         transaction = self.session.transaction
@@ -312,17 +312,17 @@ class Receiver:
             transaction.fail_statement()
             raise
 
-    def _is_another(self, subscription: Row) -> bool:
+    def _is_another(self, subscription: tables.pg_subscription) -> bool:
         """Whether the worker must begin anew; of a skipped transaction it hears without that."""
         held = self._held
         if held is None:
             return False
         return subscription._replace(subskiplsn=0) != held._replace(subskiplsn=0) or self._is_demoted(subscription)
 
-    def _is_demoted(self, subscription: Row) -> bool:
+    def _is_demoted(self, subscription: tables.pg_subscription) -> bool:
         return self._of_superuser and not is_superuser(self.session, subscription.subowner)
 
-    def _farewell(self, subscription: Row | None) -> str:
+    def _farewell(self, subscription: tables.pg_subscription | None) -> str:
         """Why a worker that holds the lease ends, as maybe_reread_subscription says it."""
         if self._held is None:
             return ""
@@ -346,7 +346,7 @@ class Receiver:
         """Of the subscription, as long as the lease is held."""
         return "" if self._held is None else str(self._held.subname)
 
-    def subscription(self) -> Row | None:
+    def subscription(self) -> tables.pg_subscription | None:
         return one(self.session, tables.pg_subscription, oid=self.subid)
 
     def despite_locks(self, action: Callable[[], T]) -> T:
@@ -369,7 +369,7 @@ class Receiver:
         self.check_stopped()
         return self.session.transaction.locks.is_taken(wanted, ticket)
 
-    def lock(self, subscription: Row, position: int) -> None:
+    def lock(self, subscription: tables.pg_subscription, position: int) -> None:
         """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read
         depends on."""
         self.check_stopped()
@@ -393,7 +393,7 @@ class Receiver:
         lease.beat(self.session, self.token, ())
 
     @contextmanager
-    def as_owner(self, subscription: Row) -> Iterator[None]:
+    def as_owner(self, subscription: tables.pg_subscription) -> Iterator[None]:
         before = self.session.act_as(subscription.subowner)
         try:
             yield
@@ -402,7 +402,7 @@ class Receiver:
 
     # --- the publisher ------------------------------------------------------------------------------------------------
 
-    def publisher(self, subscription: Row) -> Publisher:
+    def publisher(self, subscription: tables.pg_subscription) -> Publisher:
         """The connection, which is kept as long as it leads to where the subscription says."""
         required = subscription.subpasswordrequired and not is_superuser(self.session, subscription.subowner)
         wanted = (subscription.subconninfo, bool(required))
@@ -426,7 +426,7 @@ class Receiver:
         to make ready, or something new. Costs little."""
         with self.transaction() as subscription:
             publisher = self.publisher(subscription)
-            lag = asked(lambda: publisher.lag(subscription.subslotname, tell=True))
+            lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
             can_begin = state.two_phase_can_begin(self.session, subscription)

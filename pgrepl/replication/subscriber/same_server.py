@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, delete, insert, one, update
+from pgrepl.catalog.store import delete, insert, one, update
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def forget(session: Session, subid: int) -> None:
     delete(session, tables.pgrepl_publisher, subid=subid)
 
 
-def check(session: Session, subscription: Row, publisher: Publisher) -> None:
+def check(session: Session, subscription: tables.pg_subscription, publisher: Publisher) -> None:
     """An error if this is another server than the one remembered."""
     before = one(session, tables.pgrepl_publisher, subid=subscription.oid)
     if before is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import Row, delete, insert, one, rows, update
+from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.replication.origins import advance_origin, origin_progress
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def enabled_subscriptions(session: Session) -> list[Row]:
+def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
     """Those of the session's database that have something to do, in the order in which they were made."""
     found = rows(session, tables.pg_subscription, subdbid=session.database.oid)
     return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 
-def local_only(subscription: Row) -> bool:
+def local_only(subscription: tables.pg_subscription) -> bool:
     """Whether it wants only what the publisher has from nobody else."""
     return bool(subscription.suborigin.lower() == "none")
 
@@ -58,7 +58,7 @@ def settle_tables(session: Session, subid: int, lsn: int) -> None:
             set_table_state(session, subid, relid, catalog.READY, since)
 
 
-def two_phase_can_begin(session: Session, subscription: Row) -> bool:
+def two_phase_can_begin(session: Session, subscription: tables.pg_subscription) -> bool:
     """It was asked for, and all tables are ready (AllTablesyncsReady)."""
     if subscription.subtwophasestate != catalog.TWO_PHASE_PENDING:
         return False
@@ -102,7 +102,7 @@ def remember_error(session: Session, subid: int, relid: int, error: PgError) -> 
     )
 
 
-def errors(session: Session, subid: int) -> list[Row]:
+def errors(session: Session, subid: int) -> list[tables.pgrepl_subscription_error]:
     """What stopped its workers, unless they have got on since."""
     return rows(session, tables.pgrepl_subscription_error, subid=subid)
 

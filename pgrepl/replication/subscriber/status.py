@@ -12,7 +12,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import Row, one, rows
+from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.conninfo import parse_conninfo
@@ -126,7 +126,7 @@ def subscription_status(session: Session, names: Sequence[str] = (), *, everywhe
     return found
 
 
-def _status(session: Session, row: Row, database: str) -> Status:
+def _status(session: Session, row: tables.pg_subscription, database: str) -> Status:
     origin = origin_or_none(session, f"pg_{row.oid}")
     applied = 0 if origin is None else int(origin.remote_lsn or 0)
     lag, backlog, unreachable = _publisher(session, row, applied)
@@ -159,7 +159,9 @@ def _status(session: Session, row: Row, database: str) -> Status:
     )
 
 
-def _publisher(session: Session, row: Row, applied: int) -> tuple[SlotLag | None, Backlog | None, str | None]:
+def _publisher(
+    session: Session, row: tables.pg_subscription, applied: int
+) -> tuple[SlotLag | None, Backlog | None, str | None]:
     """What the publisher says of the slot, or why it says nothing."""
     if not row.subslotname:
         return None, None, None

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import closing
 
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.store import Row
+from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.steps import step
@@ -55,7 +55,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             applied, reached = bulk
         else:
             stream = publisher.transactions(
-                subscription.subslotname,
+                catalog.slot_of(subscription),
                 subscription.subpublications,
                 start,
                 end,
@@ -77,13 +77,13 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 state.move(receiver.session, subscription.oid, reached)
             confirmed = publisher.shares_catalog
             if confirmed:
-                publisher.confirm(subscription.subslotname, reached, receiver.session)
+                publisher.confirm(catalog.slot_of(subscription), reached, receiver.session)
             step("apply.settled")
     step("apply.committed")
     if not confirmed:
         receiver.session.link.flush()  # the publisher keeps no longer what it is told is here (get_flush_position)
         step("apply.flushed")
-        asked(lambda: publisher.confirm(subscription.subslotname, reached))
+        asked(lambda: publisher.confirm(catalog.slot_of(subscription), reached))
     return Streamed(start, end, reached, applied)
 
 
@@ -103,10 +103,12 @@ def enable_two_phase(receiver: Receiver) -> bool:
     return True
 
 
-def _start(publisher: Publisher, subscription: Row, position: int, *, two_phase: bool = False) -> int:
+def _start(
+    publisher: Publisher, subscription: tables.pg_subscription, position: int, *, two_phase: bool = False
+) -> int:
     two_phase = two_phase or subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
     try:
-        return publisher.start(subscription.subslotname, position, two_phase=two_phase)
+        return publisher.start(catalog.slot_of(subscription), position, two_phase=two_phase)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 
@@ -156,7 +158,7 @@ class _Received:
 
 
 def _bulk(
-    receiver: Receiver, subscription: Row, position: int, publisher: Publisher, start: int, end: int
+    receiver: Receiver, subscription: tables.pg_subscription, position: int, publisher: Publisher, start: int, end: int
 ) -> tuple[Applied, int] | None:
     """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
     written. None: it is played."""
@@ -184,7 +186,9 @@ def _bulk(
         batch.discard()
 
 
-def _apply(receiver: Receiver, subscription: Row, position: int, found: list[WireTransaction]) -> Applied:
+def _apply(
+    receiver: Receiver, subscription: tables.pg_subscription, position: int, found: list[WireTransaction]
+) -> Applied:
     """Play and write; the transaction holds the lock afterwards, unless nothing could be applied."""
     if not found:
         return Applied(0, 0, position)

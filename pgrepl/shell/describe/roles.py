@@ -2,7 +2,7 @@ r"""`\du`, `\dg`, `\drg` and `\drds`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import PG_AUTHID
 from pgrepl.catalog.comments import shared_comment_on
@@ -11,6 +11,7 @@ from pgrepl.catalog.roles import memberships, role_display, roles, settings_of_r
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.roles import Role
     from pgrepl.shell.shell import Shell
 
 
@@ -33,7 +34,7 @@ def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> b
     return print_description(shell, "List of roles", headers, listed, [])
 
 
-def attributes(row: Any) -> str:
+def attributes(row: Role) -> str:
     named = (
         (row.rolsuper, "Superuser"), (not row.rolinherit, "No inheritance"), (row.rolcreaterole, "Create role"),
         (row.rolcreatedb, "Create DB"), (not row.rolcanlogin, "Cannot login"), (row.rolreplication, "Replication"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pgrepl.catalog.classes import PG_CLASS
 from pgrepl.catalog.relation import Relation, relation
@@ -29,7 +28,7 @@ def create_sequence(session: Session, sequence: Relation) -> str:
     return f"CREATE SEQUENCE {naming.qualified(sequence)}{kind}\n    " + "\n    ".join(_options(row)) + ";"
 
 
-def _options(row: Any) -> list[str]:
+def _options(row: pg_sequence) -> list[str]:
     low, high = BOUNDS[row.seqtypid]
     up = row.seqincrement > 0
     least, most = (1, high) if up else (low, -1)

@@ -114,6 +114,7 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Orig
         raise PgError("0A000", f'cannot create index on partitioned table "{rel.name}" concurrently')
     if origin.check_rights:
         row = schema_row(session, rel.namespace)
+        assert row is not None
         check_privilege(session, Kind.SCHEMA, row, "CREATE", rel.schema)
     from pgrepl.statements.table.create import check_tablespace
 

@@ -17,7 +17,7 @@ from pgrepl.catalog.publication import (
 )
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import Row, update
+from pgrepl.catalog.store import update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterPublicationAction, AlterPublicationStmt, PublicationTable
@@ -49,7 +49,7 @@ def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
     return Result("ALTER PUBLICATION")
 
 
-def _set_options(session: Session, stmt: AlterPublicationStmt, publication: Row) -> None:
+def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication) -> None:
     """As AlterPublicationOptions."""
     options = parse_publication_options(stmt.options)
     if options.via_root is False and not publication.puballtables:
@@ -62,7 +62,7 @@ def _set_options(session: Session, stmt: AlterPublicationStmt, publication: Row)
     update(session, tables.pg_publication, {"oid": publication.oid}, **changes)
 
 
-def _refuse_partitioned_clauses(session: Session, publication: Row) -> None:
+def _refuse_partitioned_clauses(session: Session, publication: tables.pg_publication) -> None:
     """Without publish_via_partition_root no partitioned table can have a filter or a column list."""
     for relid in publication_relations(session, publication.oid, Part.ROOT):
         member = member_table(session, publication.oid, relid)
@@ -83,7 +83,7 @@ def _refuse_partitioned_clauses(session: Session, publication: Row) -> None:
 def _check_alter(
     session: Session,
     stmt: AlterPublicationStmt,
-    publication: Row,
+    publication: tables.pg_publication,
     named: Sequence[PublicationTable],
     schemas: Sequence[int],
 ) -> None:
@@ -104,7 +104,7 @@ def _check_alter(
 def _alter_tables(
     session: Session,
     stmt: AlterPublicationStmt,
-    publication: Row,
+    publication: tables.pg_publication,
     named: Sequence[PublicationTable],
     with_schemas: bool,
 ) -> None:
@@ -126,7 +126,7 @@ def _alter_tables(
     add_tables(session, publication, members, skip_members=True)
 
 
-def _not_kept(session: Session, publication: Row, members: Sequence[Member]) -> list[Member]:
+def _not_kept(session: Session, publication: tables.pg_publication, members: Sequence[Member]) -> list[Member]:
     """The present tables that are not in the new list with the same filter and the same columns."""
     wanted = {member.relation.oid: member for member in members}
     dropped = []
@@ -158,7 +158,9 @@ def _refuse_system_columns(members: Sequence[Member]) -> None:
             raise PgError("XX000", "negative bitmapset member not allowed")
 
 
-def _alter_schemas(session: Session, stmt: AlterPublicationStmt, publication: Row, schemas: Sequence[int]) -> None:
+def _alter_schemas(
+    session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication, schemas: Sequence[int]
+) -> None:
     """As AlterPublicationSchemas. SET without a schema removes them all."""
     if stmt.action is AlterPublicationAction.ADD and schemas:
         _refuse_column_lists(session, publication)
@@ -171,7 +173,7 @@ def _alter_schemas(session: Session, stmt: AlterPublicationStmt, publication: Ro
         add_schemas(session, publication, schemas, skip_members=True)
 
 
-def _refuse_column_lists(session: Session, publication: Row) -> None:
+def _refuse_column_lists(session: Session, publication: tables.pg_publication) -> None:
     for relid in publication_relations(session, publication.oid, Part.ROOT):
         member = member_table(session, publication.oid, relid)
         if member is not None and member.prattrs is not None:

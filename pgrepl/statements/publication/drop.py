@@ -10,7 +10,7 @@ from pgrepl.catalog.classes import PG_PUBLICATION, ObjectAddress
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.publication import is_schema_publication, publication_by_name, publication_or_none
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
-from pgrepl.catalog.store import Row, one, update
+from pgrepl.catalog.store import one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterOwnerStmt, DropStmt, RenameStmt
@@ -52,10 +52,12 @@ def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
 
 
 def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
-    _change_owner(session, one(session, tables.pg_publication, oid=oid), new_owner)
+    row = one(session, tables.pg_publication, oid=oid)
+    assert row is not None
+    _change_owner(session, row, new_owner)
 
 
-def _change_owner(session: Session, row: Row, owner: int) -> None:
+def _change_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
     """As AlterPublicationOwner_internal."""
     if row.pubowner != owner:
         if not is_superuser(session):

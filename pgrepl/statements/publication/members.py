@@ -23,7 +23,7 @@ from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.publication import member_schema, member_table
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.relkind import not_supported
-from pgrepl.catalog.store import Row, insert, new_oid
+from pgrepl.catalog.store import insert, new_oid
 from pgrepl.errors import PgError
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.publication.objects import Member
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 SYSTEM_COLUMNS = ("ctid", "xmin", "cmin", "xmax", "cmax", "tableoid")
 
 
-def add_tables(session: Session, publication: Row, members: Iterable[Member], *, skip_members: bool) -> None:
+def add_tables(
+    session: Session, publication: tables.pg_publication, members: Iterable[Member], *, skip_members: bool
+) -> None:
     """`skip_members`: a table that is in the publication already stays as it is, instead of an error."""
     for member in members:
         check_relation_owner(session, member.relation)
@@ -81,7 +83,7 @@ def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
     return sorted(found)
 
 
-def _insert_table(session: Session, publication: Row, member: Member) -> None:
+def _insert_table(session: Session, publication: tables.pg_publication, member: Member) -> None:
     relation = member.relation
     attrs = None if member.columns is None else column_numbers(relation, member.columns)
     oid = new_oid(session)
@@ -109,7 +111,9 @@ def _filter_columns(member: Member) -> list[int]:
     return sorted(var_attnums(member.filter))
 
 
-def drop_tables(session: Session, publication: Row, members: Iterable[Member], *, missing_ok: bool = False) -> None:
+def drop_tables(
+    session: Session, publication: tables.pg_publication, members: Iterable[Member], *, missing_ok: bool = False
+) -> None:
     for member in members:
         if member.columns is not None:
             raise PgError("42601", "column list must not be specified in ALTER PUBLICATION ... DROP")
@@ -123,7 +127,9 @@ def drop_tables(session: Session, publication: Row, members: Iterable[Member], *
         _drop(session, ObjectAddress(PG_PUBLICATION_REL, row.oid))
 
 
-def add_schemas(session: Session, publication: Row, schemas: Iterable[int], *, skip_members: bool) -> None:
+def add_schemas(
+    session: Session, publication: tables.pg_publication, schemas: Iterable[int], *, skip_members: bool
+) -> None:
     for schema in schemas:
         if member_schema(session, publication.oid, schema) is not None:
             if skip_members:
@@ -158,7 +164,9 @@ def _check_schema(session: Session, schema: int) -> None:
     raise PgError("22023", f'cannot add schema "{name}" to publication', detail=reason)
 
 
-def drop_schemas(session: Session, publication: Row, schemas: Iterable[int], *, missing_ok: bool = False) -> None:
+def drop_schemas(
+    session: Session, publication: tables.pg_publication, schemas: Iterable[int], *, missing_ok: bool = False
+) -> None:
     for schema in schemas:
         row = member_schema(session, publication.oid, schema)
         if row is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import Row, update
+from pgrepl.catalog.store import update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
@@ -65,7 +65,7 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
     return Result("ALTER SUBSCRIPTION")
 
 
-def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     options = parse_subscription_options(session, stmt.options, SET)
     if "slot_name" in options.given and options.slot_name is None and subscription.subenabled:
         raise PgError("55000", "cannot set slot_name = NONE for enabled subscription")
@@ -78,7 +78,7 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: Ro
     return {_COLUMNS[name]: getattr(options, name) for name in options.given}
 
 
-def _check_failover(session: Session, subscription: Row) -> None:
+def _check_failover(session: Session, subscription: tables.pg_subscription) -> None:
     if subscription.subslotname is None:
         raise PgError("55000", 'cannot set option "failover" for a subscription that does not have a slot name')
     if subscription.subenabled:
@@ -86,30 +86,30 @@ def _check_failover(session: Session, subscription: Row) -> None:
     require_no_block(session, "ALTER SUBSCRIPTION ... SET (failover)")
 
 
-def _alter_slot(session: Session, subscription: Row, failover: bool) -> None:
+def _alter_slot(session: Session, subscription: tables.pg_subscription, failover: bool) -> None:
     with connected(session, subscription) as publisher:
-        name = subscription.subslotname
+        name = catalog.slot_of(subscription)
         try:
             publisher.alter_slot(name, failover=failover)
         except PublisherError as error:
             raise PgError("08P01", f'could not alter replication slot "{name}": {error}') from None
 
 
-def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     options = parse_subscription_options(session, stmt.options, {"enabled"})
     if options.enabled and subscription.subslotname is None:
         raise PgError("55000", "cannot enable subscription that does not have a slot name")
     return {"subenabled": options.enabled}
 
 
-def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     assert stmt.conninfo is not None
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
     return {"subconninfo": stmt.conninfo}
 
 
-def _set_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _set_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     options = parse_subscription_options(session, stmt.options, PUBLICATION)
     check_duplicates(stmt.publications)
     if options.refresh:
@@ -123,7 +123,9 @@ def _set_publications(session: Session, stmt: AlterSubscriptionStmt, subscriptio
     return _publications(session, subscription, options, stmt.publications, validate=stmt.publications)
 
 
-def _add_or_drop_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _add_or_drop_publications(
+    session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription
+) -> Changes:
     options = parse_subscription_options(session, stmt.options, PUBLICATION)
     is_add = stmt.kind is AlterSubscriptionKind.ADD_PUBLICATION
     merged = merge_publications(subscription, stmt.publications, is_add)
@@ -139,7 +141,9 @@ def _add_or_drop_publications(session: Session, stmt: AlterSubscriptionStmt, sub
     return _publications(session, subscription, options, merged, validate=stmt.publications if is_add else None)
 
 
-def _check_refresh(subscription: Row, options: SubscriptionOptions, *, disabled_hint: str, two_phase_hint: str) -> None:
+def _check_refresh(
+    subscription: tables.pg_subscription, options: SubscriptionOptions, *, disabled_hint: str, two_phase_hint: str
+) -> None:
     if not subscription.subenabled:
         raise PgError(
             "55000",
@@ -156,7 +160,7 @@ def _check_refresh(subscription: Row, options: SubscriptionOptions, *, disabled_
 
 def _publications(
     session: Session,
-    subscription: Row,
+    subscription: tables.pg_subscription,
     options: SubscriptionOptions,
     publications: Sequence[str],
     *,
@@ -170,7 +174,7 @@ def _publications(
     return changes
 
 
-def merge_publications(subscription: Row, named: Sequence[str], is_add: bool) -> list[str]:
+def merge_publications(subscription: tables.pg_subscription, named: Sequence[str], is_add: bool) -> list[str]:
     check_duplicates(named)
     merged = list(subscription.subpublications)
     for name in named:
@@ -187,7 +191,9 @@ def merge_publications(subscription: Row, named: Sequence[str], is_add: bool) ->
     return merged
 
 
-def _refresh_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _refresh_publications(
+    session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription
+) -> Changes:
     if not subscription.subenabled:
         raise PgError("55000", "ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions")
     options = parse_subscription_options(session, stmt.options, REFRESH)
@@ -202,7 +208,7 @@ def _refresh_publications(session: Session, stmt: AlterSubscriptionStmt, subscri
     return {}
 
 
-def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> Changes:
+def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     """0 takes back what was to be skipped."""
     lsn = parse_subscription_options(session, stmt.options, SKIP).lsn
     if lsn:
@@ -215,7 +221,7 @@ def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: Row) -> C
     return {"subskiplsn": lsn}
 
 
-_FORMS: dict[AlterSubscriptionKind, Callable[[Session, AlterSubscriptionStmt, Row], Changes]] = {
+_FORMS: dict[AlterSubscriptionKind, Callable[[Session, AlterSubscriptionStmt, tables.pg_subscription], Changes]] = {
     AlterSubscriptionKind.OPTIONS: _set_options,
     AlterSubscriptionKind.ENABLED: _enable_or_disable,
     AlterSubscriptionKind.CONNECTION: _set_connection,

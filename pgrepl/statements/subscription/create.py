@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import Row, insert, new_oid, update
+from pgrepl.catalog.store import insert, new_oid, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
@@ -56,7 +56,7 @@ def check_duplicates(publications: Sequence[str]) -> None:
             raise PgError("42710", f'publication name "{name}" used more than once')
 
 
-def _insert(session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions) -> Row:
+def _insert(session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions) -> tables.pg_subscription:
     oid = new_oid(session)
     slot_name = options.slot_name if "slot_name" in options.given else stmt.name
     insert(
@@ -93,7 +93,9 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
     return catalog.subscription_by_name(session, stmt.name)
 
 
-def _fetch(session: Session, publisher: Publisher, subscription: Row, options: SubscriptionOptions) -> None:
+def _fetch(
+    session: Session, publisher: Publisher, subscription: tables.pg_subscription, options: SubscriptionOptions
+) -> None:
     check_publications(session, publisher, subscription.subpublications)
     check_publications_origin(session, publisher, subscription, copy_data=options.copy_data)
     count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
@@ -103,9 +105,11 @@ def _fetch(session: Session, publisher: Publisher, subscription: Row, options: S
         _create_slot(session, publisher, subscription, two_phase=two_phase, failover=options.failover)
 
 
-def _create_slot(session: Session, publisher: Publisher, subscription: Row, *, two_phase: bool, failover: bool) -> None:
+def _create_slot(
+    session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, two_phase: bool, failover: bool
+) -> None:
     """The slot comes last: a statement that fails leaves none."""
-    name = subscription.subslotname
+    name = catalog.slot_of(subscription)
     try:
         publisher.create_slot(name, two_phase=two_phase, failover=failover)
     except PublisherError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import PG_SUBSCRIPTION
-from pgrepl.catalog.store import Row, delete
+from pgrepl.catalog.store import delete
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
@@ -46,7 +46,9 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     return Result("DROP SUBSCRIPTION")
 
 
-def _forget(session: Session, subscription: Row, unfinished: Sequence[Row]) -> None:
+def _forget(
+    session: Session, subscription: tables.pg_subscription, unfinished: Sequence[tables.pg_subscription_rel]
+) -> None:
     """Everything of it that is here."""
     delete(session, tables.pg_subscription, oid=subscription.oid)
     for row in unfinished:
@@ -60,7 +62,12 @@ def _forget(session: Session, subscription: Row, unfinished: Sequence[Row]) -> N
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 
-def _drop_slots(session: Session, subscription: Row, unfinished: Sequence[Row], worker: str) -> None:
+def _drop_slots(
+    session: Session,
+    subscription: tables.pg_subscription,
+    unfinished: Sequence[tables.pg_subscription_rel],
+    worker: str,
+) -> None:
     """Everything of it that is at the publisher. Without a slot of its own it does not matter whether that answers. A
     worker that is busy with the subscription has lost its lease: the slot is not kept for it."""
     copying = [

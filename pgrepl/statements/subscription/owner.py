@@ -8,7 +8,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import check_can_set_role, resolve_role
-from pgrepl.catalog.store import Row, one, update
+from pgrepl.catalog.store import one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterOwnerStmt, RenameStmt
@@ -40,10 +40,12 @@ def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
 
 
 def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
-    _change_owner(session, one(session, tables.pg_subscription, oid=oid), new_owner)
+    row = one(session, tables.pg_subscription, oid=oid)
+    assert row is not None
+    _change_owner(session, row, new_owner)
 
 
-def _change_owner(session: Session, subscription: Row, owner: int) -> None:
+def _change_owner(session: Session, subscription: tables.pg_subscription, owner: int) -> None:
     """As AlterSubscriptionOwner_internal."""
     if subscription.subowner != owner:
         check_subscription_owner(session, subscription)

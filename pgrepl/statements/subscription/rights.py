@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import tables
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.classes import ROLE_CREATE_SUBSCRIPTION
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def check_may_subscribe(session: Session) -> None:
     check_may_create(session)
 
 
-def check_subscription_owner(session: Session, subscription: Row) -> None:
+def check_subscription_owner(session: Session, subscription: tables.pg_subscription) -> None:
     check_owner(session, "subscription", subscription.subname, subscription.subowner)
 
 
@@ -40,5 +40,5 @@ def check_password_exemption(session: Session, password_required: bool) -> None:
         )
 
 
-def must_use_password(session: Session, subscription: Row) -> bool:
+def must_use_password(session: Session, subscription: tables.pg_subscription) -> bool:
     return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)

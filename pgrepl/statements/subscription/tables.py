@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
-from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(session: Session, subscription: Row) -> Iterator[Publisher]:
+def connected(session: Session, subscription: tables.pg_subscription) -> Iterator[Publisher]:
     """The subscription's publisher, for as long as the statement needs it."""
     required = must_use_password(session, subscription)
     try:
@@ -58,7 +58,12 @@ def check_publications(session: Session, publisher: Publisher, names: Sequence[s
 
 
 def check_publications_origin(
-    session: Session, publisher: Publisher, subscription: Row, *, copy_data: bool, present: Sequence[int] = ()
+    session: Session,
+    publisher: Publisher,
+    subscription: tables.pg_subscription,
+    *,
+    copy_data: bool,
+    present: Sequence[int] = (),
 ) -> None:
     """With origin = none a copy may still bring what others have written to the publisher: say so. Tables that are
     subscribed already (`present`) are not copied and not looked at."""
@@ -118,7 +123,7 @@ def target_relation(session: Session, table: RemoteTable) -> Relation:
     return found
 
 
-def add_tables(session: Session, publisher: Publisher, subscription: Row, *, copy_data: bool) -> int:
+def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
     """The tables of a new subscription; how many there are."""
     listed = fetch_tables(publisher, subscription.subpublications)
     state = catalog.INIT if copy_data else catalog.READY
@@ -128,7 +133,9 @@ def add_tables(session: Session, publisher: Publisher, subscription: Row, *, cop
     return len(listed)
 
 
-def refresh(session: Session, subscription: Row, *, copy_data: bool, validate: Sequence[str] | None = None) -> None:
+def refresh(
+    session: Session, subscription: tables.pg_subscription, *, copy_data: bool, validate: Sequence[str] | None = None
+) -> None:
     """Make the list of tables what the publisher now says it is."""
     with connected(session, subscription) as publisher:
         if validate:
@@ -154,7 +161,7 @@ def refresh(session: Session, subscription: Row, *, copy_data: bool, validate: S
                 drop_slot(session, publisher, slot, missing_ok=True)
 
 
-def _remove(session: Session, subscription: Row, row: Row) -> None:
+def _remove(session: Session, subscription: tables.pg_subscription, row: tables.pg_subscription_rel) -> None:
     catalog.remove_subscription_relation(session, subscription.oid, row.srrelid)
     if row.srsubstate != catalog.READY:
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
@@ -163,7 +170,7 @@ def _remove(session: Session, subscription: Row, row: Row) -> None:
         _say(session, found, "removed from", subscription)
 
 
-def _say(session: Session, found: Relation, what: str, subscription: Row) -> None:
+def _say(session: Session, found: Relation, what: str, subscription: tables.pg_subscription) -> None:
     session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
 
 

@@ -10,7 +10,6 @@ from pgrepl.catalog.constraint import constraint_row, constraints_of
 from pgrepl.catalog.depend import Dependency, forget_dependencies
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr.attmap import attnum_map
@@ -39,13 +38,13 @@ def clone_foreign_keys(
     _clone_referencing(session, parent, partition, own, pending)
 
 
-def referencing_keys(session: Session, relid: int) -> list[Row]:
+def referencing_keys(session: Session, relid: int) -> list[pg_constraint]:
     """The foreign keys that reference a table, by OID."""
     rows = store.rows(session, pg_constraint, confrelid=relid, contype="f")
     return sorted(rows, key=lambda row: row.oid)
 
 
-def _spec(session: Session, rel: Relation, row: Row, numbers: tuple[int, ...], name: str | None) -> KeySpec:
+def _spec(session: Session, rel: Relation, row: pg_constraint, numbers: tuple[int, ...], name: str | None) -> KeySpec:
     names = tuple(rel.attributes[number - 1].name for number in numbers)
     return KeySpec(
         name,
@@ -60,11 +59,11 @@ def _spec(session: Session, rel: Relation, row: Row, numbers: tuple[int, ...], n
     )
 
 
-def _columns(row: Row) -> KeyColumns:
-    return KeyColumns(tuple(row.confkey), tuple(row.conkey), tuple(row.confdelsetcols or ()))
+def _columns(row: pg_constraint) -> KeyColumns:
+    return KeyColumns(tuple(row.confkey or ()), tuple(row.conkey), tuple(row.confdelsetcols or ()))
 
 
-def _topmost(rows: list[Row]) -> list[Row]:
+def _topmost(rows: list[pg_constraint]) -> list[pg_constraint]:
     """Without those that belong to another of them."""
     oids = {row.oid for row in rows}
     return [row for row in rows if row.conparentid not in oids]
@@ -86,7 +85,11 @@ def _clone_referenced(session: Session, parent: Relation, partition: Relation) -
 
 
 def _clone_referencing(
-    session: Session, parent: Relation, partition: Relation, rows: list[Row], pending: list[Requirement] | None
+    session: Session,
+    parent: Relation,
+    partition: Relation,
+    rows: list[pg_constraint],
+    pending: list[Requirement] | None,
 ) -> None:
     for row in rows:
         if row.confrelid == partition.oid:
@@ -132,11 +135,11 @@ def attach_existing_key(session: Session, partition: Relation, parent: int, colu
     return False
 
 
-def _same_key(row: Row, whole: Row, columns: KeyColumns) -> bool:
+def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> bool:
     return (
         row.confrelid == whole.confrelid
         and tuple(row.conkey) == columns.referencing
-        and tuple(row.confkey) == columns.referenced
+        and tuple(row.confkey or ()) == columns.referenced
         and not row.conparentid
         and bool(row.convalidated)
         and (row.condeferrable, row.condeferred, row.confupdtype, row.confdeltype, row.confmatchtype)
@@ -144,7 +147,7 @@ def _same_key(row: Row, whole: Row, columns: KeyColumns) -> bool:
     )
 
 
-def _drop_parts(session: Session, row: Row) -> None:
+def _drop_parts(session: Session, row: pg_constraint) -> None:
     """The rows a key had for the partitions of the referenced table: its new parent has them."""
     addresses = []
     for part in constraints_of(session, row.conrelid, "f"):

@@ -38,6 +38,7 @@ def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, re
         check_relation_owner(session, rel)
         check_can_set_role(session, session.role, new_owner)
         row = schema_row(session, rel.namespace)
+        assert row is not None
         if not has_privilege(session, Kind.SCHEMA, row, "CREATE", new_owner):
             raise PgError("42501", f"permission denied for schema {rel.schema}")
     acl = None if rel.acl is None else with_new_owner(list(rel.acl), rel.owner, new_owner)

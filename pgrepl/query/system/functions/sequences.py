@@ -58,11 +58,12 @@ def nextval_identity(call: Call, oid: int) -> int:
     return _next(call.session, oid, relation(call.session, oid), one(call.session, pg_sequence, seqrelid=oid))
 
 
-def _next(session: Session, oid: int, found: Relation, row: Any) -> int:
+def _next(session: Session, oid: int, found: Relation, row: pg_sequence | None) -> int:
     _require_writable(session, found, "nextval()")
     if session.transaction.keeps_aside:
         row = position(session, oid)
-    value: int = row.seqstart if row.last_value is None else row.last_value
+    assert row is not None
+    value = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
         value += row.seqincrement
         up = row.seqincrement > 0
@@ -108,7 +109,7 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
     return first, row.seqincrement
 
 
-def _exhausted(found: Relation, row: Any) -> PgError:
+def _exhausted(found: Relation, row: pg_sequence) -> PgError:
     edge, limit = ("maximum", row.seqmax) if row.seqincrement > 0 else ("minimum", row.seqmin)
     return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
 

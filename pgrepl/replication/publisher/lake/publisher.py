@@ -17,7 +17,7 @@ from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import find_relation, relation, relation_or_none
-from pgrepl.catalog.store import Row, rows
+from pgrepl.catalog.store import rows
 from pgrepl.catalog.subscription import system_identifier
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
@@ -130,7 +130,7 @@ class LakePublisher:
         with self._changing_slots() as session:
             slots.check_decoding_requirements(session)
             made = slots.create_slot(session, name, two_phase=two_phase, failover=failover)
-            return int(made.confirmed_flush_lsn)
+            return made.confirmed_flush_lsn or 0
 
     def alter_slot(self, name: str, *, failover: bool) -> None:
         with self._changing_slots() as session:
@@ -147,7 +147,7 @@ class LakePublisher:
         self._flush()
         return lsn
 
-    def _sendable(self, session: Session, row: Row) -> int:
+    def _sendable(self, session: Session, row: tables.pg_replication_slot) -> int:
         """For whom it has to wait is said once."""
         end, held_back = sendable_lsn(session, row)
         if held_back is not None and held_back != self._held_back:
@@ -218,7 +218,7 @@ class LakePublisher:
             row = slots.acquire(session, slot, self._token)
             slots.check_decodable(session, row)
             slots.check_start(session, lsn)
-            confirmed = int(row.confirmed_flush_lsn)
+            confirmed = row.confirmed_flush_lsn or 0
             if lsn and confirmed > lsn:
                 raise slot_is_ahead(slot, confirmed, lsn)
             start = max(confirmed, lsn)
@@ -297,8 +297,8 @@ class LakePublisher:
             if row is None:
                 return None
             return SlotLag(
-                int(row.confirmed_flush_lsn),
-                int(row.restart_lsn or 0),
+                row.confirmed_flush_lsn or 0,
+                row.restart_lsn or 0,
                 current_lsn(session),
                 senders.active_pid(session, row),
                 row.wal_status or "reserved",

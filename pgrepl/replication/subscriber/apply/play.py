@@ -32,8 +32,8 @@ from pgrepl.rows.references import refuse_referenced
 from pgrepl.rows.routing import Router, column_places, converter
 
 if TYPE_CHECKING:
+    from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row as CatalogRow
 
 Applies = Callable[[int, int], bool]  # table, finish LSN: do its changes concern us yet?
 
@@ -44,7 +44,7 @@ class Player:
     def __init__(
         self,
         session: Session,
-        subscription: CatalogRow,
+        subscription: tables.pg_subscription,
         progress: Progress,
         applies: Applies,
         completed: dict[int, Row] | None = None,

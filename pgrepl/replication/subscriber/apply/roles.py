@@ -13,12 +13,12 @@ from pgrepl.catalog.row_security import is_active
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
+    from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
 
 
 @contextmanager
-def acting_for(session: Session, subscription: Row, table: Relation) -> Iterator[None]:
+def acting_for(session: Session, subscription: tables.pg_subscription, table: Relation) -> Iterator[None]:
     """As SwitchToUntrustedUser: the subscription's owner must be able to become the table's."""
     if subscription.subrunasowner or session.role == table.owner:
         yield

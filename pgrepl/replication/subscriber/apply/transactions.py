@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.store import Row
+from pgrepl.catalog import tables
 from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
 from pgrepl.lake.history import PREPARE
@@ -57,7 +57,7 @@ class Batch:
     """Transactions that were played: `count` of them can be written, `error` is what the next one met."""
 
     session: Session
-    subscription: Row
+    subscription: tables.pg_subscription
     log: ServerLog
     transactions: Sequence[WireTransaction]
     count: int
@@ -80,7 +80,9 @@ class Batch:
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
 
 
-def play(session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog) -> Batch:
+def play(
+    session: Session, subscription: tables.pg_subscription, transactions: Sequence[WireTransaction], log: ServerLog
+) -> Batch:
     """Play what was received, in the name of the subscription's owner; nothing is written yet."""
     skipped = _skips(subscription, transactions)
     played = transactions[skipped:]
@@ -100,7 +102,7 @@ def play(session: Session, subscription: Row, transactions: Sequence[WireTransac
 
 def step_through(
     session: Session,
-    subscription: Row,
+    subscription: tables.pg_subscription,
     transactions: Sequence[WireTransaction],
     log: ServerLog,
     between: Callable[[], None],
@@ -118,14 +120,16 @@ def step_through(
 
 
 def apply_phases(
-    session: Session, subscription: Row, transactions: Sequence[WireTransaction], log: ServerLog
+    session: Session, subscription: tables.pg_subscription, transactions: Sequence[WireTransaction], log: ServerLog
 ) -> Applied:
     """Prepare transactions, or end those that are prepared; holding the write lock."""
     done = [_apply_phase(session, subscription, transaction, log) for transaction in transactions]
     return replace(done[-1], transactions=len(done), changes=done[0].changes, passed=done[0].passed)
 
 
-def _apply_phase(session: Session, subscription: Row, transaction: WireTransaction, log: ServerLog) -> Applied:
+def _apply_phase(
+    session: Session, subscription: tables.pg_subscription, transaction: WireTransaction, log: ServerLog
+) -> Applied:
     from pgrepl.replication.subscriber.apply import two_phase
 
     phase = transaction.phase
@@ -162,13 +166,17 @@ def _tell(missed: Iterable[Report], log: ServerLog) -> None:
         log.report(report)
 
 
-def _skips(subscription: Row, transactions: Sequence[WireTransaction]) -> int:
+def _skips(subscription: tables.pg_subscription, transactions: Sequence[WireTransaction]) -> int:
     """How many transactions at the start ALTER SUBSCRIPTION … SKIP leaves out: one or none."""
     return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
 
 
 def _advance(
-    session: Session, subscription: Row, transactions: Sequence[WireTransaction], applied: Applied, log: ServerLog
+    session: Session,
+    subscription: tables.pg_subscription,
+    transactions: Sequence[WireTransaction],
+    applied: Applied,
+    log: ServerLog,
 ) -> Applied:
     if applied.transactions:
         _clear_skip(session, subscription, transactions[0].finish_lsn, log)
@@ -179,7 +187,7 @@ def _advance(
 
 def _played(
     session: Session,
-    subscription: Row,
+    subscription: tables.pg_subscription,
     transactions: Sequence[WireTransaction],
     completed: dict[int, Values] | None = None,
 ) -> tuple[Player, tuple[int, PgError] | None]:
@@ -196,7 +204,7 @@ def _played(
 
 def _write_portion(
     session: Session,
-    subscription: Row,
+    subscription: tables.pg_subscription,
     transaction: WireTransaction,
     portion: Sequence[Message | TruncateMessage],
     log: ServerLog,
@@ -221,7 +229,9 @@ def _portions(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Me
         yield portion
 
 
-def _player(session: Session, subscription: Row, completed: dict[int, Values] | None = None) -> Player:
+def _player(
+    session: Session, subscription: tables.pg_subscription, completed: dict[int, Values] | None = None
+) -> Player:
     states = state.table_states(session, subscription.oid)
 
     def applies(relid: int, finish_lsn: int) -> bool:
@@ -233,7 +243,7 @@ def _player(session: Session, subscription: Row, completed: dict[int, Values] | 
     return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed)
 
 
-def _clear_skip(session: Session, subscription: Row, first: int, log: ServerLog) -> None:
+def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:
     """As clear_subscription_skip_lsn: the first transaction with changes ends the waiting, whether it was the one."""
     skip = subscription.subskiplsn
     if not skip:

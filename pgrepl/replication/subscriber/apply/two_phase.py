@@ -26,7 +26,6 @@ from pgrepl.rows.unique import unique_indexes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.catalog.store import Row
     from pgrepl.replication.subscriber.apply.overlay import Overlay
     from pgrepl.replication.subscriber.apply.play import Player
     from pgrepl.replication.wire.messages import Phase, WireTransaction
@@ -38,7 +37,9 @@ def message_type(phase: Phase) -> str:
     return _MESSAGES.get(phase.kind, "ROLLBACK PREPARED")
 
 
-def prepare(session: Session, subscription: Row, transaction: WireTransaction, player: Player | None) -> None:
+def prepare(
+    session: Session, subscription: tables.pg_subscription, transaction: WireTransaction, player: Player | None
+) -> None:
     """Prepare what was played; `player` None: the transaction is skipped, and prepared without changes."""
     phase = transaction.phase
     assert phase is not None
@@ -64,7 +65,7 @@ def prepare(session: Session, subscription: Row, transaction: WireTransaction, p
     _note(session, said(origin, transaction))
 
 
-def end(session: Session, subscription: Row, transaction: WireTransaction) -> None:
+def end(session: Session, subscription: tables.pg_subscription, transaction: WireTransaction) -> None:
     """Commit Prepared or Rollback Prepared."""
     phase = transaction.phase
     assert phase is not None
@@ -80,12 +81,12 @@ def end(session: Session, subscription: Row, transaction: WireTransaction) -> No
     _note(session, said(catalog.origin_name(subscription.oid), transaction))
 
 
-def gid_of(subscription: Row, transaction: WireTransaction) -> str:
+def gid_of(subscription: tables.pg_subscription, transaction: WireTransaction) -> str:
     """As TwoPhaseTransactionGid."""
     return f"pg_gid_{subscription.oid}_{transaction.xid}"
 
 
-def prepared_of(session: Session, subscription: Row) -> list[str]:
+def prepared_of(session: Session, subscription: tables.pg_subscription) -> list[str]:
     """What is prepared for a subscription."""
     found = store.rows(session, tables.pgrepl_prepared, datid=subscription.subdbid)
     return [row.gid for row in found if row.gid.startswith(f"pg_gid_{subscription.oid}_")]

@@ -9,7 +9,6 @@ from pgrepl.catalog.constraint import constraint_named, constraint_row
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row
 from pgrepl.catalog.tables import pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
@@ -20,7 +19,7 @@ from pgrepl.statements.table.alter.work import Altered, Pass, Work
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 
 
-def _found(session: Session, rel: Relation, name: str) -> Row:
+def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
     row = constraint_named(session, rel.oid, name)
     if row is None:
         raise does_not_exist(name, rel.name)
@@ -56,7 +55,7 @@ def _alter_constraint(work: Work, altered: Altered, *, wanted: Constraint) -> No
     _set_deferrability(session, row, wanted)
 
 
-def _set_deferrability(session: Session, row: Row, wanted: Constraint) -> None:
+def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint) -> None:
     if (row.condeferrable, row.condeferred) != (wanted.deferrable, wanted.initially_deferred):
         update_constraint(session, row.oid, condeferrable=wanted.deferrable, condeferred=wanted.initially_deferred)
     for part in store.rows(session, pg_constraint, conparentid=row.oid):

@@ -11,8 +11,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import Row
-from pgrepl.catalog.tables import pg_attribute, pg_depend, pg_inherits
+from pgrepl.catalog.tables import pg_attribute, pg_constraint, pg_depend, pg_inherits
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.deparse import expression_text
@@ -117,7 +116,7 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
         update_constraint(session, row.oid, **values)
 
 
-def _text(session: Session, row: Row, rel: Relation) -> str:
+def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
     """Two CHECKs are the same if they print the same, whatever the columns' numbers."""
     return expression_text(session, stored.from_json(row.conbin), rel)
 

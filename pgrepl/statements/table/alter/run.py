@@ -118,7 +118,9 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
         from pgrepl.catalog.acl import Kind, check_privilege
         from pgrepl.catalog.namespace import schema_row
 
-        check_privilege(session, Kind.SCHEMA, schema_row(session, rel.namespace), "CREATE", rel.schema)
+        schema = schema_row(session, rel.namespace)
+        assert schema is not None
+        check_privilege(session, Kind.SCHEMA, schema, "CREATE", rel.schema)
     if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
         kinds, words = _KINDS[kind]
         if rel.kind not in kinds:

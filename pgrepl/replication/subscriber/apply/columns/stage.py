@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
-from pgrepl.catalog.store import Row
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.steps import step
@@ -49,7 +49,7 @@ _ATTEMPTS = 3
 class StagedBatch:
     """Files for all tables of a batch; nothing refers to them before `write`."""
 
-    def __init__(self, session: Session, subscription: Row, batch: WireBatch) -> None:
+    def __init__(self, session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> None:
         self.batch = batch
         self.tables: list[TableApply] = []
         self._session = session
@@ -195,7 +195,7 @@ class StagedBatch:
             table.write.discard()
 
 
-def stage_batch(session: Session, subscription: Row, batch: WireBatch) -> StagedBatch | None:
+def stage_batch(session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> StagedBatch | None:
     """The batch, or as many of its first transactions as are clean, as files. None: it is for the exact way."""
     while batch.transactions:
         staged = StagedBatch(session, subscription, batch)
@@ -224,7 +224,9 @@ def stage_batch(session: Session, subscription: Row, batch: WireBatch) -> Staged
     return None
 
 
-def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Callable[[], None]) -> StagedBatch | None:
+def commit_batch(
+    session: Session, subscription: tables.pg_subscription, batch: WireBatch, lock: Callable[[], None]
+) -> StagedBatch | None:
     """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
     for _ in range(_ATTEMPTS):
         staged = stage_batch(session, subscription, batch)
@@ -252,7 +254,7 @@ def commit_batch(session: Session, subscription: Row, batch: WireBatch, lock: Ca
 
 
 def receive(
-    session: Session, subscription: Row, publisher: Publisher, start: int, end: int, log: LogOf
+    session: Session, subscription: tables.pg_subscription, publisher: Publisher, start: int, end: int, log: LogOf
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and how far it goes. What asks for single transactions is none: who skips one, who reads
     here what was received, and a log that hears of each row that is not found."""
@@ -261,7 +263,7 @@ def receive(
         return None
     try:
         return publisher.bulk(
-            subscription.subslotname,
+            catalog.slot_of(subscription),
             subscription.subpublications,
             start,
             end,
