@@ -23,11 +23,16 @@ WHOLE = ("statements", "replication", "writing", "query")
 @pytest.mark.parametrize("name", GUIDES)
 def test_every_module_that_is_named_is_there(name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
-    paths = re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|json|tsv)|(?:[\w.]+/)+)`", text)
-    homes = (ROOT, ROOT / "pgrepl", ROOT / "pgrepl" / "replication", ROOT / "pgrepl" / "replication" / "subscriber")
-    assert [path for path in paths if "x_spark" not in path and not any((home / path).exists() for home in homes)] == [
-        path for path in ("x.py",) if path in paths
+    named = re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|json|tsv)|(?:[\w.]+/)+)`", text)
+    there = [
+        f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}"
+        for path in (*ROOT.glob("pgrepl/**/*"), *ROOT.glob("tests/**/*"))
     ]
+    there += [f"/{path.name}/" for path in ROOT.iterdir()]
+    assert {name for name in named if not any(path.endswith(f"/{name}") for path in there)} - {
+        "x.py",
+        "x_spark.py",
+    } == set()
 
 
 @pytest.mark.parametrize("name", GUIDES)
