@@ -13,7 +13,7 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.copies import Copying
-    from pgrepl.replication.subscriber.streaming import Streamed
+    from pgrepl.replication.subscriber.outcome import Streamed
     from pgrepl.replication.subscriber.worker import Round
 
 

@@ -8,8 +8,7 @@ import time
 from rich.console import Console
 
 from pgrepl.catalog.copies import Copying
-from pgrepl.replication.subscriber.apply.transactions import Applied
-from pgrepl.replication.subscriber.streaming import Streamed
+from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.worker import Round
 from pgrepl.shell import applying_bars
 from pgrepl.shell.applying_bars import Above, progress

@@ -149,3 +149,15 @@ def _check_tls_versions(options: Mapping[str, str]) -> None:
     lowest, highest = given
     if lowest and highest and _TLS_VERSIONS.index(lowest) > _TLS_VERSIONS.index(highest):
         raise ConnectionFailure("invalid SSL protocol version range")
+
+
+def only(options: Mapping[str, str], endpoint: Endpoint) -> dict[str, str]:
+    """The same options with one host of several."""
+    kept = {name: value for name, value in options.items() if name not in ("host", "hostaddr", "port")}
+    if endpoint.host:
+        kept["host"] = endpoint.host
+    if endpoint.address:
+        kept["hostaddr"] = endpoint.address
+    if options.get("port"):
+        kept["port"] = endpoint.port
+    return kept

@@ -8,5 +8,6 @@ streaming.py          the main stream: batches of transactions, committed with t
 apply/                a batch, played row by row or by columns
 worker.py             one subscription's worker; lease.py makes it the only one, heartbeat.py shows that it lives
 follower.py           a worker that goes on; launcher.py starts them; catch_up.py works before a statement
+outcome.py            what became of a batch
 preview.py, status.py, observer.py   what a person is told
 """

@@ -25,10 +25,11 @@ from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.conninfo import check_conninfo
-from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints
+from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
 from pgrepl.replication.libpq.options import apply_options
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
-from pgrepl.replication.publisher.postgres.connecting import Unreachable, only, to_server
+from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.postgres.link import Unreachable
 from pgrepl.replication.publisher.protocol import Publisher, server_text
 
 if TYPE_CHECKING:

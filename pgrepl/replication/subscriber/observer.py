@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.copies import Copying
-    from pgrepl.replication.subscriber.streaming import Streamed
+    from pgrepl.replication.subscriber.outcome import Streamed
 
 
 class Observer:

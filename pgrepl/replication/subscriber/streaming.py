@@ -18,26 +18,13 @@ from pgrepl.lake.steps import step
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
-from pgrepl.replication.subscriber.apply.transactions import Applied, apply_phases, play, step_through
+from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
+from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.wire.messages import WireTransaction
 
 BATCH = 20_000  # changes that are played together
-
-
-@frozen
-class Streamed:
-    """What became of one batch. `upto` is the end that was asked for, `reached` how far this batch came."""
-
-    start: int
-    upto: int
-    reached: int
-    applied: Applied
-
-    @property
-    def finished(self) -> bool:
-        return self.applied.error is not None or self.reached >= self.upto
 
 
 def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
@@ -216,6 +203,3 @@ def _is_late(transaction: WireTransaction) -> bool:
 def _is_stepped_through(transaction: WireTransaction) -> bool:
     """Whether it is played with the write lock: because it is large, or does what cannot be played twice."""
     return transaction.is_large or transaction.restarts or transaction.phase is not None
-
-
-__all__ = ["Streamed", "stream_batch"]

@@ -3,6 +3,6 @@
 publisher.py          the protocol
 stream.py             the transactions between two LSNs, message by message; stream_columns.py as whole columns
 two_phase.py          the changes of prepared transactions
-copy.py               the published rows of a table at a snapshot; copy_spark.py the same as a DataFrame
+copy_plan.py          what of a table is copied; copy.py the rows at a snapshot; copy_spark.py the same as a DataFrame
 count.py, backlog.py  how much there is to copy, and to send
 """

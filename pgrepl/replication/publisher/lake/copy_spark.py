@@ -1,4 +1,4 @@
-"""The published rows of a lake's table as a DataFrame: the plan of copy.py, carried out by Spark."""
+"""The published rows of a lake's table as a DataFrame: copy_plan.py's plan, carried out by Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.lake.copy import CopyPlan
+    from pgrepl.replication.publisher.lake.copy_plan import CopyPlan
 
 
 class LakeRows:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.lake.files import data_files, last_snapshot
-from pgrepl.replication.publisher.lake.copy import copied_rows, copy_plan
+from pgrepl.replication.publisher.lake.copy import copied_rows
+from pgrepl.replication.publisher.lake.copy_plan import copy_plan
 from pgrepl.replication.publisher.lake.copy_spark import LakeRows
 from pgrepl.replication.size import is_for_spark
 

@@ -332,7 +332,8 @@ class LakePublisher:
             )
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        from pgrepl.replication.publisher.lake.copy import Uncopyable, published_copy
+        from pgrepl.replication.publisher.lake.copy import published_copy
+        from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
 
         try:
             with ExitStack() as stack:
@@ -363,7 +364,7 @@ class LakePublisher:
         self._session.link.give_up()
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
-        from pgrepl.replication.publisher.lake.copy import Uncopyable
+        from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
         from pgrepl.replication.publisher.lake.count import published_count
 
         try:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
-from pgrepl.replication.publisher.postgres.connecting import Unreachable, failure
 from pgrepl.replication.publisher.protocol import PublisherError
 
 if TYPE_CHECKING:
@@ -47,6 +46,10 @@ _LOOK = 0.5  # seconds between two looks whether somebody wants to stop
 _CANCELLED = "57014"
 _NOT_ANSWERED = "canceling statement due to user request"
 _PORTION = 1 << 17  # bytes that are handed on together
+
+
+class Unreachable(ConnectionFailure):
+    """No server answered."""
 
 
 def psycopg_pq() -> Any:
@@ -336,6 +339,12 @@ class Link:
             return None
         sqlstate = result.error_field(self._pq.DiagnosticField.SQLSTATE)
         return PublisherError(sqlstate.decode() if sqlstate else _LOST, _message(result.error_message))
+
+
+def failure(message: str) -> ConnectionFailure:
+    """What libpq says, and whether a server said it."""
+    kind = ConnectionFailure if "FATAL:  " in message else Unreachable
+    return kind(message)
 
 
 def _quoted(value: str) -> str:

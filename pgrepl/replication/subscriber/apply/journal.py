@@ -11,15 +11,27 @@ from typing import TYPE_CHECKING, TypeAlias
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.replication.subscriber.apply.overlay import LiveRow, Overlay
+    from pgrepl.catalog.relation import Relation
+    from pgrepl.lake.place import Place
     from pgrepl.replication.wire.messages import Row, WireTransaction
+
+
+class LiveRow:
+    """A row as it is now. `place` is where its version in the table stands; None: the batch inserted it."""
+
+    __slots__ = ("changed", "place", "row")
+
+    def __init__(self, row: Row, place: Place | None) -> None:
+        self.row = row
+        self.place = place
+        self.changed = 0  # when it was last changed; 0: as in the table
 
 
 @frozen
 class Changed:
     """A row came (`is_new`), became `row`, or went (`row` None)."""
 
-    overlay: Overlay
+    table: Relation
     live: LiveRow
     row: Row | None
     is_new: bool = False
@@ -27,9 +39,9 @@ class Changed:
 
 @frozen
 class Emptied:
-    """The tables of one TRUNCATE."""
+    """What one TRUNCATE emptied."""
 
-    overlays: tuple[Overlay, ...]
+    tables: tuple[int, ...]  # OIDs of those that hold rows
     oids: tuple[int, ...]  # partitioned tables are among them
     restart_identity: bool
 

@@ -21,7 +21,7 @@ from pgrepl.lake import local
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.journal import Changed, Journal
+from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.keys import Keys
 from pgrepl.replication.subscriber.apply.target import Identity
 from pgrepl.replication.wire.messages import Row
@@ -31,17 +31,6 @@ from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-
-class LiveRow:
-    """A row as it is now. `place` is where its version in the table stands; None: the batch inserted it."""
-
-    __slots__ = ("changed", "place", "row")
-
-    def __init__(self, row: Row, place: Place | None) -> None:
-        self.row = row
-        self.place = place
-        self.changed = 0  # when it was last changed; 0: as in the table
 
 
 @frozen
@@ -109,7 +98,7 @@ class Overlay:
         live = LiveRow(row, None)
         self._keys.enter(row, live)
         self._touch(live)
-        self._journal.add(Changed(self, live, row, is_new=True))
+        self._journal.add(Changed(self.relation, live, row, is_new=True))
         for finder in self._finders.values():
             finder.add(live)
 
@@ -124,7 +113,7 @@ class Overlay:
             finder.remove(live)
         live.row = row
         self._touch(live)
-        self._journal.add(Changed(self, live, row))
+        self._journal.add(Changed(self.relation, live, row))
         for finder in self._finders.values():
             finder.add(live)
 
@@ -141,7 +130,7 @@ class Overlay:
         if live.place is not None:
             self._deleted[live.place] = None
             live.changed = next(self._clock)
-        self._journal.add(Changed(self, live, None))
+        self._journal.add(Changed(self.relation, live, None))
 
     def truncate(self) -> None:
         self.truncated = True

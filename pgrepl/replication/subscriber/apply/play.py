@@ -13,8 +13,8 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.errors import PgError, Report
-from pgrepl.replication.subscriber.apply.journal import Emptied, Journal
-from pgrepl.replication.subscriber.apply.overlay import LiveRow, Overlay
+from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
+from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import Identity, Target, identity_of
@@ -158,7 +158,8 @@ class Player:
         if message.restart_identity:  # what comes next may take numbers of them
             restart_sequences(self._session, oids)
             self.restarts = True
-        self.journal.add(Emptied(overlays, tuple(oids), message.restart_identity))
+        tables = tuple([overlay.relation.oid for overlay in overlays])
+        self.journal.add(Emptied(tables, tuple(oids), message.restart_identity))
 
     @property
     def missed_last(self) -> list[Report]:

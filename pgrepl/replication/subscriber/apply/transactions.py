@@ -29,6 +29,7 @@ from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.write import write
+from pgrepl.replication.subscriber.outcome import Applied
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.messages import Row as Values
@@ -36,20 +37,6 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-
-@frozen
-class Applied:
-    """What became of a batch: how many transactions with how many changes, and the end of the last of them."""
-
-    transactions: int
-    changes: int
-    end_lsn: int
-    error: PgError | None = None  # of the transaction that comes next
-    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
-
-    def failed(self, error: PgError) -> Applied:
-        return replace(self, error=error)
 
 
 @frozen
@@ -260,4 +247,4 @@ def _clear_skip(session: Session, subscription: tables.pg_subscription, first: i
     state.clear_skip(session, subscription.oid)
 
 
-__all__ = ["Applied", "Batch", "apply_phases", "play", "step_through"]
+__all__ = ["Batch", "apply_phases", "play", "step_through"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.subscriber.apply.journal import Changed, Emptied, Entry
+from pgrepl.replication.subscriber.apply.journal import Changed, Emptied, Entry, LiveRow
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.rows.key_locks import key_lock
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
@@ -23,7 +23,7 @@ from pgrepl.rows.unique import UniqueIndex, unique_indexes
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.write import Write
-    from pgrepl.replication.subscriber.apply.overlay import LiveRow, Overlay
+    from pgrepl.replication.subscriber.apply.overlay import Overlay
     from pgrepl.replication.wire.messages import WireTransaction
 
 
@@ -66,7 +66,7 @@ def keys_of(session: Session, overlay: Overlay) -> Iterator[Wanted]:
 def _write_net(session: Session, player: Player, origin: str) -> None:
     """The snapshot that empties tables, and the one with what became of rows."""
     if player.truncated:
-        emptied = [overlay for overlay in player.overlays.values() if overlay.truncated]
+        emptied = [oid for oid, overlay in player.overlays.items() if overlay.truncated]
         _empty(session, emptied, player.truncated, {"origin": origin}, restart_identity=player.restarts)
     _change(session, player, origin)
     session.transaction.numbering.store_snapshot()
@@ -74,7 +74,7 @@ def _write_net(session: Session, player: Player, origin: str) -> None:
 
 def _empty(
     session: Session,
-    emptied: Iterable[Overlay],
+    emptied: Iterable[int],
     oids: Sequence[int],
     extra: dict[str, Any],
     *,
@@ -85,8 +85,8 @@ def _empty(
     from pgrepl.lake.write import Write
 
     writes = []
-    for overlay in emptied:
-        writes.append(Write(session, lake_table(session, overlay.relation.oid)))
+    for oid in emptied:
+        writes.append(Write(session, lake_table(session, oid)))
         writes[-1].truncate()
     truncate = {"tables": list(oids), "cascade": False, "restart_identity": restart_identity}
     commit.apply(session, writes, {**extra, "truncate": truncate})
@@ -153,7 +153,7 @@ class _Run:
         if isinstance(entry, Emptied):
             self.end()
             restart = entry.restart_identity
-            _empty(self._session, entry.overlays, entry.oids, self._extra, restart_identity=restart)
+            _empty(self._session, entry.tables, entry.oids, self._extra, restart_identity=restart)
             return
         if entry.live in self._touched:
             self.end()
@@ -169,11 +169,12 @@ class _Run:
         from pgrepl.lake.write import Write
 
         session = self._session
-        writes: dict[Overlay, Write] = {}
+        writes: dict[int, Write] = {}
         for change in self._changes:
-            found = writes.get(change.overlay)
+            oid = change.table.oid
+            found = writes.get(oid)
             if found is None:
-                found = writes[change.overlay] = Write(session, lake_table(session, change.overlay.relation.oid))
+                found = writes[oid] = Write(session, lake_table(session, oid))
                 found.keeps_places = found.has_free_keys = True
             _add(found, change)
         is_found_so = len(writes) == 1 and _is_found_so(self._changes)
@@ -184,17 +185,17 @@ class _Run:
         session.transaction.numbering.store_snapshot()
         self._changes, self._touched = [], set()
 
-    def _arrive(self, writes: dict[Overlay, Write]) -> list[int]:
+    def _arrive(self, writes: dict[int, Write]) -> list[int]:
         """The rows stand where they were written: what comes changes them there. Their ids."""
-        inserted = {overlay: iter(write.inserted) for overlay, write in writes.items()}
+        inserted = {oid: iter(write.inserted) for oid, write in writes.items()}
         row_ids = []
         for change in self._changes:
             live = change.live
             if change.is_new:
-                live.place = next(inserted[change.overlay])
+                live.place = next(inserted[change.table.oid])
             assert live.place is not None
             row_ids.append(live.place.row)
-            live.place = writes[change.overlay].moved.get(live.place.row, live.place)
+            live.place = writes[change.table.oid].moved.get(live.place.row, live.place)
         return row_ids
 
 
@@ -234,7 +235,7 @@ def _order(changes: Sequence[Changed], row_ids: Sequence[int]) -> list[list[int]
     """For `commit_extra_info`: the tables and the ids of their rows."""
     found: list[list[int]] = []
     for change, row_id in zip(changes, row_ids, strict=True):
-        table = change.overlay.relation.oid
+        table = change.table.oid
         if not found or found[-1][0] != table:
             found.append([table])
         found[-1].append(row_id)

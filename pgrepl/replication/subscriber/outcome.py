@@ -1,0 +1,36 @@
+"""What became of a batch: what the apply worker reports to its log, its statistics and whoever watches it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+
+
+@frozen
+class Applied:
+    """How many transactions with how many changes were applied, and the end of the last of them."""
+
+    transactions: int
+    changes: int
+    end_lsn: int
+    error: PgError | None = None  # of the transaction that comes next
+    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
+
+    def failed(self, error: PgError) -> Applied:
+        return replace(self, error=error)
+
+
+@frozen
+class Streamed:
+    """A batch from `start` on: `upto` is the end that was asked for, `reached` how far this batch came."""
+
+    start: int
+    upto: int
+    reached: int
+    applied: Applied
+
+    @property
+    def finished(self) -> bool:
+        return self.applied.error is not None or self.reached >= self.upto
