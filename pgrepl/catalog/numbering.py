@@ -23,9 +23,10 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog import lake
+from pgrepl.catalog import lake, recovery
 from pgrepl.catalog.context import Block, Context
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import Origin, TransactionState
@@ -40,6 +41,31 @@ class Defining(Context, Protocol):
     def define_in_lake(self) -> None: ...
 
     def adopt_from_lake(self) -> None: ...
+
+
+@frozen
+class Now:
+    """The catalog as a transaction finds it."""
+
+    definitions: tuple[int, ...]  # differs when somebody has changed a definition
+    snapshot: int | None  # the newest
+    next_catalog_id: int
+    next_file_id: int
+    schema_version: int  # of DuckLake's definitions
+    adopted_version: int | None  # of those with which the system tables agree
+    in_recovery: bool
+
+    @property
+    def is_behind(self) -> bool:
+        """Do the system tables agree with an older version of DuckLake's definitions than there is?"""
+        return self.adopted_version != self.schema_version
+
+
+_NOW = (
+    "SELECT i.change_count, i.next_oid, i.lake_schema_version, s.snapshot_id, s.next_catalog_id, s.next_file_id,"
+    " s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = {}) FROM pgrepl_instance i"
+    " LEFT JOIN ducklake_snapshot s ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
+)
 
 
 class _Statement:
@@ -69,6 +95,26 @@ class Numbering:
         self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
+        self._now: Now | None = None  # until the transaction makes a snapshot
+        self._defines = False  # this transaction has changed what other sessions remember
+
+    # --- what there is --------------------------------------------------------------------------------------------
+
+    def look(self) -> Now:
+        """Ask the catalog anew."""
+        link = self._session.link
+        change_count, next_oid, adopted, snapshot, catalog_id, file_id, version, standby = link.execute(
+            _NOW.format(link.mark), (recovery.STANDBY,)
+        )[0]
+        if snapshot is None and not standby:
+            raise self._without_snapshots()
+        definitions = (change_count, next_oid, -1 if adopted is None else adopted)
+        self._now = Now(definitions, snapshot, catalog_id, file_id, version, adopted, bool(standby))
+        return self._now
+
+    def defines(self) -> None:
+        """Who remembers definitions has to read them again."""
+        self._defines = True
 
     # --- object identifiers ---------------------------------------------------------------------------------------
 
@@ -83,15 +129,16 @@ class Numbering:
         return oid
 
     def store_oids(self) -> None:
-        """Before the commit. A catalog in PostgreSQL counts its changes here, for other sessions to notice."""
+        """Before the commit. Changes of definitions are counted here, for other sessions to notice; in PostgreSQL all
+        changes are."""
         link = self._session.link
         if self._oids_taken:
             link.execute(
                 f"UPDATE pgrepl_instance SET next_oid = {link.mark}, change_count = change_count + 1", (self._next_oid,)
             )
-        elif not link.is_sqlite:
+        elif self._defines or not link.is_sqlite:
             link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
-        self._oids_taken = False
+        self._oids_taken = self._defines = False
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -111,10 +158,10 @@ class Numbering:
     def committed_snapshot(self) -> int:
         """The catalog's last one as the transaction sees it, without what it keeps aside."""
         self._transaction.require_read()
-        last = self._session.link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
-        if last is None:
+        snapshot = (self._now or self.look()).snapshot
+        if snapshot is None:
             raise self._without_snapshots()
-        return int(last)
+        return snapshot
 
     def _without_snapshots(self) -> PgError:
         return PgError("XX001", f'catalog "{self._session.catalog.name}" is damaged: it has no snapshot')
@@ -215,6 +262,9 @@ class Numbering:
 
     def _previous(self, column: str) -> int:
         snapshot = self.snapshot()
+        now = self._now
+        if now is not None and now.snapshot == snapshot - 1:
+            return int(getattr(now, column))
         link = self._session.link
         sql = f"SELECT {column} FROM ducklake_snapshot WHERE snapshot_id = {link.mark}"
         return int(link.execute(sql, (snapshot - 1,))[0][0])
@@ -267,7 +317,7 @@ class Numbering:
                     [(made, version, table) for table in here.altered],
                 )
         self._last = made
-        self._made = None
+        self._made = self._now = None
         self._here = _Statement()
 
     def begin_group(self) -> None:
@@ -311,16 +361,6 @@ class Numbering:
 
     # --- what others have defined in the lake ---------------------------------------------------------------------
 
-    def is_behind(self) -> bool:
-        """Do the system tables agree with an older version of DuckLake's definitions than there is?"""
-        found = self._session.link.execute(
-            "SELECT lake_schema_version,"
-            " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) FROM pgrepl_instance"
-        )
-        if found[0][1] is None:
-            raise self._without_snapshots()
-        return bool(found[0][0] != found[0][1])
-
     def lake_is_new(self) -> bool:
         """Does DuckLake know of no definition yet, because the catalog is from before there was a lake?"""
         return self._session.link.execute("SELECT lake_schema_version FROM pgrepl_instance")[0][0] is None
@@ -336,6 +376,7 @@ class Numbering:
             "UPDATE pgrepl_instance SET lake_schema_version ="
             " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1)"
         )
+        self._now = None
 
     @contextmanager
     def adopting(self, snapshot: int) -> Iterator[None]:
@@ -357,7 +398,8 @@ class Numbering:
         self.rolled_back_to_savepoint()
         self._first = self._group = None
         self._grouped = False
-        self._oids_taken = False
+        self._oids_taken = self._defines = False
+        self._now = None
 
     def begin_replay(self) -> None:
         """What was numbered aside gets its numbers from the catalog now."""
@@ -365,7 +407,7 @@ class Numbering:
 
     def rolled_back_to_savepoint(self) -> None:
         """Snapshots behind it are undone; OIDs given behind it are not given again."""
-        self._last = self._made = None
+        self._last = self._made = self._now = None
         self._here = _Statement()
 
 

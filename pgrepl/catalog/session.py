@@ -39,6 +39,8 @@ _LOUDNESS = {
 }  # fmt: skip
 
 
+# what else is derived: from files and tables of the lake
+_OF_WORK = frozenset({"files_checked", "inlined_tables", "source_names"})
 _SLICE = 0.05  # seconds between two looks at who has the catalog's lock
 
 # what relations, search paths and the reach of roles are derived from
@@ -349,8 +351,18 @@ class Session:
     def forget(self, table: type[SystemRow]) -> None:
         """A table was written: what is remembered of it is stale."""
         self.memory.pop(table.__name__, None)
+        if not tables.is_work(table.__name__):
+            self.transaction.numbering.defines()
         if table.__name__ in _SOURCES:
             self._view.derived.clear()
+
+    def forget_work(self) -> None:
+        """Others have committed, but changed no definition."""
+        for name in [name for name in self.memory if tables.is_work(name)]:
+            del self.memory[name]
+        derived = self._view.derived
+        for key in [key for key in derived if key[0] in _OF_WORK]:
+            del derived[key]
 
     def forget_all(self) -> None:
         self.memory.clear()

@@ -29,6 +29,24 @@ from pgrepl.catalog.declarative import (
     VersionedRow,
 )
 
+# Rows of these are the work of statements, workers and other programs that write the lake. All other tables define
+# something: who changes them says so (pgrepl_instance.change_count), and until then sessions remember what they have
+# read of them. DuckLake's definitions have its schema_version.
+_WORK = frozenset(
+    {
+        "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
+        "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance", "pgrepl_prepared",
+        "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
+    }
+)  # fmt: skip
+_LAKE_DEFINITIONS = frozenset({"ducklake_schema", "ducklake_table", "ducklake_column", "ducklake_view"})
+
+
+def is_work(name: str) -> bool:
+    """Whether a table's rows may change without a change of definitions."""
+    return name in _WORK or (name.startswith("ducklake_") and name not in _LAKE_DEFINITIONS)
+
+
 # --- the instance -------------------------------------------------------------------------------------------------
 
 

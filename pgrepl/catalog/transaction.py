@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog import recovery, statistics
+from pgrepl.catalog import statistics
 from pgrepl.catalog.context import Aside, Block, Context
 from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
 from pgrepl.catalog.lock_table import Wanted
@@ -95,6 +95,8 @@ class Owner(Defining, Protocol):
 
     def forget_all(self) -> None: ...
 
+    def forget_work(self) -> None: ...
+
 
 class Transaction:
     """The state of a session's transaction. `store` calls require_read and require_write, commands the rest."""
@@ -125,6 +127,7 @@ class Transaction:
         self.uses_temporary = False  # it has looked up a temporary relation
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
+        self._definitions: tuple[int, ...] | None = None  # that the session's memory is of
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
 
@@ -282,9 +285,14 @@ class Transaction:
         version = self._session.link.version()
         if version != self._version:
             self._version = version
-            self._session.forget_all()
-            self.in_recovery = recovery.is_standby(self._session.link)
-            if not self.in_recovery and self.numbering.is_behind():
+            now = self.numbering.look()
+            if now.definitions == self._definitions:
+                self._session.forget_work()
+            else:
+                self._session.forget_all()
+                self._definitions = now.definitions
+            self.in_recovery = now.in_recovery
+            if not self.in_recovery and now.is_behind:
                 self._adopt()
 
     def _adopt(self) -> None:
@@ -294,6 +302,7 @@ class Transaction:
         if not self._session.is_admitted:
             self._version = None  # the first statement looks again
             return
+        self._definitions = None
         if self.sql is Sql.WRITE:
             self.numbering.adopt()
             self._session.forget_all()
@@ -307,13 +316,13 @@ class Transaction:
                 raise
         else:
             self.sql = Sql.WRITE
-            if self.numbering.is_behind():
+            if self.numbering.look().is_behind:
                 self.numbering.adopt()
             self._commit_sql()
         link.begin(write=False)
         self.sql = Sql.READ
         self._session.forget_all()
-        self._version = None if self.numbering.is_behind() else link.version()
+        self._version = None if self.numbering.look().is_behind else link.version()
 
     @property
     def _synchronous_commit(self) -> str | None:
