@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pgrepl.catalog import disk, read_only
+from pgrepl.catalog import disk, driver_errors, read_only
 from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.read_only import Obstacle
 from pgrepl.errors import PgError
@@ -184,7 +184,7 @@ class CatalogConnection:
         self.sqlalchemy.close()
 
     def _is_busy(self, problem: Exception) -> bool:
-        return self.is_sqlite and "locked" in str(problem)
+        return self.is_sqlite and driver_errors.is_busy(problem)
 
     def _wait_for(self, sql: str, parameters: Any, timeout: float) -> list[tuple[Any, ...]]:
         began = time.monotonic()
@@ -234,9 +234,11 @@ class Catalog:
             if isinstance(problem, PgError) or not _is_database_error(problem):
                 raise
             if self.is_sqlite:
-                failure = self.failure(getattr(problem, "orig", None) or problem)
+                failure = self.failure(problem)
                 raise fatal(failure.sqlstate, failure.message) from problem
-            raise fatal("08006", f'could not open catalog "{self.name}": {first_line(problem)}') from problem
+            raise fatal(
+                "08006", f'could not open catalog "{self.name}": {driver_errors.first_line(problem)}'
+            ) from problem
 
     def check_writable(self) -> None:
         if self.obstacle is not None:
@@ -307,23 +309,21 @@ class Catalog:
 
     def failure(self, problem: Exception) -> PgError:
         """What a driver says, in our words."""
-        text = first_line(problem)
-        sqlstate = getattr(problem, "sqlstate", None)
+        text, code = driver_errors.first_line(problem), driver_errors.result_code(problem)
+        sqlstate = driver_errors.sqlstate(problem)
         if sqlstate == "55P03":
             return self.lock_failure(LOCK_TIMEOUT)
         if sqlstate is not None:
             return PgError("58000", f'catalog "{self.name}" failed: {text}')
-        if isinstance(problem, UnicodeDecodeError) or "decode to UTF-8" in text:
-            return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
-        if "UNIQUE constraint failed: ducklake_snapshot" in text:
+        if code == driver_errors.CONSTRAINT and ": ducklake_snapshot" in text:
             return PgError("XX001", f'catalog "{self.name}" is damaged: the next snapshot is there already')
-        if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
+        if driver_errors.is_damaged(problem) or driver_errors.is_not_text(problem):
             return PgError("XX001", f'catalog "{self.name}" is damaged: {text}')
-        if "readonly" in text or "read-only" in text:
+        if code == driver_errors.READONLY:
             return PgError("25006", f'catalog "{self.name}" cannot be written: {text}')
-        if "full" in text:
+        if code == driver_errors.FULL:
             return read_only.FULL.error(self.name)
-        if "disk I/O" in text or "unable to open" in text:
+        if code in (driver_errors.IOERR, driver_errors.CANTOPEN):
             if self.path is not None and read_only.is_full(self.path):
                 return read_only.FULL.error(self.name)
             return PgError("58030", f'catalog "{self.name}" cannot be read: {text}')
@@ -361,9 +361,3 @@ def _is_database_error(problem: Exception) -> bool:
     from sqlalchemy.exc import DBAPIError
 
     return isinstance(problem, (DBAPIError, sqlite3.Error, UnicodeDecodeError)) or hasattr(problem, "sqlstate")
-
-
-def first_line(problem: BaseException) -> str:
-    original = getattr(problem, "orig", None) or problem
-    lines = str(original).strip().splitlines()
-    return lines[0] if lines else type(original).__name__

@@ -24,6 +24,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from pgrepl.catalog.driver_errors import ERROR, NOTADB, result_code
 from pgrepl.frozen import frozen
 
 MARK = ".owner"  # in the folder
@@ -81,7 +82,7 @@ def _asked(catalog: Path) -> tuple[int, str] | None:
         with closing(sqlite3.connect(f"{catalog.as_uri()}?mode=rw", uri=True)) as link:
             found = link.execute(f"SELECT system_identifier, ({_DATA_PATH}) FROM pgrepl_instance").fetchone()
     except sqlite3.DatabaseError as problem:
-        return (0, "") if "no such table" in str(problem) or "not a database" in str(problem) else None
+        return (0, "") if result_code(problem) in (ERROR, NOTADB) else None
     return int(found[0]), str(found[1])
 
 

@@ -22,11 +22,11 @@ from pgrepl.catalog.connection import (
     FORMAT_VERSION,
     Catalog,
     fatal,
-    first_line,
     is_connected,
     wrong_version,
 )
 from pgrepl.catalog.data_folder import DataFolder
+from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
 
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them

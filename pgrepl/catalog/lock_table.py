@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pgrepl.catalog import processes, read_only
+from pgrepl.catalog import driver_errors, processes, read_only
 from pgrepl.catalog.lock_modes import TUPLE_MODES, Kind, conflicts
 from pgrepl.errors import PgError
 
@@ -39,7 +39,7 @@ CREATE TABLE waiting (ticket INTEGER PRIMARY KEY AUTOINCREMENT, holder INTEGER, 
 PRAGMA user_version = 1;
 """
 _FIRST_XID = 700  # as a new cluster has it, more or less
-_DAMAGED = ("malformed", "not a database", "no such table", "no such column", "already exists")
+_DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  # the file has other tables than ours
 _PATIENCE = 30.0  # seconds for the moment that somebody else writes here
 
 
@@ -88,7 +88,7 @@ class _Link(sqlite3.Connection):
                 self.rollback()
             if read_only.is_full(self.path):
                 raise read_only.FULL.error(str(self.path)) from problem
-            damaged = any(word in str(problem) for word in _DAMAGED)
+            damaged = driver_errors.result_code(problem) in _DAMAGED
             raise PgError("XX001" if damaged else "58030", f'file "{self.path}" cannot be used: {problem}') from problem
 
 
@@ -186,7 +186,7 @@ class LockTable:
         try:
             return catalog.execute(f"SELECT {columns} FROM pgrepl_prepared").fetchall()
         except sqlite3.OperationalError as problem:
-            if "no such table" not in str(problem):
+            if driver_errors.result_code(problem) != driver_errors.ERROR:
                 raise
             return []
         finally:

@@ -1,0 +1,126 @@
+"""What a driver complains of is told by its codes; where Python 3.10 has none, by SQLite's texts for them."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pgrepl.catalog import driver_errors
+
+
+def busy(path: Path) -> None:
+    with closing(sqlite3.connect(path, timeout=0)) as one, closing(sqlite3.connect(path, timeout=0)) as other:
+        one.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+
+
+def locked(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE t (a)")
+        link.executemany("INSERT INTO t VALUES (?)", [(1,), (2,)])
+        reading = link.execute("SELECT a FROM t")
+        reading.fetchone()
+        link.execute("DROP TABLE t")
+
+
+def readonly(path: Path) -> None:
+    sqlite3.connect(path).execute("CREATE TABLE t (a)")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as link:
+        link.execute("INSERT INTO t VALUES (1)")
+
+
+def full(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE t (a)")
+        link.execute("PRAGMA max_page_count = 3")
+        link.execute("INSERT INTO t VALUES (zeroblob(100000))")
+
+
+def nowhere(path: Path) -> None:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as link:
+        link.execute("SELECT 1 FROM sqlite_master")
+
+
+def not_a_database(path: Path) -> None:
+    path.write_bytes(b"x" * 1000)
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("SELECT 1 FROM sqlite_master")
+
+
+def malformed(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE t (a)")
+        link.execute("INSERT INTO t VALUES (zeroblob(20000))")
+        link.commit()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("SELECT * FROM t").fetchall()
+
+
+def twice(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE t (a PRIMARY KEY)")
+        link.executemany("INSERT INTO t VALUES (?)", [(1,), (1,)])
+
+
+def missing(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("SELECT 1 FROM t")
+
+
+COMPLAINTS: dict[Callable[[Path], None], int] = {
+    busy: driver_errors.BUSY,
+    locked: driver_errors.LOCKED,
+    readonly: driver_errors.READONLY,
+    full: driver_errors.FULL,
+    nowhere: driver_errors.CANTOPEN,
+    not_a_database: driver_errors.NOTADB,
+    malformed: driver_errors.CORRUPT,
+    twice: driver_errors.CONSTRAINT,
+    missing: driver_errors.ERROR,
+}
+
+
+@pytest.mark.parametrize("cause", COMPLAINTS, ids=lambda cause: cause.__name__)
+def test_a_complaint_has_its_code(cause: Callable[[Path], None], tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.Error) as caught:
+        cause(tmp_path / "c.db")
+    assert driver_errors.result_code(caught.value) == COMPLAINTS[cause]
+    assert hasattr(caught.value, "sqlite_errorcode") or sys.version_info < (3, 11)
+    without_a_code = type(caught.value)(*caught.value.args)
+    assert driver_errors.result_code(without_a_code) == COMPLAINTS[cause]
+    assert driver_errors.is_busy(caught.value) == (cause in (busy, locked))
+    assert driver_errors.is_damaged(caught.value) == (cause in (malformed, not_a_database, missing))
+
+
+def test_a_mistake_in_a_statement_is_no_damage() -> None:
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        sqlite3.connect(":memory:").execute("SELECT FROM")
+    assert not driver_errors.is_damaged(caught.value)
+
+
+def test_text_that_is_no_text() -> None:
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        sqlite3.connect(":memory:").execute("SELECT CAST(x'ff' AS text)").fetchall()
+    assert driver_errors.is_not_text(caught.value)
+    assert driver_errors.result_code(caught.value) in (0, driver_errors.ERROR)
+
+
+class Refused(Exception):
+    sqlstate = "55P03"
+
+
+class Wrapped(Exception):
+    orig = Refused("no lock\nfor you")
+
+
+def test_what_a_server_says_has_its_sqlstate() -> None:
+    assert driver_errors.sqlstate(Wrapped()) == "55P03"
+    assert driver_errors.first_line(Wrapped()) == "no lock"
+    assert driver_errors.result_code(Wrapped()) == 0
