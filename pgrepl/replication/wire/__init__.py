@@ -3,8 +3,8 @@
 messages.py           transactions and their messages, one by one
 batch.py              the same as whole columns: the contract of both publishers
 text.py               the text form of values on the wire
-pgoutput_read.py      pgoutput's bytes read into messages; pgoutput_columns.py into columns
-pgoutput_write.py     messages written as pgoutput's bytes
+pgoutput.py           letters, fields and flags of pgoutput's bytes; pgoutput_read.py reads them into messages,
+                      pgoutput_columns.py into columns; pgoutput_write.py writes messages as such
 message_files.py      columns of messages, kept in files
 keys.py               keys of rows as numbers (key_values.py says which values are equal)
 """

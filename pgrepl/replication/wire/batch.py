@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, overload
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
+from pgrepl.replication.wire.pgoutput import DELETE_TYPE, INSERT_TYPE, UPDATE_TYPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-INSERT, UPDATE, DELETE = ord("I"), ord("U"), ord("D")
+INSERT, UPDATE, DELETE = INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE  # numbers of operations in columns
 AT = "at"  # the column of a frame of rows that holds the number of the message
 
 

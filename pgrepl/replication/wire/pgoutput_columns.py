@@ -14,12 +14,16 @@ import numpy.typing as npt
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.pgoutput_read import (
+from pgrepl.replication.wire.pgoutput import (
+    COLUMN_COUNT,
     DELETE_TYPE,
     KEY_TUPLE,
     NEW_TUPLE,
     OLD_TUPLE,
+    TAG_AT,
+    TEXT_HEAD,
     TEXT_VALUE,
+    TUPLE_AT,
     UNCHANGED_VALUE,
     UPDATE_TYPE,
     ProtocolError,
@@ -33,8 +37,6 @@ Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
 PADDING = 16  # bytes behind the last message, so that a window of bytes can stand anywhere
-_TAG = 5  # where in a change its tuple's tag stands
-_TUPLE = 6  # and the first tuple
 _SHORT = 12  # bytes that an Arrow string view holds itself
 
 
@@ -61,11 +63,11 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Ar
     import pyarrow as pa
 
     width = len(relation.columns)
-    operation, tag = data[at], data[at + _TAG]
+    operation, tag = data[at], data[at + TAG_AT]
     if not np.isin(tag, (NEW_TUPLE, KEY_TUPLE, OLD_TUPLE)).all():
         raise ProtocolError("a change without a tuple")
     has_old, has_new = tag != NEW_TUPLE, operation != DELETE_TYPE
-    first = at + _TUPLE
+    first = at + TUPLE_AT
     new_at = first.copy()
     made: dict[str, pa.Array] = {
         "op": pa.array(operation.astype(np.int8)),
@@ -90,13 +92,13 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[Column], Numbers]:
     counts = integers(data, at, ">u2")
     if (counts != width).any():
         raise ProtocolError("a tuple with another number of columns than its relation")
-    at = at + 2
+    at = at + COLUMN_COUNT.size
     found = []
     for _ in range(width):
         kind = data[at]
         present = kind == TEXT_VALUE
         length = np.where(present, integers(data, at + 1, ">i4"), 0)
-        start = np.where(present, at + 5, at + 1)
+        start = np.where(present, at + TEXT_HEAD.size, at + 1)
         at = start + length
         found.append(Column(present, start, length, kind))
     return found, at

@@ -1,7 +1,4 @@
-"""The messages of the output plugin pgoutput, protocol versions 1 and 3, byte for byte (logicalrep_read_*).
-
-    B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate
-    b begin prepare · P prepare · K commit prepared · r rollback prepared
+"""pgoutput's messages, read one by one (logicalrep_read_*).
 
 Values come as the text that the server's output functions wrote; they stay text, and the column here reads them with
 its own input function, as PostgreSQL's apply worker does. So a relation's columns have type text.
@@ -11,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import Any
 
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
+from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -28,30 +25,41 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
+from pgrepl.replication.wire.pgoutput import (
+    BEGIN_PREPARE_TYPE,
+    BEGIN_TYPE,
+    CASCADE,
+    COMMIT_PREPARED_TYPE,
+    COMMIT_TYPE,
+    DELETE_TYPE,
+    END_LSN_AT,
+    INSERT_TYPE,
+    IS_KEY,
+    NEW_TUPLE,
+    NULL_VALUE,
+    OLD_TUPLE,
+    ORIGIN_TYPE,
+    PREPARE_TYPE,
+    RELATION_TYPE,
+    RELID_AT,
+    RESTART_IDENTITY,
+    ROLLBACK_PREPARED_TYPE,
+    TAG_AT,
+    TEXT_VALUE,
+    TRUNCATE_TYPE,
+    TUPLE_AT,
+    TYPE_TYPE,
+    UINT16,
+    UINT32,
+    UINT64,
+    UNCHANGED_VALUE,
+    ProtocolError,
+    read_text,
+)
 from pgrepl.types.oids import TEXT
 
-BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, RELATION_TYPE = b"BCOR"
-INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"
-BEGIN_PREPARE_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE = b"bPKr"
-NEW_TUPLE, KEY_TUPLE, OLD_TUPLE = b"NKO"
-NULL_VALUE, UNCHANGED_VALUE, TEXT_VALUE = b"nut"
-_CHANGES = frozenset((INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE))
+_CHANGES = frozenset(pgoutput.CHANGES)
 _ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE))
-CASCADE, RESTART_IDENTITY = 1, 2
-IS_KEY = 1
-
-_begin = Struct(">xQqI")  # final LSN, time, xid
-_commit = Struct(">xxQQq")  # LSN, end LSN, time
-_begin_prepare = Struct(">xQQqI")  # LSN, end LSN, time, xid
-_commit_prepared = Struct(">xxQQqI")
-_rollback_prepared = Struct(">xxQQqqI")  # end of PREPARE, end LSN, time of PREPARE, time, xid
-_uint32, _uint16 = Struct(">I"), Struct(">H")
-_column_end = Struct(">Ii")  # type, typmod
-_truncate = Struct(">xIB")  # number of relations, flags
-
-
-class ProtocolError(Exception):
-    """Not what pgoutput sends."""
 
 
 @dataclass
@@ -86,7 +94,7 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
         if kind in _CHANGES:
             changes.append(read_change(message, relations))
         elif kind == BEGIN_TYPE:
-            begun, phase, origin, changes = _begin.unpack_from(message), None, None, []
+            begun, phase, origin, changes = pgoutput.BEGIN.unpack(message), None, None, []
         elif kind == BEGIN_PREPARE_TYPE:
             begun, phase = read_begin_prepare(message)
             origin, changes = None, []
@@ -96,7 +104,7 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
             if begun is None or (kind == PREPARE_TYPE) != (phase is not None):
                 raise ProtocolError("COMMIT without BEGIN")
             finish_lsn, committed_at, xid = begun
-            _, end_lsn, _ = _commit.unpack_from(message)
+            (end_lsn,) = UINT64.unpack_from(message, END_LSN_AT)
             yield WireTransaction(xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin, phase=phase)
             begun, changes = None, []
         elif kind == RELATION_TYPE:
@@ -104,28 +112,32 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
         elif kind == TRUNCATE_TYPE:
             changes.append(read_truncate(message, relations))
         elif kind == ORIGIN_TYPE:
-            origin = message[9 : message.index(0, 9)].decode()
+            origin = read_origin(message)
         elif kind != TYPE_TYPE:
             raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
     if begun is not None:
         raise ProtocolError("the last transaction is not complete")
 
 
+def read_origin(message: bytes) -> str:
+    return read_text(message, pgoutput.ORIGIN.size)[0]
+
+
 def read_begin_prepare(message: bytes) -> tuple[tuple[int, int, int], Phase]:
     """LSN, time and XID, and the rest."""
-    lsn, end_lsn, when, xid = _begin_prepare.unpack_from(message)
-    gid, _ = _name(message, _begin_prepare.size)
+    lsn, end_lsn, when, xid = pgoutput.BEGIN_PREPARE.unpack(message)
+    gid, _ = read_text(message, pgoutput.BEGIN_PREPARE.size)
     return (lsn, when, xid), Phase(PREPARE, gid, lsn, end_lsn, when)
 
 
 def read_end(message: bytes) -> WireTransaction:
     """How a prepared transaction ended. A rollback does not say where it stands, but where it ends."""
     if message[0] == COMMIT_PREPARED_TYPE:
-        lsn, end_lsn, when, xid = _commit_prepared.unpack_from(message)
-        gid, _ = _name(message, _commit_prepared.size)
+        _, lsn, end_lsn, when, xid = pgoutput.COMMIT_PREPARED.unpack(message)
+        gid, _ = read_text(message, pgoutput.COMMIT_PREPARED.size)
         return WireTransaction(xid, lsn, end_lsn, when, (), phase=Phase(COMMIT, gid, 0, 0, 0))
-    prepared, end_lsn, prepared_at, when, xid = _rollback_prepared.unpack_from(message)
-    gid, _ = _name(message, _rollback_prepared.size)
+    _, prepared, end_lsn, prepared_at, when, xid = pgoutput.ROLLBACK_PREPARED.unpack(message)
+    gid, _ = read_text(message, pgoutput.ROLLBACK_PREPARED.size)
     phase = Phase(ROLLBACK, gid, 0, prepared, prepared_at)
     return WireTransaction(xid, end_lsn - 1, end_lsn, when, (), phase=phase)
 
@@ -146,18 +158,18 @@ def changes(messages: Iterable[bytes], relations: Relations) -> Iterator[Message
 
 def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda type, typmod: False) -> SentRelation:
     """`typed`: which columns keep their types, as their values will be no text."""
-    (relid,) = _uint32.unpack_from(message, 1)
-    schema, at = _name(message, 5)
-    name, at = _name(message, at)
+    (relid,) = pgoutput.RELATION.unpack(message)
+    schema, at = read_text(message, pgoutput.RELATION.size)
+    name, at = read_text(message, at)
     replident = chr(message[at])
-    (count,) = _uint16.unpack_from(message, at + 1)
+    (count,) = UINT16.unpack_from(message, at + 1)
     at += 3
     columns = []
     for _ in range(count):
         flags = message[at]
-        column, at = _name(message, at + 1)
-        kind, typmod = _column_end.unpack_from(message, at)
-        at += _column_end.size
+        column, at = read_text(message, at + 1)
+        kind, typmod = pgoutput.COLUMN_TYPE.unpack_from(message, at)
+        at += pgoutput.COLUMN_TYPE.size
         is_key = bool(flags & IS_KEY)
         if typed(kind, typmod):
             columns.append(SentColumn(column, kind, typmod, is_key))
@@ -167,27 +179,28 @@ def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda typ
 
 
 def read_change(message: bytes, relations: Relations) -> Message:
-    (relid,) = _uint32.unpack_from(message, 1)
+    (relid,) = UINT32.unpack_from(message, RELID_AT)
     relation = relations.of(relid)
     width = len(relation.columns)
-    kind, tag = message[0], message[5]
+    kind, tag = message[0], message[TAG_AT]
     if kind == INSERT_TYPE:
-        new, _ = _tuple(message, 6, width)
+        new, _ = _tuple(message, TUPLE_AT, width)
         return Message(INSERT, relation, new=new)
     if kind == DELETE_TYPE:
-        old, _ = _tuple(message, 6, width)
+        old, _ = _tuple(message, TUPLE_AT, width)
         return Message(DELETE, relation, old=old, whole_old=tag == OLD_TUPLE)
     if tag == NEW_TUPLE:
-        new, _ = _tuple(message, 6, width)
+        new, _ = _tuple(message, TUPLE_AT, width)
         return Message(UPDATE, relation, new=new)
-    old, at = _tuple(message, 6, width)
+    old, at = _tuple(message, TUPLE_AT, width)
     new, _ = _tuple(message, at + 1, width)
     return Message(UPDATE, relation, old, new, whole_old=tag == OLD_TUPLE)
 
 
 def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
-    count, flags = _truncate.unpack_from(message)
-    relids = [_uint32.unpack_from(message, 6 + 4 * number)[0] for number in range(count)]
+    count, flags = pgoutput.TRUNCATE.unpack(message)
+    first = pgoutput.TRUNCATE.size
+    relids = [UINT32.unpack_from(message, first + UINT32.size * number)[0] for number in range(count)]
     return TruncateMessage(
         tuple([relations.of(relid) for relid in relids]), bool(flags & CASCADE), bool(flags & RESTART_IDENTITY)
     )
@@ -195,7 +208,7 @@ def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
 
 def _tuple(message: bytes, at: int, width: int) -> tuple[Row, int]:
     """Columns that are not in the tuple, as they had been added since, are NULL (logicalrep_read_tuple)."""
-    (count,) = _uint16.unpack_from(message, at)
+    (count,) = UINT16.unpack_from(message, at)
     at += 2
     values: list[Any] = []
     for _ in range(count):
@@ -213,8 +226,3 @@ def _tuple(message: bytes, at: int, width: int) -> tuple[Row, int]:
             raise ProtocolError(f'unrecognized data representation type "{chr(kind)}"')
     values += [None] * (width - count)
     return tuple(values), at
-
-
-def _name(message: bytes, at: int) -> tuple[str, int]:
-    end = message.index(0, at)
-    return message[at:end].decode(), end + 1

@@ -1,14 +1,16 @@
-"""The messages of the logical replication protocol, versions 1 and 3 (proto.c): what a subscription
-receives, as bytes."""
+"""Messages written as pgoutput's bytes: what a subscription receives (logicalrep_write_*)."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.lake.history import COMMIT, PREPARE
+from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.messages import (
+    DELETE,
+    INSERT,
     UNCHANGED,
+    UPDATE,
     Emitted,
     Message,
     Phase,
@@ -17,12 +19,35 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
+from pgrepl.replication.wire.pgoutput import (
+    CASCADE,
+    COLUMN_COUNT,
+    COLUMN_TYPE,
+    IS_KEY,
+    KEY_TUPLE,
+    NEW_TUPLE,
+    NULL_VALUE,
+    OLD_TUPLE,
+    RESTART_IDENTITY,
+    TEXT_HEAD,
+    TEXT_VALUE,
+    TRANSACTIONAL,
+    UINT16,
+    UINT32,
+    UNCHANGED_VALUE,
+    text,
+)
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
 # values are readable for everybody, whatever the session's settings (libpqrcv_connect)
 STYLE = TextStyle(datestyle="ISO, YMD", intervalstyle="postgres", extra_float_digits=3)
-_OPERATIONS = {"insert": b"I", "update": b"U", "delete": b"D"}
+_CHANGES = {
+    INSERT: pgoutput.CHANGES[pgoutput.INSERT_TYPE],
+    UPDATE: pgoutput.CHANGES[pgoutput.UPDATE_TYPE],
+    DELETE: pgoutput.CHANGES[pgoutput.DELETE_TYPE],
+}
+_NEW, _NULL, _UNCHANGED = (bytes([each]) for each in (NEW_TUPLE, NULL_VALUE, UNCHANGED_VALUE))
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
 
@@ -47,14 +72,14 @@ class Encoder:
             yield end, xid, _ended(transaction, phase)
             return
         if phase is not None:
-            about = struct.pack("!qqqI", commit, phase.prepare_end_lsn, when, xid) + _string(phase.gid)
-            yield commit, xid, b"b" + about
+            about, gid = (commit, phase.prepare_end_lsn, when, xid), text(phase.gid)
+            yield commit, xid, pgoutput.BEGIN_PREPARE.pack(*about) + gid
         elif not emitted and not transaction.size:
             return
         else:
-            yield commit, xid, struct.pack("!cqqI", b"B", commit, when, xid)
+            yield commit, xid, pgoutput.BEGIN.pack(commit, when, xid)
         if transaction.origin:
-            yield commit, xid, struct.pack("!cq", b"O", transaction.origin_lsn) + _string(transaction.origin)
+            yield commit, xid, pgoutput.ORIGIN.pack(transaction.origin_lsn) + text(transaction.origin)
         truncated: set[int] = set()
         for number, message in enumerate(transaction.messages):
             while emitted and emitted[0].after == number:
@@ -74,9 +99,9 @@ class Encoder:
             yield each.lsn, xid, _logical(each)
         self._forget(truncated)
         if phase is not None:
-            yield end, xid, b"P\0" + about
+            yield end, xid, pgoutput.PREPARE.pack(0, *about) + gid
         else:
-            yield end, xid, struct.pack("!cBqqq", b"C", 0, commit, end, when)
+            yield end, xid, pgoutput.COMMIT.pack(0, commit, end, when)
 
     def _forget(self, relids: Iterable[int]) -> list[int]:
         """They are described anew when they are used again."""
@@ -87,31 +112,29 @@ class Encoder:
 
     @staticmethod
     def _truncate(message: TruncateMessage) -> bytes:
-        flags = message.cascade | message.restart_identity << 1
-        numbers = [relation.relid for relation in message.relations]
-        return struct.pack(f"!cIB{len(numbers)}I", b"T", len(numbers), flags, *numbers)
+        flags = message.cascade * CASCADE | message.restart_identity * RESTART_IDENTITY
+        relids = [UINT32.pack(relation.relid) for relation in message.relations]
+        return pgoutput.TRUNCATE.pack(len(relids), flags) + b"".join(relids)
 
     def _row(self, message: Message) -> bytes:
-        columns = message.relation.columns
-        parts = [_OPERATIONS[message.operation], struct.pack("!I", message.relation.relid)]
-        if message.old is not None:
-            parts.append(b"O" if message.whole_old else b"K")
-            parts.append(self._tuple([column.type for column in columns], message.old))
-        if message.new is not None:
-            parts.append(b"N")
-            parts.append(self._tuple([column.type for column in columns], message.new))
-        return b"".join(parts)
+        relid, types = message.relation.relid, [column.type for column in message.relation.columns]
+        layout = _CHANGES[message.operation]
+        if message.old is None:
+            assert message.new is not None
+            return layout.pack(relid, NEW_TUPLE) + self._tuple(types, message.new)
+        data = layout.pack(relid, OLD_TUPLE if message.whole_old else KEY_TUPLE) + self._tuple(types, message.old)
+        return data if message.new is None else data + _NEW + self._tuple(types, message.new)
 
     def _tuple(self, types: Sequence[int], row: Row) -> bytes:
-        parts = [struct.pack("!H", len(types))]
+        parts = [COLUMN_COUNT.pack(len(types))]
         for typoid, value in zip(types, row, strict=True):
             if value is None:
-                parts.append(b"n")
+                parts.append(_NULL)
             elif value is UNCHANGED:
-                parts.append(b"u")
+                parts.append(_UNCHANGED)
             else:
-                text = write_text(value, typoid, self._style).encode()
-                parts.append(struct.pack("!cI", b"t", len(text)) + text)
+                written = write_text(value, typoid, self._style).encode()
+                parts.append(TEXT_HEAD.pack(TEXT_VALUE, len(written)) + written)
         return b"".join(parts)
 
 
@@ -119,31 +142,27 @@ def _ended(transaction: WireTransaction, phase: Phase) -> bytes:
     """Commit Prepared or Rollback Prepared."""
     xid, end, when = transaction.xid, transaction.end_lsn, transaction.committed_at
     if phase.kind == COMMIT:
-        said = struct.pack("!cBqqqI", b"K", 0, transaction.finish_lsn, end, when, xid)
+        said = pgoutput.COMMIT_PREPARED.pack(0, transaction.finish_lsn, end, when, xid)
     else:
-        said = struct.pack("!cBqqqqI", b"r", 0, phase.prepare_end_lsn, end, phase.prepared_at, when, xid)
-    return said + _string(phase.gid)
+        said = pgoutput.ROLLBACK_PREPARED.pack(0, phase.prepare_end_lsn, end, phase.prepared_at, when, xid)
+    return said + text(phase.gid)
 
 
 def _relation(relation: SentRelation) -> bytes:
     parts = [
-        struct.pack("!cI", b"R", relation.relid),
-        _string(relation.schema),
-        _string(relation.name),
+        pgoutput.RELATION.pack(relation.relid),
+        text(relation.schema),
+        text(relation.name),
         relation.replident.encode(),
-        struct.pack("!H", len(relation.columns)),
+        UINT16.pack(len(relation.columns)),
     ]
     for column in relation.columns:
-        parts.append(struct.pack("!B", column.is_key) + _string(column.name))
-        parts.append(struct.pack("!Ii", column.type, column.typmod))
+        parts.append(bytes([column.is_key * IS_KEY]) + text(column.name))
+        parts.append(COLUMN_TYPE.pack(column.type, column.typmod))
     return b"".join(parts)
 
 
 def _logical(emitted: Emitted) -> bytes:
     message = emitted.message
-    head = struct.pack("!cBq", b"M", message.transactional, emitted.lsn)
-    return head + _string(message.prefix) + struct.pack("!I", len(message.content)) + message.content
-
-
-def _string(text: str) -> bytes:
-    return text.encode() + b"\0"
+    head = pgoutput.MESSAGE.pack(message.transactional * TRANSACTIONAL, emitted.lsn)
+    return head + text(message.prefix) + UINT32.pack(len(message.content)) + message.content

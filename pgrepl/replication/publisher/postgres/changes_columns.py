@@ -18,21 +18,12 @@ from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.message_files import MessageFile, MessageWriter, is_typed
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
+from pgrepl.replication.wire.pgoutput import CHANGES, RELATION_TYPE, RELID_AT, TRUNCATE_TYPE, ProtocolError
 from pgrepl.replication.wire.pgoutput_columns import Numbers, integers
-from pgrepl.replication.wire.pgoutput_read import (
-    DELETE_TYPE,
-    INSERT_TYPE,
-    RELATION_TYPE,
-    TRUNCATE_TYPE,
-    UPDATE_TYPE,
-    ProtocolError,
-    Relations,
-    read_relation,
-    read_truncate,
-)
+from pgrepl.replication.wire.pgoutput_read import Relations, read_relation, read_truncate
 
 _IS_ROW = np.zeros(256, np.bool_)
-_IS_ROW[[INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE]] = True
+_IS_ROW[[*CHANGES]] = True
 
 
 class Redefined(Exception):
@@ -88,7 +79,7 @@ class Decoder:
         self._relations.known[relation.relid] = relation
 
     def _decode(self, portion: Portion, rows: npt.NDArray[Any]) -> None:
-        relids = integers(portion.raw, portion.at[rows] + 1, ">u4")
+        relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")
         for relid in _distinct(relids):
             chosen = rows[relids == relid]
             writer = self._writers.get(relid)

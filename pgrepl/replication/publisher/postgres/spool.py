@@ -17,46 +17,43 @@ import numpy.typing as npt
 from pgrepl.frozen import frozen
 from pgrepl.lake import passing
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.wire import messages
+from pgrepl.replication.wire import messages, pgoutput
 from pgrepl.replication.wire.batch import BulkTransaction, Transactions
 from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
-from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers
-from pgrepl.replication.wire.pgoutput_read import (
+from pgrepl.replication.wire.pgoutput import (
     BEGIN_PREPARE_TYPE,
     BEGIN_TYPE,
     COMMIT_PREPARED_TYPE,
-    COMMIT_TYPE,
-    DELETE_TYPE,
-    INSERT_TYPE,
+    END_LSN_AT,
     ORIGIN_TYPE,
     PREPARE_TYPE,
     RELATION_TYPE,
     ROLLBACK_PREPARED_TYPE,
     TRUNCATE_TYPE,
-    UPDATE_TYPE,
     ProtocolError,
+)
+from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers
+from pgrepl.replication.wire.pgoutput_read import (
     Relations,
     changes,
     read_begin_prepare,
+    read_origin,
 )
 from pgrepl.replication.wire.pgoutput_read import transactions as read_transactions
 
 _HELD = 4 << 20  # bytes of messages that are kept in memory
 _IS_CHANGE = np.zeros(256, np.bool_)
-_IS_CHANGE[[INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE]] = True
+_IS_CHANGE[[*pgoutput.CHANGES, TRUNCATE_TYPE]] = True
 # where messages that begin a transaction, or are all of one, have its LSN, time and XID
-_PLACES = {
-    BEGIN_TYPE: (1, 9, 17), BEGIN_PREPARE_TYPE: (1, 17, 25), COMMIT_PREPARED_TYPE: (2, 18, 26),
-    ROLLBACK_PREPARED_TYPE: (10, 26, 34),
-}  # fmt: skip
-_END_AT = 10  # and those that end one, or are all of one, the LSN behind it
 _OF_BEGIN = np.zeros((256, 3), np.int64)
-for _kind, _at in _PLACES.items():
-    _OF_BEGIN[_kind] = _at
 _BEGINS, _ENDS, _ENDS_WHOLE = (np.zeros(256, np.bool_) for _ in range(3))
-_BEGINS[[*_PLACES]] = True
-_ENDS_WHOLE[[COMMIT_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
-_ENDS[[COMMIT_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE]] = True
+for _layout in (pgoutput.BEGIN, pgoutput.BEGIN_PREPARE, pgoutput.COMMIT_PREPARED, pgoutput.ROLLBACK_PREPARED):
+    _lsn = "lsn" if "lsn" in _layout.at else "end_lsn"  # a rollback says where it ends only
+    _OF_BEGIN[_layout.letter] = [_layout.at[_field] for _field in (_lsn, "time", "xid")]
+    _BEGINS[_layout.letter] = True
+for _layout in pgoutput.ENDS:
+    _ENDS[_layout.letter] = True
+    _ENDS_WHOLE[_layout.letter] = _layout.letter != PREPARE_TYPE
 
 
 @frozen
@@ -123,17 +120,17 @@ class Spool:
         if len(begins):
             here, kinds = at[begins], kind[begins]
             lsn, when, xid = (here + _OF_BEGIN[kinds, part] for part in range(3))
-            finish = integers(raw, lsn, ">i8") - (kinds == ROLLBACK_PREPARED_TYPE)  # which says where it ends only
+            finish = integers(raw, lsn, ">i8") - (kinds == ROLLBACK_PREPARED_TYPE)
             parts = finish, integers(raw, when, ">i8"), integers(raw, xid, ">u4")
             self._begun.append((*parts, begins + self.count, kinds.astype(np.int64)))
         if len(ends):
-            self._ended.append((integers(raw, at[ends] + _END_AT, ">i8"), ends + self.count))
+            self._ended.append((integers(raw, at[ends] + END_LSN_AT, ">i8"), ends + self.count))
         for place in np.flatnonzero((kind == RELATION_TYPE) | (kind == ORIGIN_TYPE)).tolist():
             message = self._message(data, int(at[place]))
             if kind[place] == RELATION_TYPE:
                 self._relations.append((self.count + place, message))
             else:
-                self._origins.append((self.count + place, message[9 : message.index(0, 9)].decode()))
+                self._origins.append((self.count + place, read_origin(message)))
         self._keep(portion)
         self.count += len(at)
         self.changes += int(np.count_nonzero(_IS_CHANGE[kind]))

@@ -1,0 +1,88 @@
+"""The bytes of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
+
+    B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate · M message
+    b begin prepare · P prepare · K commit prepared · r rollback prepared
+
+The reader, the writer and the walker over whole columns take them from here.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, RELATION_TYPE, MESSAGE_TYPE = b"BCORM"
+INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"
+BEGIN_PREPARE_TYPE, PREPARE_TYPE, COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE = b"bPKr"
+NEW_TUPLE, KEY_TUPLE, OLD_TUPLE = b"NKO"
+NULL_VALUE, UNCHANGED_VALUE, TEXT_VALUE = b"nut"
+CASCADE, RESTART_IDENTITY = 1, 2  # flags of a truncation
+IS_KEY = 1  # flag of a relation's column
+TRANSACTIONAL = 1  # flag of a logical message
+
+UINT16, UINT32, UINT64 = Struct(">H"), Struct(">I"), Struct(">Q")
+
+
+class ProtocolError(Exception):
+    """Not what pgoutput sends."""
+
+
+class Layout:
+    """A message's letter and the fields of fixed width that follow it."""
+
+    def __init__(self, letter: int, **fields: str) -> None:
+        """`fields`: their formats as the module struct has them, in order."""
+        formats = "".join(fields.values())
+        self.letter = letter
+        self._read, self._write = Struct(f">x{formats}"), Struct(f">B{formats}")
+        self.size = self._read.size
+        self.at: dict[str, int] = {}
+        place = 1
+        for name, kind in fields.items():
+            self.at[name] = place
+            place += Struct(f">{kind}").size
+
+    def pack(self, *values: int) -> bytes:
+        return self._write.pack(self.letter, *values)
+
+    def unpack(self, message: bytes) -> tuple[Any, ...]:
+        return self._read.unpack_from(message)
+
+
+BEGIN = Layout(BEGIN_TYPE, lsn="Q", time="q", xid="I")
+COMMIT = Layout(COMMIT_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q")
+ORIGIN = Layout(ORIGIN_TYPE, lsn="Q")  # then its name
+RELATION = Layout(RELATION_TYPE, relid="I")  # then schema, name, REPLICA_IDENTITY, the columns
+CHANGES = {letter: Layout(letter, relid="I", tag="B") for letter in (INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE)}
+TRUNCATE = Layout(TRUNCATE_TYPE, count="I", flags="B")  # then the relations
+MESSAGE = Layout(MESSAGE_TYPE, flags="B", lsn="Q")  # then its prefix, the length of its content, and that
+
+# Messages about prepared transactions; the GID follows
+BEGIN_PREPARE = Layout(BEGIN_PREPARE_TYPE, lsn="Q", end_lsn="Q", time="q", xid="I")
+PREPARE = Layout(PREPARE_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
+COMMIT_PREPARED = Layout(COMMIT_PREPARED_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
+ROLLBACK_PREPARED = Layout(
+    ROLLBACK_PREPARED_TYPE, flags="B", prepare_end_lsn="Q", end_lsn="Q", prepared_at="q", time="q", xid="I"
+)
+ENDS = (COMMIT, PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED)  # they end a transaction, or are all of one
+(END_LSN_AT,) = {layout.at["end_lsn"] for layout in ENDS}
+
+# A change: the relation, the tag of its first tuple, the tuple. An old tuple is followed by a new one's tag, and that.
+RELID_AT, TAG_AT = RELATION.at["relid"], CHANGES[UPDATE_TYPE].at["tag"]
+TUPLE_AT = TAG_AT + 1
+# A tuple: the number of its columns, and for each a kind; a text's length follows that, and the text
+COLUMN_COUNT = UINT16
+TEXT_HEAD = Struct(">BI")  # kind, length
+# A relation's column: flags, name, and these
+COLUMN_TYPE = Struct(">Ii")  # type, typmod
+
+
+def text(value: str) -> bytes:
+    """As pq_sendstring."""
+    return value.encode() + b"\0"
+
+
+def read_text(message: bytes, at: int) -> tuple[str, int]:
+    """A text that begins there, and where what follows begins."""
+    end = message.index(0, at)
+    return message[at:end].decode(), end + 1
