@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.store import one
+from pgrepl.catalog.classes import ObjectAddress
+from pgrepl.catalog.store import insert, one
 from pgrepl.catalog.tables import pg_description, pg_shdescription
 
 if TYPE_CHECKING:
@@ -20,3 +21,16 @@ def shared_comment_on(session: Session, classid: int, oid: int) -> str | None:
     """The comment on a database or a role."""
     row = one(session, pg_shdescription, objoid=oid, classoid=classid)
     return None if row is None else str(row.description)
+
+
+def put_comment(session: Session, address: ObjectAddress, text: str) -> None:
+    """The comment on an object that had none."""
+    insert(
+        session,
+        pg_description,
+        datid=session.database.oid,
+        classoid=address.classid,
+        objoid=address.objid,
+        objsubid=address.subid,
+        description=text,
+    )

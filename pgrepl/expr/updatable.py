@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from pgrepl.errors import PgError
 from pgrepl.expr.tree import Aggref, Expr, Query, RangeRef, Rte, RteKind, Var, WindowFunc
 from pgrepl.expr.walk import walk
 
 _ONE_TABLE = "Views that do not select from a single table or view are not automatically updatable."
+
+
+def require_updatable(query: Query) -> None:
+    """WITH CHECK OPTION needs a view that can be written through."""
+    reason = why_not_updatable(query)
+    if reason is not None:
+        raise PgError(
+            "0A000",
+            "WITH CHECK OPTION is supported only on automatically updatable views",
+            hint=reason,
+        )
 
 
 def why_not_updatable(query: Query) -> str | None:

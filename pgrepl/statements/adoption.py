@@ -29,9 +29,10 @@ from pgrepl.lake.definition_types import foreign_type
 from pgrepl.sql.parser import parse_expression
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.table.access import HEAP
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
-from pgrepl.statements.table.create import HEAP, create_relation
 from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
+from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.names import NAMEDATALEN, clip
 from pgrepl.statements.table.rename import move_relation, rename_relation
 from pgrepl.types.builtin import type_by_oid

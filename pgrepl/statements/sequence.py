@@ -19,12 +19,12 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterSeqStmt, CreateSeqStmt, RangeVar
 from pgrepl.statements.sequence_options import Sequence, sequence_options
-from pgrepl.statements.table.clauses import ColumnSequence
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
-from pgrepl.statements.table.create import create_relation, simple_column
+from pgrepl.statements.table.context import ColumnSequence
 from pgrepl.statements.table.creation import creation_schema
+from pgrepl.statements.table.heap import create_relation, simple_column
 from pgrepl.statements.table.permissions import refuse_catalog
-from pgrepl.statements.table.position import named_relation_or_none
+from pgrepl.statements.table.position import named_relation, named_relation_or_none
 from pgrepl.types.oids import BOOL, INT8
 
 
@@ -91,8 +91,6 @@ def alter_sequence(stmt: AlterSeqStmt, session: Session) -> Result:
     rel = named_relation_or_none(session, stmt.relation)
     if rel is None:
         if not stmt.missing_ok:
-            from pgrepl.statements.table.position import named_relation
-
             named_relation(session, stmt.relation)
         session.notice("NOTICE", f'relation "{stmt.relation.name}" does not exist, skipping')
         return Result("ALTER SEQUENCE")

@@ -15,15 +15,15 @@ from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query, SubLink
 from pgrepl.expr.typenames import collation_name
-from pgrepl.expr.updatable import why_not_updatable
+from pgrepl.expr.updatable import require_updatable
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DefElem, ViewStmt
 from pgrepl.statements.needs import record_query_needs
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
-from pgrepl.statements.table.create import create_relation
 from pgrepl.statements.table.creation import creation_schema
+from pgrepl.statements.table.heap import create_relation
 
 
 def create_view(stmt: ViewStmt, session: Session) -> Result:
@@ -37,7 +37,7 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     if stmt.check_option is not None:
         options = (*options, DefElem("check_option", stmt.check_option.lower()))
     if any(option.name == "check_option" for option in options):
-        _require_updatable(query)
+        require_updatable(query)
     query = _named(query, stmt.columns)
     if stmt.relation.persistence == "u":
         raise PgError("42601", "views cannot be unlogged because they do not have storage")
@@ -163,22 +163,3 @@ def _check_columns(session: Session, view: Relation, columns: list[NewColumn]) -
 
 
 # --- WITH CHECK OPTION -----------------------------------------------------------------------------------------------
-
-
-def _require_updatable(query: Query) -> None:
-    reason = why_not_updatable(query)
-    if reason is not None:
-        raise PgError(
-            "0A000",
-            "WITH CHECK OPTION is supported only on automatically updatable views",
-            hint=reason,
-        )
-
-
-def require_updatable(session: Session, view: int) -> None:
-    """The check that ALTER VIEW … SET (check_option = …) asks for."""
-    row = store.one(session, pg_rewrite, ev_class=view)
-    assert row is not None
-    query = stored.from_json(row.ev_action)
-    assert isinstance(query, Query)
-    _require_updatable(query)

@@ -15,7 +15,7 @@ FILES = {
 }
 
 # rooms without circles; the others follow
-FREE = ("types", "sql", "shell", "expr", "lake", "catalog", "query", "rows", "replication", "writing")
+FREE = ("types", "sql", "shell", "expr", "lake", "catalog", "query", "rows", "replication", "writing", "statements")
 
 
 def imports_of(module: str) -> set[str]:

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import Kind, check_privilege
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
-from pgrepl.catalog.depend import Dependency, record_dependencies, record_dependency
+from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
+from pgrepl.catalog.comments import put_comment
+from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.indexes import primary_key
 from pgrepl.catalog.namespace import schema_row
-from pgrepl.catalog.relation import Relation, oid_in_schema, relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attribute, pg_class, pg_index, pg_inherits
+from pgrepl.catalog.tables import pg_index
 from pgrepl.errors import PgError
-from pgrepl.expr import stored
+from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.partition import partition_key
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.walk import contains_mutable_functions, var_attnums
-from pgrepl.frozen import frozen
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.statements.index.attributes import IndexColumns, index_columns
+from pgrepl.statements.index.clone import cloned_spec
 from pgrepl.statements.index.opclass import ABILITIES, index_access_method
+from pgrepl.statements.index.partition import attach_index
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
-from pgrepl.statements.needs import record_expression_needs
+from pgrepl.statements.index.store import Origin, store_index
 from pgrepl.statements.table import storage
-from pgrepl.statements.table.columns import attribute_values, column_of_type, type_storage
-from pgrepl.statements.table.constraints import already_exists, store_constraint
-from pgrepl.statements.table.inherit import set_has_subclass
-from pgrepl.statements.table.names import choose_column_names, choose_relation_name, constraint_on, name_addition
+from pgrepl.statements.table.access import check_tablespace
+from pgrepl.statements.table.inherit import has_parent
+from pgrepl.statements.table.names import choose_column_names, choose_relation_name, name_addition
 from pgrepl.types.builtin import AccessMethod
 from pgrepl.writing.rewrite.phase3 import require
 
+if TYPE_CHECKING:
+    from pgrepl.statements.index.store import Origin
+
+
 MAX_INDEX_COLUMNS = 32
-
-
-@frozen
-class Origin:
-    """Where an index comes from: by itself, or as the part of a partitioned table's index."""
-
-    alter_table: bool = False
-    check_rights: bool = True
-    parent_index: int = 0
-    parent_constraint: int = 0
-    unique: list[Unique] | None = None  # where to note what rows must satisfy, if they cannot be asked yet
 
 
 def define_index(
@@ -80,12 +75,10 @@ def define_index(
     if any(attnum < 0 for attnum in columns.attnums) or any(attnum < 0 for attnum in _used(spec, columns)):
         raise PgError("0A000", "index creation on system columns is not supported")
     valid = not (partitioned and not spec.recurse and partition_desc(session, table).oids)
-    oid, constraint = _store(session, rel, spec, columns, method, name, names, options, origin, valid=valid)
+    oid, constraint = store_index(session, rel, spec, columns, method, name, names, options, origin, valid=valid)
     if not oid:
         return 0
     if spec.comment is not None:
-        from pgrepl.statements.table.like import put_comment
-
         put_comment(session, ObjectAddress(PG_CLASS, oid), spec.comment)
     if not partitioned:
         if spec.unique and unique is not None:
@@ -95,8 +88,6 @@ def define_index(
         elif spec.typed_where is not None or columns.exprs:
             require(session, Indexed(table, oid))
     elif spec.recurse:
-        from pgrepl.statements.index.partition import index_partitions
-
         index_partitions(session, rel, oid, constraint, origin)
     return oid
 
@@ -116,8 +107,6 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Orig
         row = schema_row(session, rel.namespace)
         assert row is not None
         check_privilege(session, Kind.SCHEMA, row, "CREATE", rel.schema)
-    from pgrepl.statements.table.create import check_tablespace
-
     check_tablespace(spec.tablespace, partitioned=rel.kind == "p")
 
 
@@ -202,165 +191,75 @@ def _used(spec: IndexSpec, columns: IndexColumns) -> frozenset[int]:
     return frozenset(attnum for expr in exprs for attnum in var_attnums(expr))
 
 
-def _store(
-    session: Session,
-    rel: Relation,
-    spec: IndexSpec,
-    columns: IndexColumns,
-    method: AccessMethod,
-    name: str,
-    names: Sequence[str],
-    options: list[str],
-    origin: Origin,
-    *,
-    valid: bool,
-) -> tuple[int, int]:
-    """Rows of a new index and of its constraint, as index_create makes them; their OIDs."""
-    if rel.is_catalog:
-        raise PgError("0A000", "user-defined indexes on system catalog tables are not supported")
-    if oid_in_schema(session, rel.namespace, name) is not None:
-        if spec.if_not_exists:
-            session.notice("NOTICE", f'relation "{name}" already exists, skipping', sqlstate="42P07")
-            return 0, 0
-        raise PgError("42P07", f'relation "{name}" already exists')
-    if spec.constraint and constraint_on(session, rel.oid, name):
-        raise already_exists(name, rel.name)
-    oid = store.new_oid(session)
-    _store_class(session, rel, oid, name, method.oid, options, origin, len(columns.attnums))
-    _store_columns(session, rel, oid, columns, names)
-    store.insert(
-        session,
-        pg_index,
-        indexrelid=oid,
-        indrelid=rel.oid,
-        indnatts=len(columns.attnums),
-        indnkeyatts=len(spec.keys),
-        indisunique=spec.unique,
-        indnullsnotdistinct=spec.nulls_not_distinct,
-        indisprimary=spec.primary,
-        indisexclusion=False,
-        indimmediate=not spec.deferrable,
-        indisclustered=False,
-        indisvalid=valid,
-        indisready=True,
-        indislive=True,
-        indisreplident=False,
-        indkey=list(columns.attnums),
-        indcollation=list(columns.collations),
-        indclass=list(columns.opclasses),
-        indoption=list(columns.ordering),
-        indexprs=[stored.to_json(expr) for expr in columns.exprs] or None,
-        indpred=None if spec.typed_where is None else stored.to_json(spec.typed_where),
-    )
-    self = ObjectAddress(PG_CLASS, oid)
-    if origin.parent_index:
-        store.insert(
-            session, pg_inherits, inhrelid=oid, inhparent=origin.parent_index, inhseqno=1, inhdetachpending=False
+def index_partitions(session: Session, rel: Relation, index: int, constraint: int, origin: Origin) -> None:
+    """Give every partition its part of a new index, as the end of DefineIndex does."""
+    parent = index_info(session, index)
+    invalid = False
+    for oid in partition_desc(session, rel.oid).oids:
+        partition = relation(session, oid)
+        numbers = attnum_map(partition, rel)
+        found = _matching(session, partition, parent, numbers, constraint)
+        if found is not None:
+            attach_index(session, found, parent, constraint)
+            invalid |= not found.valid
+            continue
+        spec, _ = cloned_spec(session, index, numbers)
+        made = define_index(
+            session,
+            oid,
+            spec,
+            alter_table=origin.alter_table,
+            check_rights=origin.check_rights,
+            parent_index=index,
+            parent_constraint=constraint,
+            unique=origin.unique,
         )
-        set_has_subclass(session, relation(session, origin.parent_index))
-    constraint = 0
-    if spec.constraint:
-        constraint = index_constraint(session, rel, oid, spec, columns.attnums, name, origin.parent_constraint)
-    else:
-        simple = [ObjectAddress(PG_CLASS, rel.oid, attnum) for attnum in columns.attnums if attnum]
-        record_dependencies(session, self, simple or [ObjectAddress(PG_CLASS, rel.oid)], Dependency.AUTO)
-    if origin.parent_index:
-        tie_to_parent(session, oid, origin.parent_index, rel.oid)
-    for expr in (*columns.exprs, *((spec.typed_where,) if spec.typed_where is not None else ())):
-        record_expression_needs(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
-    if not rel.has_index:
-        store.update(session, pg_class, {"oid": rel.oid}, relhasindex=True)
-    return oid, constraint
+        invalid |= not index_info(session, made).valid
+    if invalid:
+        store.update(session, pg_index, {"indexrelid": index}, indisvalid=False)
 
 
-def tie_to_parent(session: Session, index: int, parent_index: int, table: int) -> None:
-    """An index of a partition goes when the parent's index goes, or its own table."""
-    self = ObjectAddress(PG_CLASS, index)
-    record_dependency(session, self, ObjectAddress(PG_CLASS, parent_index), Dependency.PARTITION_PRI)
-    record_dependency(session, self, ObjectAddress(PG_CLASS, table), Dependency.PARTITION_SEC)
+def _matching(
+    session: Session, partition: Relation, parent: IndexInfo, numbers: dict[int, int], constraint: int
+) -> IndexInfo | None:
+    """An index of the partition that will do, tied to nothing yet."""
+    for info in index_infos(session, partition.oid):
+        if has_parent(session, info.oid) or not same_index(info, parent, numbers):
+            continue
+        if constraint and not constraint_of_index(session, info.oid):
+            continue
+        return info
+    return None
 
 
-def _store_class(
-    session: Session,
-    rel: Relation,
-    oid: int,
-    name: str,
-    method: int,
-    options: list[str],
-    origin: Origin,
-    count: int,
-) -> None:
-    store.insert(
-        session,
-        pg_class,
-        datid=session.database.oid,
-        oid=oid,
-        relname=name,
-        relnamespace=rel.namespace,
-        reltype=0,
-        relowner=rel.owner,
-        relam=method,
-        relhasindex=False,
-        relpersistence=rel.persistence,
-        relkind="I" if rel.kind == "p" else "i",
-        relnatts=count,
-        relchecks=0,
-        relhassubclass=False,
-        relrowsecurity=False,
-        relforcerowsecurity=False,
-        relreplident="n",
-        relispartition=bool(origin.parent_index),
-        relacl=None,
-        reloptions=options or None,
-        relpartbound=None,
-    )
-
-
-def _store_columns(session: Session, rel: Relation, oid: int, columns: IndexColumns, names: Sequence[str]) -> None:
-    """As ConstructTupleDescriptor does: a column of the index is of the type its operator class stores."""
-    values = []
-    for place, name in enumerate(names):
-        attribute = rel.attribute_by_number(columns.attnums[place])
-        type_ = columns.stored_types[place]
-        column = column_of_type(name, type_, columns.typmods[place], columns.collations[place])
-        if attribute is not None and type_ == attribute.type:
-            column = replace(column, storage=attribute.storage, compression=attribute.compression)
-            column.ndims = attribute.ndims
+def ensure_indexes(session: Session, rel: Relation, partition: Relation) -> None:
+    """Before a table becomes a partition it gets the indexes it lacks, as AttachPartitionEnsureIndexes does."""
+    numbers = attnum_map(partition, rel)
+    candidates = index_infos(session, partition.oid)
+    for parent in index_infos(session, rel.oid):
+        if parent.kind != "I":
+            continue
+        constraint = constraint_of_index(session, parent.oid)
+        for info in candidates:
+            if has_parent(session, info.oid) or not info.valid or not same_index(info, parent, numbers):
+                continue
+            own = constraint_of_index(session, info.oid)
+            if constraint and (not own or not _same_kind(session, own, constraint)):
+                continue
+            attach_index(session, info, parent, constraint)
+            break
         else:
-            column.storage = type_storage(type_)
-        options = columns.options[place] if place < len(columns.options) else []
-        values.append({**attribute_values(oid, place + 1, column), "attoptions": options or None})
-    store.insert_many(session, pg_attribute, values)
+            spec, _ = cloned_spec(session, parent.oid, numbers)
+            define_index(
+                session,
+                partition.oid,
+                spec,
+                alter_table=True,
+                check_rights=False,
+                parent_index=parent.oid,
+                parent_constraint=constraint,
+            )
 
 
-def index_constraint(
-    session: Session,
-    rel: Relation,
-    index: int,
-    spec: IndexSpec,
-    attnums: Sequence[int],
-    name: str,
-    parent: int = 0,
-) -> int:
-    """PRIMARY KEY or UNIQUE over an index, as index_constraint_create makes it."""
-    constraint = store_constraint(
-        session,
-        rel,
-        name,
-        "p" if spec.primary else "u",
-        columns=attnums,
-        key_columns=len(spec.keys),
-        deferrable=spec.deferrable,
-        deferred=spec.initially_deferred,
-        parent=parent,
-        index=index,
-        local=not parent,
-        inhcount=1 if parent else 0,
-        no_inherit=not parent,
-    )
-    self = ObjectAddress(PG_CONSTRAINT, constraint)
-    record_dependency(session, ObjectAddress(PG_CLASS, index), self, Dependency.INTERNAL)
-    if parent:
-        record_dependency(session, self, ObjectAddress(PG_CONSTRAINT, parent), Dependency.PARTITION_PRI)
-        record_dependency(session, self, ObjectAddress(PG_CLASS, rel.oid), Dependency.PARTITION_SEC)
-    return constraint
+def _same_kind(session: Session, one: int, other: int) -> bool:
+    return bool(constraint_row(session, one).contype == constraint_row(session, other).contype)

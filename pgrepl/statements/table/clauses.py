@@ -9,11 +9,9 @@ keys).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from pgrepl.catalog.namespace import schema_name
-from pgrepl.catalog.relation import Relation, find_relation
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.typenames import type_of_name
 from pgrepl.sql.constraints import transform_constraint_attrs
@@ -23,18 +21,17 @@ from pgrepl.sql.nodes import (
     ColumnDef,
     Constraint,
     ConstrType,
-    DefElem,
     FuncCall,
-    RangeVar,
     TableLikeClause,
     TypeCast,
     TypeName,
 )
-from pgrepl.sql.options import conflicting, get_qualified_name
 from pgrepl.sql.quote import quote_qualified
+from pgrepl.statements.index.existing import usable_for_constraint
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, new_column
-from pgrepl.statements.table.names import choose_relation_name
+from pgrepl.statements.table.context import Clauses, ColumnSequence, add_sequence
+from pgrepl.statements.table.like import add_like
 
 _SERIAL = {
     "smallserial": "int2",
@@ -44,54 +41,6 @@ _SERIAL = {
     "bigserial": "int8",
     "serial8": "int8",
 }
-
-
-@dataclass(slots=True)
-class ColumnSequence:
-    """The sequence of a serial or identity column: made before the table, owned by the column afterwards."""
-
-    schema: str
-    name: str
-    options: tuple[DefElem, ...]
-    identity: bool
-    column: str
-    persistence: str
-    owner: int  # 0: the current role
-    oid: int = 0
-
-
-@dataclass(slots=True)
-class ColumnComment:
-    """A comment that LIKE … INCLUDING COMMENTS carries over."""
-
-    column: str
-    text: str
-
-
-@dataclass(slots=True)
-class Like:
-    relation: int
-    options: frozenset[str]
-
-
-@dataclass(slots=True)
-class Clauses:
-    session: Session
-    table: str
-    namespace: int
-    persistence: str
-    parents: tuple[RangeVar, ...] = ()
-    is_partition: bool = False
-    rel: Relation | None = None  # the table that is altered
-    columns: list[NewColumn] = field(default_factory=list)
-    checks: list[Constraint] = field(default_factory=list)
-    foreign_keys: list[Constraint] = field(default_factory=list)
-    index_constraints: list[Constraint] = field(default_factory=list)
-    likes: list[Like] = field(default_factory=list)
-    sequences: list[ColumnSequence] = field(default_factory=list)
-    comments: list[ColumnComment] = field(default_factory=list)
-    indexes: list[IndexSpec] = field(default_factory=list)
-    set_not_null: list[str] = field(default_factory=list)
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -129,46 +78,6 @@ def _serial_constraints(sequence: ColumnSequence) -> tuple[Constraint, Constrain
     argument = TypeCast(text, TypeName(("pg_catalog", "regclass")))
     call = FuncCall(("pg_catalog", "nextval"), (argument,))
     return Constraint(ConstrType.DEFAULT, expr=call), Constraint(ConstrType.NOTNULL)
-
-
-def add_sequence(
-    clauses: Clauses, column: NewColumn, type_: TypeName | None, options: Sequence[DefElem], *, identity: bool
-) -> ColumnSequence:
-    """Plan the sequence of a serial or identity column, as generateSerialExtraStmts does."""
-    session = clauses.session
-    named: DefElem | None = None
-    logged: DefElem | None = None
-    rest: list[DefElem] = []
-    for option in options:
-        if option.name == "sequence_name":
-            if named is not None:
-                conflicting(option)
-            named = option
-        elif option.name in ("logged", "unlogged"):
-            if logged is not None:
-                conflicting(option)
-            logged = option
-        else:
-            rest.append(option)
-    if named is not None:
-        parts = get_qualified_name(named)
-        schema = parts[-2] if len(parts) > 1 else schema_name(session, clauses.namespace)
-        name = parts[-1]
-    else:
-        schema = schema_name(session, clauses.namespace)
-        name = choose_relation_name(session, clauses.table, column.name, "seq", clauses.namespace)
-    persistence = clauses.persistence
-    if logged is not None:
-        if persistence == "t":
-            raise PgError("42P16", "cannot set logged status of a temporary sequence", location=logged.location)
-        persistence = "p" if logged.name == "logged" else "u"
-    if type_ is not None:
-        rest.insert(0, DefElem("as", type_))
-    sequence = ColumnSequence(
-        schema, name, tuple(rest), identity, column.name, persistence, clauses.rel.owner if clauses.rel else 0
-    )
-    clauses.sequences.append(sequence)
-    return sequence
 
 
 class _ColumnConstraints:
@@ -291,8 +200,6 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
     if constraint.using_index is not None:
         if clauses.rel is None:
             raise PgError("0A000", "cannot use an existing index in CREATE TABLE", location=constraint.location)
-        from pgrepl.statements.index.existing import usable_for_constraint
-
         existing, keys, including = usable_for_constraint(clauses.session, clauses.rel, constraint)
     found: list[str] = []
     for key in keys:
@@ -343,8 +250,6 @@ def _key_column(clauses: Clauses, key: str, constraint: Constraint) -> NewColumn
 
 
 def add_elements(clauses: Clauses, elements: Sequence[ColumnDef | Constraint | TableLikeClause]) -> None:
-    from pgrepl.statements.table.like import add_like
-
     for element in elements:
         if isinstance(element, ColumnDef):
             add_column(clauses, element)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
@@ -219,3 +220,16 @@ def attribute_values(relid: int, number: int, column: NewColumn) -> dict[str, An
         "attinhcount": column.inhcount,
         "attcollation": column.collation,
     }
+
+
+def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: bool = False) -> bool:
+    """As check_for_column_name_collision does."""
+    if name in SYSTEM_COLUMNS and rel.kind != "v":
+        raise system_column_conflict(name)
+    if rel.attribute(name) is None:
+        return True
+    text = f'column "{name}" of relation "{rel.name}" already exists'
+    if not if_not_exists:
+        raise PgError("42701", text)
+    session.notice("NOTICE", f"{text}, skipping", sqlstate="42701")
+    return False

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
-from pgrepl.catalog.depend import record_dependency
-from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import Relation, find_relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attrdef, pg_attribute, pg_class
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.tree import Expr
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, DefElem
-from pgrepl.statements.needs import record_type_needs
-from pgrepl.statements.table import storage
-from pgrepl.statements.table.clauses import Clauses, add_elements, make_indexes
+from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt
+from pgrepl.statements.table.access import check_tablespace, chosen_access_method
+from pgrepl.statements.table.clauses import add_elements, make_indexes
 from pgrepl.statements.table.columns import (
     NewColumn,
-    attribute_values,
-    check_names_and_types,
-    column_of_type,
     finish,
     refuse_duplicates,
 )
 from pgrepl.statements.table.constraints import Check, add_checks, cook_check
+from pgrepl.statements.table.context import Clauses
 from pgrepl.statements.table.creation import creation_schema
-from pgrepl.statements.table.defaults import cook_default, default_values, record_default_needs
+from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.inherit import store_inheritance
 from pgrepl.statements.table.merge import Merger
+from pgrepl.statements.table.storage import table_options
 
 if TYPE_CHECKING:
     from pgrepl.sql.nodes import PartitionBoundSpec, PartitionSpec
-
-HEAP = 2  # pg_am
 
 
 def create_table(stmt: CreateStmt, session: Session) -> Result:
@@ -86,7 +75,7 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
     merger = Merger(session, clauses.persistence, is_partition=clauses.is_partition)
     columns = merger.merge(clauses.columns, parents)
     finish(session, columns)
-    access_method = _access_method(stmt.access_method, partitioned, parents if clauses.is_partition else [])
+    access_method = chosen_access_method(stmt.access_method, partitioned, parents if clauses.is_partition else [])
     kind = "p" if partitioned else "r"
     table = create_relation(
         session,
@@ -131,7 +120,7 @@ def define_columns(
     options = table_options(stmt.options, partitioned=False)
     refuse_duplicates(columns)
     finish(session, columns)
-    access_method = _access_method(stmt.access_method, False, [])
+    access_method = chosen_access_method(stmt.access_method, False, [])
     table = create_relation(
         session,
         stmt.relation.name,
@@ -206,152 +195,3 @@ def _complete(session: Session, table: int, clauses: Clauses) -> None:
 
 
 # --- relations of any kind ----------------------------------------------------------------------------------------
-
-
-def create_relation(
-    session: Session,
-    name: str,
-    namespace: int,
-    kind: str,
-    columns: Sequence[NewColumn],
-    *,
-    persistence: str = "p",
-    owner: int = 0,
-    access_method: int = 0,
-    options: Sequence[str] = (),
-    has_index: bool = False,
-) -> int:
-    """Rows for a new table, view or sequence, its defaults cooked and stored, as heap_create_with_catalog does."""
-    check_names_and_types(session, columns, kind)
-    if oid_in_schema(session, namespace, name) is not None:
-        raise PgError("42P07", f'relation "{name}" already exists')
-    if namespace in (CATALOG_NAMESPACE, TOAST_NAMESPACE):
-        raise PgError(
-            "42501",
-            f'permission denied to create "{schema_name(session, namespace)}.{name}"',
-            detail="System catalog modifications are currently disallowed.",
-        )
-    oid = store.new_oid(session)
-    row_type = 0
-    if kind != "S":
-        store.new_oid(session)  # of the array over the row type
-        row_type = store.new_oid(session)
-    store.insert(
-        session,
-        pg_class,
-        datid=session.database.oid,
-        oid=oid,
-        relname=name,
-        relnamespace=namespace,
-        reltype=row_type,
-        relowner=owner or session.role,
-        relam=access_method,
-        relhasindex=has_index,
-        relpersistence=persistence,
-        relkind=kind,
-        relnatts=len(columns),
-        relchecks=0,
-        relhassubclass=False,
-        relrowsecurity=False,
-        relforcerowsecurity=False,
-        relreplident="n" if kind in ("v", "S") else "d",
-        relispartition=False,
-        relacl=None,
-        reloptions=list(options) or None,
-        relpartbound=None,
-    )
-    values = [attribute_values(oid, number, column) for number, column in enumerate(columns, 1)]
-    defaults = _defaults(session, oid, columns)
-    for number in defaults:
-        values[number - 1]["atthasdef"] = True
-    store.insert_many(session, pg_attribute, values)
-    record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
-    record_type_needs(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
-    if defaults:
-        rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]
-        store.insert_many(session, pg_attrdef, rows)
-        for row, expr in zip(rows, defaults.values(), strict=True):
-            record_default_needs(session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated)
-    return oid
-
-
-def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[int, Expr]:
-    """The defaults by column number: those of parents first, then the table's own."""
-    found = {n: c.cooked_default for n, c in enumerate(columns, 1) if c.cooked_default is not None}
-    raw = [(n, c) for n, c in enumerate(columns, 1) if c.raw_default is not None]
-    if raw:
-        rel = _provisional(session, oid, columns)
-        for number, column in raw:
-            assert column.raw_default is not None
-            expr = cook_default(
-                session, rel, column.raw_default, column.name, column.type, column.typmod, column.generated
-            )
-            if expr is not None:
-                found[number] = expr
-    return found
-
-
-def _provisional(session: Session, oid: int, columns: Sequence[NewColumn]) -> Relation:
-    """The relation as it will be once its columns are stored: expressions are understood against it."""
-    from pgrepl.catalog.relation import Attribute
-
-    attributes = tuple(
-        Attribute(n, c.name, c.type, c.typmod, c.not_null, c.collation, generated=c.generated, ndims=c.ndims)
-        for n, c in enumerate(columns, 1)
-    )
-    return replace(relation(session, oid), attributes=attributes)
-
-
-def simple_column(name: str, type_: int, *, not_null: bool = False, collation: int = 0, typmod: int = -1) -> NewColumn:
-    return column_of_type(name, type_, typmod, collation, not_null=not_null)
-
-
-def table_options(options: Sequence[DefElem], *, partitioned: bool) -> list[str]:
-    """WITH (…) of CREATE TABLE."""
-    texts = storage.transform(None, options, namespaces=("toast",), accept_oids=True)
-    if partitioned:
-        refuse_partitioned_options(texts)
-    else:
-        storage.validate(texts, storage.HEAP)
-    return texts
-
-
-def refuse_partitioned_options(texts: Sequence[str]) -> None:
-    if texts:
-        raise PgError(
-            "42809",
-            "cannot specify storage parameters for a partitioned table",
-            hint="Specify storage parameters for its leaf partitions instead.",
-        )
-
-
-def check_tablespace(name: str | None, *, partitioned: bool) -> None:
-    """There is one tablespace to put things in."""
-    if name is None:
-        return
-    if name == "pg_global":
-        raise PgError("22023", "only shared relations can be placed in pg_global tablespace")
-    if name != "pg_default":
-        raise PgError("42704", f'tablespace "{name}" does not exist')
-    if partitioned:
-        raise PgError("0A000", "cannot specify default tablespace for partitioned relations")
-
-
-def table_access_method(name: str) -> int:
-    """As get_table_am_oid does."""
-    from pgrepl.types.builtin import access_method_by_name
-
-    found = access_method_by_name(name)
-    if found is None:
-        raise PgError("42704", f'access method "{name}" does not exist')
-    if found.type != "t":
-        raise PgError("55000", f'access method "{name}" is not of type TABLE')
-    return found.oid
-
-
-def _access_method(name: str | None, partitioned: bool, parents: Sequence[Relation]) -> int:
-    if name is not None:
-        return table_access_method(name)
-    if parents and parents[0].access_method:
-        return parents[0].access_method
-    return 0 if partitioned else HEAP

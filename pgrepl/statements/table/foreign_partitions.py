@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CONSTRAINT, ObjectAddress
-from pgrepl.catalog.constraint import constraint_row, constraints_of
+from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.depend import Dependency, forget_dependencies
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
@@ -17,10 +17,11 @@ from pgrepl.rows.requirements import NotReferenced, Requirement
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.index.partition import partition_index
 from pgrepl.statements.table.constraints import set_parent_constraint
-from pgrepl.statements.table.foreign import (
+from pgrepl.statements.table.foreign_rows import (
     KeyColumns,
     KeySpec,
     Side,
+    attach_existing_key,
     recurse_referenced,
     recurse_referencing,
     store_key,
@@ -120,43 +121,6 @@ def _clone_referencing(
             mapped,
         )
         recurse_referencing(session, spec, partition, pk_rel, row.conindid, oid, mapped, pending)
-
-
-def attach_existing_key(session: Session, partition: Relation, parent: int, columns: KeyColumns) -> bool:
-    """Tie a foreign key that the partition has already to its parent's, as tryAttachPartitionForeignKey does."""
-    whole = constraint_row(session, parent)
-    for row in constraints_of(session, partition.oid, "f"):
-        if not _same_key(row, whole, columns):
-            continue
-        set_parent_constraint(session, row.oid, parent, partition.oid)
-        if relation(session, row.confrelid).kind == "p":
-            _drop_parts(session, row)
-        return True
-    return False
-
-
-def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> bool:
-    return (
-        row.confrelid == whole.confrelid
-        and tuple(row.conkey) == columns.referencing
-        and tuple(row.confkey or ()) == columns.referenced
-        and not row.conparentid
-        and bool(row.convalidated)
-        and (row.condeferrable, row.condeferred, row.confupdtype, row.confdeltype, row.confmatchtype)
-        == (whole.condeferrable, whole.condeferred, whole.confupdtype, whole.confdeltype, whole.confmatchtype)
-    )
-
-
-def _drop_parts(session: Session, row: pg_constraint) -> None:
-    """The rows a key had for the partitions of the referenced table: its new parent has them."""
-    addresses = []
-    for part in constraints_of(session, row.conrelid, "f"):
-        if part.conparentid == row.oid:
-            address = ObjectAddress(PG_CONSTRAINT, part.oid)
-            forget_dependencies(session, address, refclassid=PG_CONSTRAINT, kind=Dependency.INTERNAL)
-            addresses.append(address)
-    if addresses:
-        drop_objects(session, addresses, cascade=False, quietly=True)
 
 
 # --- detaching ----------------------------------------------------------------------------------------------------

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_table_privilege
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.comments import comment_on, put_comment
 from pgrepl.catalog.constraint import constraint_named, constraints_of
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_description
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.attmap import attnum_map, mapped
 from pgrepl.expr.defaults import defaults_of
 from pgrepl.expr.index_info import index_infos
 from pgrepl.sql.nodes import TableLikeClause
-from pgrepl.statements.table.clauses import Clauses, ColumnComment, Like, add_sequence
 from pgrepl.statements.table.columns import column_of_type
 from pgrepl.statements.table.constraints import Check, add_checks
+from pgrepl.statements.table.context import Clauses, ColumnComment, Like, add_sequence
 from pgrepl.statements.table.defaults import remove_default, store_default
 
 
@@ -60,7 +59,7 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
         if "compression" in options:
             column.compression = attribute.compression
         if "comments" in options:
-            text = comment_on(session, ObjectAddress(PG_CLASS, source.oid, attribute.num))
+            text = comment_on(session, PG_CLASS, source.oid, attribute.num)
             if text is not None:
                 clauses.comments.append(ColumnComment(attribute.name, text))
     if options & {"defaults", "generated", "constraints", "indexes", "statistics"}:
@@ -106,7 +105,7 @@ def _copy_checks(
         detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{source.name}".'
         expr = mapped(stored.from_json(row.conbin), numbers, detail)
         checks.append(Check(row.conname, expr, no_inherit=bool(row.connoinherit)))
-        text = comment_on(session, ObjectAddress(PG_CONSTRAINT, row.oid)) if with_comments else None
+        text = comment_on(session, PG_CONSTRAINT, row.oid) if with_comments else None
         if text is not None:
             comments.append((row.conname, text))
     for check in checks:
@@ -124,36 +123,9 @@ def _copy_indexes(
     from pgrepl.statements.index.define import define_index
 
     for info in index_infos(session, source.oid):
-        text = comment_on(session, ObjectAddress(PG_CLASS, info.oid)) if with_comments else None
+        text = comment_on(session, PG_CLASS, info.oid) if with_comments else None
         spec, _ = cloned_spec(session, info.oid, numbers, comment=text)
         define_index(session, table, spec, alter_table=True)
-
-
-# --- comments -----------------------------------------------------------------------------------------------------
-
-
-def comment_on(session: Session, address: ObjectAddress) -> str | None:
-    row = store.one(
-        session,
-        pg_description,
-        datid=session.database.oid,
-        classoid=address.classid,
-        objoid=address.objid,
-        objsubid=address.subid,
-    )
-    return None if row is None else str(row.description)
-
-
-def put_comment(session: Session, address: ObjectAddress, text: str) -> None:
-    store.insert(
-        session,
-        pg_description,
-        datid=session.database.oid,
-        classoid=address.classid,
-        objoid=address.objid,
-        objsubid=address.subid,
-        description=text,
-    )
 
 
 def comment_column(session: Session, table: int, comment: ColumnComment) -> None:

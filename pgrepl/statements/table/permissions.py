@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
+from pgrepl.sql.nodes import ObjectType
 
 
 def refuse_catalog(rel: Relation, name: str) -> None:
     """The system's own tables are not for changing (IsSystemClass without allow_system_table_mods)."""
     if rel.is_catalog:
         raise PgError("42501", f'permission denied: "{name}" is a system catalog')
+
+
+_KINDS = {
+    ObjectType.SEQUENCE: ("S", "a sequence"),
+    ObjectType.VIEW: ("v", "a view"),
+    ObjectType.MATVIEW: ("m", "a materialized view"),
+    ObjectType.FOREIGN_TABLE: ("f", "a foreign table"),
+    ObjectType.INDEX: ("iI", "an index"),
+}
+
+
+def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str, *, rename: bool = False) -> None:
+    """As RangeVarCallbackForAlterRelation does: ALTER TABLE does for all kinds, the others for their own."""
+    check_relation_owner(session, rel)
+    refuse_catalog(rel, name)
+    if rename:
+        from pgrepl.catalog.acl import Kind, check_privilege
+        from pgrepl.catalog.namespace import schema_row
+
+        schema = schema_row(session, rel.namespace)
+        assert schema is not None
+        check_privilege(session, Kind.SCHEMA, schema, "CREATE", rel.schema)
+    if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
+        kinds, words = _KINDS[kind]
+        if rel.kind not in kinds:
+            raise PgError("42809", f'"{name}" is not {words}')

@@ -19,13 +19,11 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.table.alter.add import name_is_free
-from pgrepl.statements.table.alter.run import check_alterable
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free
 from pgrepl.statements.table.constraints import already_exists, update_constraint
 from pgrepl.statements.table.creation import creation_schema
 from pgrepl.statements.table.inherit import inheritors_with_parents
-from pgrepl.statements.table.permissions import refuse_catalog
+from pgrepl.statements.table.permissions import check_alterable, refuse_catalog
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
 
 RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)

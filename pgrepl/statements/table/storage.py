@@ -6,11 +6,16 @@ pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and sh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DefElem
 from pgrepl.sql.options import get_boolean, get_string
+
+if TYPE_CHECKING:
+    pass
+
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
@@ -210,3 +215,22 @@ def _parse_real(text: str) -> float | None:
         return float(text.replace("_", "x"))
     except ValueError:
         return None
+
+
+def table_options(options: Sequence[DefElem], *, partitioned: bool) -> list[str]:
+    """WITH (…) of CREATE TABLE."""
+    texts = transform(None, options, namespaces=("toast",), accept_oids=True)
+    if partitioned:
+        refuse_partitioned_options(texts)
+    else:
+        validate(texts, HEAP)
+    return texts
+
+
+def refuse_partitioned_options(texts: Sequence[str]) -> None:
+    if texts:
+        raise PgError(
+            "42809",
+            "cannot specify storage parameters for a partitioned table",
+            hint="Specify storage parameters for its leaf partitions instead.",
+        )

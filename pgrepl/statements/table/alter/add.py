@@ -19,27 +19,31 @@ from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
 from pgrepl.rows.requirements import CheckHolds
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
-from pgrepl.statements.index.define import check_primary_key, define_index, index_constraint
+from pgrepl.statements.index.attributes import IndexColumns
+from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.spec import IndexSpec
+from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import prepare_set_not_null
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
-from pgrepl.statements.table.clauses import Clauses, add_column, add_constraint, make_indexes
+from pgrepl.statements.table.clauses import add_column, add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
     MAX_COLUMNS,
-    SYSTEM_COLUMNS,
     NewColumn,
     attribute_values,
     check_type,
     finish,
-    system_column_conflict,
+    name_is_free,
     too_many_columns,
 )
 from pgrepl.statements.table.constraints import Check, add_checks, cook_check
+from pgrepl.statements.table.context import Clauses
 from pgrepl.statements.table.defaults import cook_default, store_default
 from pgrepl.statements.table.foreign import add_foreign_key
 from pgrepl.statements.table.position import unplaced
+from pgrepl.statements.table.rename import rename_relation
 from pgrepl.writing.rewrite.values import NewValue
 
 
@@ -70,19 +74,6 @@ def _add_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bo
     if column.identity and recurse and rel.kind != "p" and children(session, rel.oid):
         raise PgError("42P16", "cannot recursively add identity column to table that has child tables")
     attach_column(work, altered, column, recurse=recurse, recursing=False)
-
-
-def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: bool = False) -> bool:
-    """As check_for_column_name_collision does."""
-    if name in SYSTEM_COLUMNS and rel.kind != "v":
-        raise system_column_conflict(name)
-    if rel.attribute(name) is None:
-        return True
-    text = f'column "{name}" of relation "{rel.name}" already exists'
-    if not if_not_exists:
-        raise PgError("42701", text)
-    session.notice("NOTICE", f"{text}, skipping", sqlstate="42701")
-    return False
 
 
 def attach_column(work: Work, altered: Altered, column: NewColumn, *, recurse: bool, recursing: bool) -> None:
@@ -202,8 +193,6 @@ def schedule(work: Work, altered: Altered, clauses: Clauses, *, recurse: bool, s
     session = work.session
     make_indexes(clauses)
     for sequence in clauses.sequences:
-        from pgrepl.statements.sequence import create_column_sequence, own_sequence
-
         create_column_sequence(session, sequence)
         for column in clauses.columns:
             if sequence.identity and column.name == sequence.column:
@@ -232,9 +221,6 @@ def _add_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
 
 def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
     """As ATExecAddIndexConstraint does."""
-    from pgrepl.statements.index.attributes import IndexColumns
-    from pgrepl.statements.table.rename import rename_relation
-
     if rel.kind == "p":
         raise PgError("0A000", "ALTER TABLE / ADD CONSTRAINT USING INDEX is not supported on partitioned tables")
     info = index_info(session, spec.existing)
@@ -281,10 +267,17 @@ def _add_foreign_key(
 
 def _add_check(work: Work, altered: Altered, *, constraint: Constraint, recurse: bool) -> None:
     """As ATAddCheckConstraint does: children get the same constraint under the same name."""
-    session, rel = work.session, work.relation(altered)
-    assert constraint.expr is not None
+    rel, cooked = work.relation(altered), cook_of(work.session, constraint)
+    add_check_and_recurse(work, rel, constraint.name, cooked, recurse=recurse, merge=False)
+
+
+Cook = Callable[..., Check]
+
+
+def cook_of(session: Session, constraint: Constraint) -> Cook:
+    """The CHECK of a statement, understood for each table that gets it."""
     raw = constraint.expr
-    valid = not constraint.skip_validation
+    assert raw is not None
 
     def cooked(target: Relation, name: str | None, *, local: bool) -> Check:
         with unplaced():
@@ -292,16 +285,13 @@ def _add_check(work: Work, altered: Altered, *, constraint: Constraint, recurse:
         return Check(
             name,
             expr,
-            valid=valid,
+            valid=not constraint.skip_validation,
             local=local,
             inhcount=0 if local else 1,
             no_inherit=constraint.no_inherit,
         )
 
-    add_check_and_recurse(work, rel, constraint.name, cooked, recurse=recurse, merge=False)
-
-
-Cook = Callable[..., Check]
+    return cooked
 
 
 def add_check_and_recurse(

@@ -15,6 +15,7 @@ from pgrepl.catalog.tables import pg_attrdef, pg_attribute
 from pgrepl.errors import PgError
 from pgrepl.expr.defaults import default_of
 from pgrepl.sql.nodes import AlterTableCmd, Expr
+from pgrepl.statements.table.alter.dependents import remember_dependents
 from pgrepl.statements.table.alter.targets import (
     FOREIGN,
     TABLE,
@@ -180,8 +181,6 @@ def prepare_set_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurs
 
 def _set_expression(work: Work, altered: Altered, *, name: str, raw: Expr) -> None:
     """As ATExecSetExpression does."""
-    from pgrepl.statements.table.alter.rebuild import remember_dependents
-
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     if attribute.generated != "s":

@@ -6,13 +6,12 @@ from functools import partial
 
 from pgrepl.catalog import store
 from pgrepl.catalog.indexes import indexes
-from pgrepl.catalog.relation import Relation, oid_in_schema, relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_index
 from pgrepl.errors import PgError
-from pgrepl.expr.index_info import index_info
 from pgrepl.sql.nodes import AlterTableCmd
-from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target
+from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target, index_of
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
 
 _CLUSTERABLE = (403, 783)  # btree, gist
@@ -39,18 +38,11 @@ def mark_clustered(session: Session, rel: Relation, index: str | None) -> None:
 
 def _suitable_index(session: Session, rel: Relation, name: str) -> int:
     """As check_index_is_clusterable does."""
-    oid = oid_in_schema(session, rel.namespace, name)
-    if oid is None:
-        raise PgError("42704", f'index "{name}" for table "{rel.name}" does not exist')
-    if relation(session, oid).kind not in ("i", "I"):
-        raise PgError("42809", f'"{name}" is not an index')
-    info = index_info(session, oid)
-    if info.table != rel.oid:
-        raise PgError("42809", f'"{name}" is not an index for table "{rel.name}"')
+    info = index_of(session, rel, name)
     if info.method not in _CLUSTERABLE:
         raise PgError("0A000", f'cannot cluster on index "{name}" because access method does not support clustering')
     if info.predicate is not None:
         raise PgError("0A000", f'cannot cluster on partial index "{name}"')
     if not info.valid:
         raise PgError("0A000", f'cannot cluster on invalid index "{name}"')
-    return oid
+    return info.oid

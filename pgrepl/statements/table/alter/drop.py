@@ -16,6 +16,7 @@ from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.alter.attributes import only_partitioned
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 from pgrepl.statements.table.partition import key_columns
 
@@ -30,8 +31,6 @@ def prepare_drop_column(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: 
 def _drop_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel, name = work.session, work.relation(altered), cmd.name or ""
     if cmd.missing_ok and rel.attribute(name) is None:
-        from pgrepl.statements.table.columns import SYSTEM_COLUMNS
-
         if name not in SYSTEM_COLUMNS:
             session.notice("NOTICE", f'column "{name}" of relation "{rel.name}" does not exist, skipping')
             return

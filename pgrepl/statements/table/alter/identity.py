@@ -20,8 +20,8 @@ from pgrepl.statements.sequence import change_sequence, create_column_sequence, 
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target, column_of, missing_column
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
-from pgrepl.statements.table.clauses import Clauses, add_sequence
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type
+from pgrepl.statements.table.context import Clauses, add_sequence
 from pgrepl.types.builtin import type_by_oid
 
 

@@ -10,9 +10,12 @@ from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_class
+from pgrepl.catalog.tables import pg_class, pg_rewrite
 from pgrepl.errors import PgError
+from pgrepl.expr import stored
 from pgrepl.expr.index_info import index_info
+from pgrepl.expr.tree import Query
+from pgrepl.expr.updatable import require_updatable
 from pgrepl.sql.nodes import AlterTableCmd, DefElem
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.alter.attributes import set_attribute
@@ -29,8 +32,8 @@ from pgrepl.statements.table.alter.targets import (
 )
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
 from pgrepl.statements.table.columns import compression_of, storage_of
-from pgrepl.statements.table.create import refuse_partitioned_options
 from pgrepl.statements.table.owner import change_relation_owner
+from pgrepl.statements.table.storage import refuse_partitioned_options
 from pgrepl.types.builtin import access_methods
 
 _MOST_STATISTICS = 10000
@@ -100,15 +103,21 @@ def set_storage_parameters(
     elif rel.kind == "v":
         storage.validate(texts, storage.VIEW)
         if any(text.startswith("check_option=") for text in texts):
-            from pgrepl.statements.view import require_updatable
-
-            require_updatable(session, rel.oid)
+            _require_updatable(session, rel.oid)
     elif rel.kind in ("i", "I"):
         method = access_methods.get(rel.access_method)
         storage.validate(texts, method.name if method is not None else "")
     else:
         raise PgError("42809", f'cannot set options for relation "{rel.name}"', detail=not_supported(rel.kind))
     _update_class(session, rel.oid, {"reloptions": texts or None})
+
+
+def _require_updatable(session: Session, view: int) -> None:
+    row = store.one(session, pg_rewrite, ev_class=view)
+    assert row is not None
+    query = stored.from_json(row.ev_action)
+    assert isinstance(query, Query)
+    require_updatable(query)
 
 
 # --- a column -----------------------------------------------------------------------------------------------------

@@ -19,19 +19,15 @@ from pgrepl.expr.partition_order import partition_desc
 from pgrepl.expr.tree import BoolExpr
 from pgrepl.rows.requirements import DefaultPartition, InPartition
 from pgrepl.sql.nodes import AlterTableCmd, BoolOp, PartitionBoundSpec, RangeVar
-from pgrepl.statements.index.partition import (
-    attach_index,
-    ensure_indexes,
-    partition_index,
-    set_parent_index,
-    validate_partitioned,
-)
+from pgrepl.statements.index.define import ensure_indexes
+from pgrepl.statements.index.partition import attach_index, partition_index, set_parent_index, validate_partitioned
+from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.identity import drop_identity
 from pgrepl.statements.table.alter.inherit import circular, create_inheritance, remove_inheritance
 from pgrepl.statements.table.alter.targets import FOREIGN, PARTITIONED_INDEX, TABLE, check_target
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
-from pgrepl.statements.table.constraints import set_parent_constraint
+from pgrepl.statements.table.constraints import Check, set_parent_constraint
 from pgrepl.statements.table.foreign_partitions import check_not_referenced, clone_foreign_keys, detach_foreign_keys
 from pgrepl.statements.table.inherit import has_parent, partition_parent
 from pgrepl.statements.table.position import unplaced_name
@@ -185,8 +181,6 @@ def _detach(work: Work, altered: Altered, *, name: RangeVar, concurrently: bool)
 def _keep_bound_as_check(work: Work, rel: Relation, child: Relation) -> None:
     """DETACH … CONCURRENTLY leaves a CHECK that says what the bound said (DetachAddConstraintIfNeeded)."""
     from pgrepl.expr.partition_constraint import partition_constraint
-    from pgrepl.statements.table.alter.add import add_check_and_recurse
-    from pgrepl.statements.table.constraints import Check
 
     session = work.session
     if partition_desc(session, rel.oid).key.strategy == "h":

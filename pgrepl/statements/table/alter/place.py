@@ -9,9 +9,9 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.tables import pg_class
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
+from pgrepl.statements.table.access import HEAP, check_tablespace, table_access_method
 from pgrepl.statements.table.alter.targets import INDEX, MATVIEW, PARTITIONED_INDEX, TABLE, check_target
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
-from pgrepl.statements.table.create import HEAP, check_tablespace, table_access_method
 
 
 def prepare_tablespace(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:

@@ -6,13 +6,13 @@ from functools import partial
 
 from pgrepl.catalog import store
 from pgrepl.catalog.indexes import indexes
-from pgrepl.catalog.relation import Relation, oid_in_schema, relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_index
 from pgrepl.errors import PgError
-from pgrepl.expr.index_info import IndexInfo, index_info
+from pgrepl.expr.index_info import IndexInfo
 from pgrepl.sql.nodes import AlterTableCmd
-from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target
+from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target, index_of
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
 
 
@@ -36,14 +36,7 @@ def mark_replica_identity(session: Session, rel: Relation, identity: str, index:
 
 
 def _suitable_index(session: Session, rel: Relation, name: str) -> IndexInfo:
-    oid = oid_in_schema(session, rel.namespace, name)
-    if oid is None:
-        raise PgError("42704", f'index "{name}" for table "{rel.name}" does not exist')
-    if relation(session, oid).kind not in ("i", "I"):
-        raise PgError("42809", f'"{name}" is not an index')
-    info = index_info(session, oid)
-    if info.table != rel.oid:
-        raise PgError("42809", f'"{name}" is not an index for table "{rel.name}"')
+    info = index_of(session, rel, name)
     if not info.unique:
         raise PgError("42809", f'cannot use non-unique index "{name}" as replica identity')
     if not info.immediate:

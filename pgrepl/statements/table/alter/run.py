@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import unsupported
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
-from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint, ObjectType
+from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.table.alter import (
     add,
@@ -29,10 +28,11 @@ from pgrepl.statements.table.alter import (
     replica,
 )
 from pgrepl.statements.table.alter import partition as partitions
+from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
 from pgrepl.statements.table.alter.row_type import refuse_used_row_type
 from pgrepl.statements.table.alter.type import prepare_type
 from pgrepl.statements.table.alter.work import Pass, Work
-from pgrepl.statements.table.permissions import refuse_catalog
+from pgrepl.statements.table.permissions import check_alterable
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
 from pgrepl.writing.rewrite.phase3 import require, rewrite
 
@@ -101,32 +101,6 @@ def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
     return Result(command_tag(stmt))
 
 
-_KINDS = {
-    ObjectType.SEQUENCE: ("S", "a sequence"),
-    ObjectType.VIEW: ("v", "a view"),
-    ObjectType.MATVIEW: ("m", "a materialized view"),
-    ObjectType.FOREIGN_TABLE: ("f", "a foreign table"),
-    ObjectType.INDEX: ("iI", "an index"),
-}
-
-
-def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str, *, rename: bool = False) -> None:
-    """As RangeVarCallbackForAlterRelation does: ALTER TABLE does for all kinds, the others for their own."""
-    check_relation_owner(session, rel)
-    refuse_catalog(rel, name)
-    if rename:
-        from pgrepl.catalog.acl import Kind, check_privilege
-        from pgrepl.catalog.namespace import schema_row
-
-        schema = schema_row(session, rel.namespace)
-        assert schema is not None
-        check_privilege(session, Kind.SCHEMA, schema, "CREATE", rel.schema)
-    if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
-        kinds, words = _KINDS[kind]
-        if rel.kind not in kinds:
-            raise PgError("42809", f'"{name}" is not {words}')
-
-
 def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *, recurse: bool) -> None:
     """As ATController does."""
     work = Work(session)
@@ -147,8 +121,6 @@ def finish(work: Work) -> None:
             for step in steps:
                 step(work, altered)
             if steps and when in (Pass.ALTER_TYPE, Pass.SET_EXPRESSION):
-                from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
-
                 schedule_rebuilding(work, altered)
     _ask_rows(work)
     for altered in list(work.tables.values()):

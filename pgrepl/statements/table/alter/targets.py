@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.relation import Attribute, Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
+from pgrepl.expr.index_info import IndexInfo, index_info
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.permissions import refuse_catalog
 
@@ -53,3 +54,16 @@ def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
 
 def missing_column(rel: Relation, name: str) -> PgError:
     return PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')
+
+
+def index_of(session: Session, rel: Relation, name: str) -> IndexInfo:
+    """The index of a table that CLUSTER ON or REPLICA IDENTITY USING INDEX names."""
+    oid = oid_in_schema(session, rel.namespace, name)
+    if oid is None:
+        raise PgError("42704", f'index "{name}" for table "{rel.name}" does not exist')
+    if relation(session, oid).kind not in ("i", "I"):
+        raise PgError("42809", f'"{name}" is not an index')
+    info = index_info(session, oid)
+    if info.table != rel.oid:
+        raise PgError("42809", f'"{name}" is not an index for table "{rel.name}"')
+    return info

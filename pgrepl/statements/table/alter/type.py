@@ -27,8 +27,9 @@ from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.sequence import change_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
-from pgrepl.statements.table.alter.rebuild import remember_dependents
+from pgrepl.statements.table.alter.dependents import remember_dependents
 from pgrepl.statements.table.alter.row_type import refuse_used_row_type
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of, missing_column
 from pgrepl.statements.table.alter.work import Altered, Pass, Work
@@ -83,7 +84,6 @@ def _prepare(
 def _change_identity_type(session: Session, rel: Relation, cmd: AlterTableCmd) -> None:
     """The sequence of an identity column counts in the column's type."""
     from pgrepl.catalog.sequences import identity_sequence
-    from pgrepl.statements.sequence import change_sequence
 
     if rel.is_partition:
         return

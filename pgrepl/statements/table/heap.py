@@ -1,0 +1,126 @@
+"""A new relation of any kind in the system tables: its row in pg_class, its columns, their defaults (heap.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import store
+from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
+from pgrepl.catalog.depend import record_dependency
+from pgrepl.catalog.namespace import schema_name
+from pgrepl.catalog.relation import Relation, oid_in_schema, relation
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_attrdef, pg_attribute, pg_class
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import Expr
+from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.table.columns import (
+    NewColumn,
+    attribute_values,
+    check_names_and_types,
+    column_of_type,
+)
+from pgrepl.statements.table.defaults import cook_default, default_values, record_default_needs
+
+if TYPE_CHECKING:
+    pass
+
+
+def create_relation(
+    session: Session,
+    name: str,
+    namespace: int,
+    kind: str,
+    columns: Sequence[NewColumn],
+    *,
+    persistence: str = "p",
+    owner: int = 0,
+    access_method: int = 0,
+    options: Sequence[str] = (),
+    has_index: bool = False,
+) -> int:
+    """Rows for a new table, view or sequence, its defaults cooked and stored, as heap_create_with_catalog does."""
+    check_names_and_types(session, columns, kind)
+    if oid_in_schema(session, namespace, name) is not None:
+        raise PgError("42P07", f'relation "{name}" already exists')
+    if namespace in (CATALOG_NAMESPACE, TOAST_NAMESPACE):
+        raise PgError(
+            "42501",
+            f'permission denied to create "{schema_name(session, namespace)}.{name}"',
+            detail="System catalog modifications are currently disallowed.",
+        )
+    oid = store.new_oid(session)
+    row_type = 0
+    if kind != "S":
+        store.new_oid(session)  # of the array over the row type
+        row_type = store.new_oid(session)
+    store.insert(
+        session,
+        pg_class,
+        datid=session.database.oid,
+        oid=oid,
+        relname=name,
+        relnamespace=namespace,
+        reltype=row_type,
+        relowner=owner or session.role,
+        relam=access_method,
+        relhasindex=has_index,
+        relpersistence=persistence,
+        relkind=kind,
+        relnatts=len(columns),
+        relchecks=0,
+        relhassubclass=False,
+        relrowsecurity=False,
+        relforcerowsecurity=False,
+        relreplident="n" if kind in ("v", "S") else "d",
+        relispartition=False,
+        relacl=None,
+        reloptions=list(options) or None,
+        relpartbound=None,
+    )
+    values = [attribute_values(oid, number, column) for number, column in enumerate(columns, 1)]
+    defaults = _defaults(session, oid, columns)
+    for number in defaults:
+        values[number - 1]["atthasdef"] = True
+    store.insert_many(session, pg_attribute, values)
+    record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
+    record_type_needs(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
+    if defaults:
+        rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]
+        store.insert_many(session, pg_attrdef, rows)
+        for row, expr in zip(rows, defaults.values(), strict=True):
+            record_default_needs(session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated)
+    return oid
+
+
+def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[int, Expr]:
+    """The defaults by column number: those of parents first, then the table's own."""
+    found = {n: c.cooked_default for n, c in enumerate(columns, 1) if c.cooked_default is not None}
+    raw = [(n, c) for n, c in enumerate(columns, 1) if c.raw_default is not None]
+    if raw:
+        rel = _provisional(session, oid, columns)
+        for number, column in raw:
+            assert column.raw_default is not None
+            expr = cook_default(
+                session, rel, column.raw_default, column.name, column.type, column.typmod, column.generated
+            )
+            if expr is not None:
+                found[number] = expr
+    return found
+
+
+def _provisional(session: Session, oid: int, columns: Sequence[NewColumn]) -> Relation:
+    """The relation as it will be once its columns are stored: expressions are understood against it."""
+    from pgrepl.catalog.relation import Attribute
+
+    attributes = tuple(
+        Attribute(n, c.name, c.type, c.typmod, c.not_null, c.collation, generated=c.generated, ndims=c.ndims)
+        for n, c in enumerate(columns, 1)
+    )
+    return replace(relation(session, oid), attributes=attributes)
+
+
+def simple_column(name: str, type_: int, *, not_null: bool = False, collation: int = 0, typmod: int = -1) -> NewColumn:
+    return column_of_type(name, type_, typmod, collation, not_null=not_null)
