@@ -22,7 +22,7 @@ _ENUM_ALIASES: dict[str, dict[str, str]] = {
 _ENUMS_WITH_BOOLEANS = frozenset(
     {
         "backslash_quote", "compute_query_id", "constraint_exclusion", "synchronous_commit", "huge_pages",
-        "recovery_prefetch", "debug_parallel_query", "archive_mode",
+        "debug_parallel_query",
     }
 )  # fmt: skip
 

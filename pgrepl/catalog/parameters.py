@@ -1,7 +1,8 @@
-"""The configuration parameters of a PostgreSQL 17 server: names, types, units, ranges, defaults (guc_tables.c).
+"""The configuration parameters: names, types, units, ranges, defaults as PostgreSQL 17 has them (guc_tables.c).
 
-`data/settings.json` holds one parameter a line, as pg_settings shows it. Values are bool, int, float or str in the base
-unit.
+`data/settings.json` holds one parameter a line: those that change something here, with a description, and without one
+those that are accepted, so that scripts made for PostgreSQL run. PostgreSQL's others, which steer what only its server
+has, are unknown. Values are bool, int, float or str in the base unit.
 """
 
 from __future__ import annotations
@@ -19,32 +20,20 @@ Value: TypeAlias = bool | int | float | str
 LIST_INPUT = frozenset(
     {
         "datestyle", "temp_tablespaces", "createrole_self_grant", "session_preload_libraries",
-        "shared_preload_libraries", "local_preload_libraries", "search_path", "log_destination",
-        "unix_socket_directories", "listen_addresses", "synchronous_standby_names", "wal_consistency_checking",
-        "debug_io_direct", "restrict_nonsystem_relation_kind",
+        "local_preload_libraries", "search_path", "log_destination", "wal_consistency_checking",
+        "restrict_nonsystem_relation_kind",
     }
 )  # fmt: skip
-LIST_QUOTE = frozenset(
-    {
-        "temp_tablespaces", "session_preload_libraries", "shared_preload_libraries", "local_preload_libraries",
-        "search_path", "unix_socket_directories",
-    }
-)  # fmt: skip
+LIST_QUOTE = frozenset({"temp_tablespaces", "session_preload_libraries", "local_preload_libraries", "search_path"})
 NO_SHOW_ALL = frozenset(
     {"is_superuser", "role", "session_authorization", "seed", "default_with_oids", "ssl_renegotiation_limit"}
 )
 NO_RESET = frozenset({"transaction_isolation", "transaction_read_only", "transaction_deferrable", "seed"})
 NO_RESET_ALL = NO_RESET | {"is_superuser", "role", "session_authorization"}
 SUPERUSER_ONLY = frozenset(
-    {
-        "primary_conninfo", "krb_server_keyfile", "session_preload_libraries", "shared_preload_libraries",
-        "log_directory", "log_filename", "unix_socket_directories", "data_directory", "config_file", "hba_file",
-        "ident_file", "external_pid_file", "ssl_ciphers", "ssl_ecdh_curve", "ssl_dh_params_file",
-        "ssl_passphrase_command", "jit_provider", "ssl_min_protocol_version", "ssl_max_protocol_version",
-    }
-)  # fmt: skip
-_OCTAL = frozenset({"data_directory_mode", "log_file_mode", "unix_socket_permissions"})
-
+    {"primary_conninfo", "session_preload_libraries", "data_directory", "config_file", "hba_file", "ident_file"}
+)
+NO_EFFECT = "Accepted for scripts made for PostgreSQL; changes nothing here."
 
 MEMORY = {"B": 1.0, "kB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3, "TB": 1024.0**4}
 TIME = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
@@ -60,7 +49,6 @@ class Parameter:
     unit: str | None
     category: str
     short_desc: str
-    extra_desc: str | None
     context: str  # internal postmaster sighup superuser-backend backend superuser user
     vartype: str  # bool integer real string enum
     minimum: Value | None
@@ -85,19 +73,17 @@ def find(name: str) -> Parameter | None:
     line = _lines().get(ascii_lower(name))
     if line is None:
         return None
-    _, default, *_ = line
-    number = int if line[7] == "integer" else float
+    shown_name, default, unit, category, description, context, vartype, low, high, options, boot = line
+    number = int if vartype == "integer" else float
     value: Value = default
-    if line[7] == "bool":
+    if vartype == "bool":
         value = default == "on"
-    elif line[7] == "integer":
-        value = int(default, 8) if line[0] in _OCTAL else int(default)
-    elif line[7] == "real":
-        value = float(default)
-    low, high = (None if bound is None else number(bound) for bound in line[8:10])
-    options = None if line[10] is None else tuple(line[10])
-    unit, category, short, extra, context, vartype = line[2:8]
-    return Parameter(line[0], value, unit, category, short, extra, context, vartype, low, high, options, line[11])
+    elif vartype in ("integer", "real"):
+        value = number(default)
+    low, high = (None if bound is None else number(bound) for bound in (low, high))
+    options = None if options is None else tuple(options)
+    text = NO_EFFECT if description is None else description
+    return Parameter(shown_name, value, unit, category, text, context, vartype, low, high, options, boot)
 
 
 def all_parameters() -> list[Parameter]:
@@ -130,7 +116,7 @@ def raw(parameter: Parameter, value: Value) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int):
-        return f"{value:04o}" if parameter.name in _OCTAL else str(value)
+        return str(value)
     if isinstance(value, float):
         return f"{value:g}"
     return value

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 # where the server's files are is for its start command to say
-_NOT_IN_FILE = frozenset({"config_file", "data_directory", "hba_file", "ident_file", "external_pid_file"})
+_NOT_IN_FILE = frozenset({"config_file", "data_directory", "hba_file", "ident_file"})
 
 
 def alter_system(stmt: AlterSystemStmt, session: Session) -> Result:

@@ -29,7 +29,7 @@ def _settings(session: Session) -> Iterator[Values]:
         reset = session.settings.reset_value(parameter.name)
         yield {
             "name": parameter.name, "setting": parameters.raw(parameter, value), "unit": parameter.unit,
-            "category": parameter.category, "short_desc": parameter.short_desc, "extra_desc": parameter.extra_desc,
+            "category": parameter.category, "short_desc": parameter.short_desc,
             "context": parameter.context, "vartype": parameter.vartype,
             "source": session.settings.source(parameter.name), "min_val": _limit(parameter, parameter.minimum),
             "max_val": _limit(parameter, parameter.maximum),
