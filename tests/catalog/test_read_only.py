@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
+from tests.harness.programs import pgrepl
 from tests.lake import duck
 
 Mount = Callable[[str], Path]
@@ -79,12 +79,7 @@ def read(catalog: Path) -> tuple[list[Report], PgError]:
 
 
 def of_tool(catalog: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pgrepl", *arguments, "--catalog", str(catalog)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pgrepl(*arguments, "--catalog", str(catalog))
     return done.stdout + done.stderr
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.catalog import connection, ducklake, tables
+from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.context import Block
 from pgrepl.catalog.session import Session
@@ -16,6 +16,7 @@ from pgrepl.catalog.store import insert, new_oid, one, rows
 from pgrepl.catalog.transaction import reading, require_no_block
 from pgrepl.errors import PgError
 from tests.catalog.conftest import Connect
+from tests.harness.programs import PATIENCE
 
 
 def statement(session: Session, action: Callable[[Session], object]) -> object:
@@ -149,9 +150,7 @@ def test_a_reader_does_not_wait_for_a_writer_and_sees_no_half_done_work(connect:
     writer, reader = connect(), connect()
     begin(writer)
     statement(writer, make("a"))
-    began = time.monotonic()
-    assert made(reader) == []
-    assert time.monotonic() - began < 1
+    assert made(reader) == []  # it would be told that the catalog is locked
     writer.transaction.commit_block()
     assert made(reader) == ["a"]
 
@@ -171,14 +170,13 @@ def test_a_writer_waits_for_another(connect: Connect) -> None:
     time.sleep(0.3)
     order.append("first")
     first.transaction.commit_block()
-    waiting.join(10)
+    waiting.join(PATIENCE)
     assert order == ["first", "second"]
     assert made(first) == ["a", "b"]
 
 
-def test_who_waits_too_long_is_told_so(connect: Connect, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LOCK_TIMEOUT", 0.3)
-    first, second = connect(), connect()
+def test_who_waits_too_long_is_told_so(connect: Connect, catalog: Catalog) -> None:
+    first, second = connect(), connect(lock_timeout="300ms")
     begin(first)
     statement(first, make("a"))
     with pytest.raises(PgError) as caught:
@@ -187,14 +185,6 @@ def test_who_waits_too_long_is_told_so(connect: Connect, catalog: Catalog, monke
     assert (report.sqlstate, report.message) == ("55P03", f'could not lock catalog "{catalog.name}" within 0.3 s')
     first.transaction.rollback_block()
     statement(second, make("b"))
-
-
-def test_lock_timeout_shortens_the_wait(connect: Connect) -> None:
-    first, second = connect(), connect(lock_timeout="100ms")
-    begin(first)
-    statement(first, make("a"))
-    with pytest.raises(PgError, match=r"within 0\.1 s"):
-        statement(second, make("b"))
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])

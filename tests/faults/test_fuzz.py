@@ -28,7 +28,7 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
-from tests.shell.conftest import environment
+from tests.harness.programs import PATIENCE, environment
 
 TESTS = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted([path for room in ("postgres", "query", "statements") for path in TESTS.glob(f"{room}/scripts/*.sql")])
@@ -365,7 +365,13 @@ def test_broken_scripts_end_with_psqls_exit_codes(options: list[str], tmp_path: 
     script = noise(random.Random(str(options)))
     command = [sys.executable, "-m", "pgrepl", "-X", *options]
     done = subprocess.run(
-        command, input=script, cwd=tmp_path, env=environment(tmp_path), capture_output=True, timeout=120, check=False
+        command,
+        input=script,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode in (0, 2, 3)  # 2: a \\c that fails leaves a script without a connection
     assert b"Traceback" not in done.stderr

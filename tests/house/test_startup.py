@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.harness.programs import environment, pgrepl
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
@@ -36,11 +37,9 @@ SCRIPT = "CREATE TABLE t (a int PRIMARY KEY);\nCREATE PUBLICATION p FOR TABLE t 
 
 @pytest.mark.parametrize("command", [r"\dRp+", r"\d t", r"\dRs+", "SELECT 1", "SELECT pubname FROM pg_publication"])
 def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)}
-    setup = [sys.executable, "-m", "pgrepl", "-X", "-q"]
-    subprocess.run(setup, input=SCRIPT, text=True, cwd=tmp_path, env=environment, check=True)
+    pgrepl("-X", "-q", cwd=tmp_path, script=SCRIPT)
     probe = [sys.executable, "-c", PROBE, "-X", "-c", command]
-    subprocess.run(probe, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    subprocess.run(probe, cwd=tmp_path, env=environment(), check=True, capture_output=True)
     imported = set(json.loads((tmp_path / "modules.json").read_text()))
     assert imported & HEAVY == set()
     assert not any(name.startswith("pgrepl.lake") for name in imported)
@@ -50,12 +49,10 @@ def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
     "arguments", [["standby", "--help"], ["standby", "sync", "--help"], ["apply", "--help"], ["status"]]
 )
 def test_nothing_heavy_is_imported_for_help_and_status(arguments: list[str], tmp_path: Path) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)}
     if arguments == ["status"]:
-        made = [sys.executable, "-m", "pgrepl", "-X", "-q", "-c", "SELECT 1"]
-        subprocess.run(made, cwd=tmp_path, env=environment, check=True, capture_output=True)
+        pgrepl("-X", "-q", "-c", "SELECT 1", cwd=tmp_path)
     probe = [sys.executable, "-c", PROBE, *arguments]
-    subprocess.run(probe, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    subprocess.run(probe, cwd=tmp_path, env=environment(), check=True, capture_output=True)
     imported = set(json.loads((tmp_path / "modules.json").read_text()))
     assert imported & HEAVY == set()
     assert not any(name.startswith("pgrepl.lake") for name in imported)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
+from tests.harness.programs import pgrepl
 from tests.lake import duck
 from tests.lake.conftest import Lake
 
@@ -303,12 +301,5 @@ def test_the_tool_finds_it_whatever_it_does_first(lake: Lake, shop: Session) -> 
     lake.duck_runs("CREATE TABLE lake.shop.new (a INTEGER)", "INSERT INTO lake.shop.new VALUES (7)")
     printed = []
     for options in (["-l"], ["-c", "\\dt"], ["-c", "SELECT a FROM new"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "pgrepl", "-XAt", "--catalog", str(lake.path), *options, "shop"],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        printed.append(done.stdout)
+        printed.append(pgrepl("-XAt", "--catalog", str(lake.path), *options, "shop").stdout)
     assert printed[1:] == ["public|new|table|postgres\n", "7\n"]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.programs import pgrepl
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 DATA_TESTS = ["tests/lake/test_scan.py", "tests/lake/test_stage.py"]
@@ -84,14 +86,7 @@ def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:
         "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 200);"
         " DELETE FROM t WHERE a > 100; SELECT sum(a), count(*) FROM t"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pgrepl", "-X", "-A", "-t", "--remote", server, "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PGREPL_MASTER": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pgrepl("-X", "-A", "-t", "--remote", server, "-c", script, cwd=tmp_path)
     assert (done.stdout + done.stderr).splitlines() == [
         "SET", "CREATE TABLE", "INSERT 0 200", "DELETE 100", "5050|100",
     ]  # fmt: skip

@@ -3,9 +3,6 @@ by the tool; and the options that say where all that is."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.lake import storage
 from pgrepl.statements.run import run
+from tests.harness.programs import pgrepl
 from tests.postgres.server import Server, wheel_binaries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,14 +111,7 @@ def test_a_store_that_does_not_answer_is_named(tmp_path: Path, bucket: Any, monk
 
 
 def tool(folder: Path, *arguments: str, **environment: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pgrepl", "-X", "-A", "-t", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pgrepl("-X", "-A", "-t", *arguments, cwd=folder, **environment)
     return (done.stdout + done.stderr).splitlines()
 
 

@@ -8,7 +8,6 @@ catalog.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.programs import environment, pgrepl
 from tests.postgres.server import Server
 
 DATABASES = ("test_pub", "test_sub")
@@ -27,8 +27,7 @@ CATALOG_PART = re.compile(r'(as user "[^"]*") in catalog "[^"]*"\.')  # pgrepl s
 
 
 def clean_environment() -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    return {**kept, "PGUSER": "postgres", "LC_ALL": "C.UTF-8", "PSQL_HISTORY": "/dev/null"}
+    return environment(PGUSER="postgres", PSQL_HISTORY="/dev/null")
 
 
 @dataclass
@@ -99,15 +98,14 @@ class Pair:
 def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> str:
     command = [sys.executable, "-m", "pgrepl"]
     setup = [part for d in DATABASES for part in ("-c", f"CREATE DATABASE {d}")]
-    environment = {**clean_environment(), "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    made = subprocess.run([*command, "-X", "-q", *setup], cwd=folder, env=environment, capture_output=True, check=False)
-    assert made.returncode == 0, made.stderr.decode()
+    made = pgrepl("-X", "-q", *setup, cwd=folder, PGUSER="postgres")
+    assert made.returncode == 0, made.stderr
     done = subprocess.run(
         # the servers that were recorded have no logical replication workers either
         [*command, "-X", *options, "-v", "AUTOAPPLY=off", "-d", "test_pub"],
         input=script.encode(),
         cwd=folder,
-        env=environment,
+        env=clean_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=300,

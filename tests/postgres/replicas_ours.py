@@ -11,10 +11,10 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.replication import size
 from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
-from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
+from tests.harness.database import Database
+from tests.harness.pair import Pair
 from tests.postgres.replicas import Answer, Failure, Rows, failure
-from tests.replication.conftest import Database, HeardLog, Pair
 
 
 class OurReplicas:
@@ -28,8 +28,7 @@ class OurReplicas:
 
     def _database(self, where: str) -> Database:
         if where not in self._databases:
-            self._pair.pub(f"CREATE DATABASE {where}")
-            self._databases[where] = Database(self._folder, where)
+            self._databases[where] = Database(self._folder, where, new=True)
         return self._databases[where]
 
     def conninfo(self, where: str) -> str:
@@ -47,13 +46,14 @@ class OurReplicas:
 
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Let the enabled subscriptions have everything; the errors."""
-        log = HeardLog()
+        database = self._database(at)
         with (
             mock.patch.object(size, "least_rows", self._least_rows),
             mock.patch.object(bulk_apply, "least_rows", self._least_rows),
         ):
-            CatchUp(self._database(at).session, log).now()
-        return [failure(r.message, r.detail, r.context) for r in log.reports if r.severity in ("ERROR", "FATAL")]
+            database.catch_up()
+        reports = database.log.reports
+        return [failure(r.message, r.detail, r.context) for r in reports if r.severity in ("ERROR", "FATAL")]
 
     def _least_rows(self, session: Session) -> int | None:
         return self._least
@@ -64,7 +64,6 @@ class OurReplicas:
     def close(self) -> None:
         for name, database in self._databases.items():
             if name not in ("pub", "sub"):
-                database.session.close()
-                database.session.catalog.close()
+                database.close()
         self._pair.close()
         shutil.rmtree(self._folder)

@@ -9,12 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
-from pgrepl.replication.subscriber.catch_up import CatchUp
-from pgrepl.statements.run import run
+from tests.harness.database import Database, Errors, HeardLog, Rows
 from tests.postgres.server import Server, new_server
-from tests.replication.conftest import Database, HeardLog, Rows
 
 SETTINGS = """
 synchronous_commit = on
@@ -85,14 +81,13 @@ class Served:
         self.publishing = publishing
         self.database = publishing.new_database()
         self.link = psycopg.connect(self.conninfo, autocommit=True)
-        with_databases = open_session(open_catalog(folder / "catalog.db"))
-        for _ in run(with_databases, "CREATE DATABASE sub"):
-            pass
-        with_databases.close()
         self.folder = folder
-        self.sub = Database(folder, "sub")
-        self.log = HeardLog()
-        self._catch_up = CatchUp(self.sub.session, self.log)
+        self.sub = Database(folder, "sub", new=True)
+
+    @property
+    def log(self) -> HeardLog:
+        """Of the subscriber's workers."""
+        return self.sub.log
 
     @property
     def conninfo(self) -> str:
@@ -121,19 +116,16 @@ class Served:
 
     def subscribe(self, publications: str = "p", options: str = "") -> None:
         """Subscribe, and copy what there is."""
-        rest = f", {options}" if options else ""
-        self.sub(
-            f"CREATE SUBSCRIPTION s CONNECTION '{self.conninfo}' PUBLICATION {publications} "
-            f"WITH (slot_name = {self.slot}{rest})"
-        )
+        self.subscribe_only(publications, options)
         assert self.catch_up() == []
 
-    def catch_up(self) -> list[tuple[str, str | None, str | None]]:
-        """Let the subscriber catch up; the errors it met."""
-        self.log.reports.clear()
-        self._catch_up._quiet.clear()
-        self._catch_up.now()
-        return self.log.errors
+    def subscribe_only(self, publications: str = "p", options: str = "", conninfo: str = "") -> None:
+        """CREATE SUBSCRIPTION with a slot of this database's; its workers come later."""
+        rest = f", {options}" if options else ""
+        self.sub.subscribe(publications, conninfo or self.conninfo, f"WITH (slot_name = {self.slot}{rest})")
+
+    def catch_up(self) -> Errors:
+        return self.sub.catch_up()
 
     def same(self, query: str) -> Rows:
         """What both sides answer, which has to be the same."""
@@ -142,10 +134,8 @@ class Served:
         return here
 
     def close(self) -> None:
-        for _ in run(self.sub.session, "SELECT 1"):
-            pass
-        self.sub.session.close()
-        self.sub.session.catalog.close()
+        self.sub("SELECT 1")
+        self.sub.close()
         if not (self.link.closed or self.link.broken):
             self.pub(
                 "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "

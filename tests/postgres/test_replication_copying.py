@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from tests.harness.programs import eventually
 from tests.postgres.both_replicas import Both
-from tests.postgres.replicas import PATIENCE
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 CREATE = "CREATE PUBLICATION {} FOR TABLE t"
@@ -49,9 +47,7 @@ def test_other_tables_go_on_while_one_cannot_be_copied(both: Both) -> None:
     both.sub("ALTER SUBSCRIPTION s SET (disable_on_error = false)")
     both.pub("INSERT INTO u VALUES (1), (2)")
     both.ours.catch_up("s")
-    until = time.monotonic() + PATIENCE  # the server's workers come when they have time
-    while len(both.real.rows("sub", "SELECT * FROM u")) < 2 and time.monotonic() < until:
-        time.sleep(0.1)
+    eventually(lambda: len(both.real.rows("sub", "SELECT * FROM u")) == 2)  # the server's workers take their time
     assert both.rows("SELECT * FROM u") == [("1",), ("2",)]
     assert both.rows("SELECT * FROM t") == [("1", "local")]
     both.sub("ALTER SUBSCRIPTION s DISABLE")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from random import Random
 from typing import Any
@@ -18,18 +17,16 @@ from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
-from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.ways import WAYS
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.batch import DELETE, WireBatch
 from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, WireTransaction
-from pgrepl.statements.run import run
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
-from tests.postgres.replicas import PATIENCE
+from tests.harness.database import Database
+from tests.harness.programs import eventually
 from tests.postgres.served import Served
-from tests.replication.conftest import Database, HeardLog
 
 STYLE = TextStyle(timezone="UTC", extra_float_digits=3)
 
@@ -208,10 +205,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
         f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
     )
     assert lag_after == [(str(reached),)]
-    until = time.monotonic() + PATIENCE  # a backend ends when its client is gone, and its slots with it
-    while served.pub(copies) != [("0",)]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually(lambda: served.pub(copies) == [("0",)])  # a backend ends when its client is gone, and its slots with it
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
@@ -313,10 +307,7 @@ def by(monkeypatch: pytest.MonkeyPatch, least: int | None) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Those of the row's last change, or the subscriber's own: as if the changes were played one by one."""
-    for _ in run(served.sub.session, "CREATE DATABASE other"):
-        pass
-    other = Database(served.folder, "other")
-    other_log = HeardLog()
+    other = Database(served.folder, "other", new=True)
     monkeypatch.setattr(message_files, "_BYTES_IN_FILE", 20_000)
     served.pub(LARGE + OUT_OF_LINE)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
@@ -330,8 +321,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
         database(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {slot})")
     by(monkeypatch, None)
     assert served.catch_up() == []
-    one_by_one = CatchUp(other.session, other_log)
-    one_by_one.now()
+    assert other.catch_up() == []
     WAYS.clear()
     for number in range(3 if seed else 8):  # a column of the subscriber's own makes it work for Spark
         for each in range(random.randrange(4, 16)):
@@ -340,10 +330,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
         by(monkeypatch, 1)
         errors = served.catch_up()
         by(monkeypatch, None)
-        one_by_one._quiet.clear()
-        other_log.reports.clear()
-        one_by_one.now()
-        assert [error[:2] for error in errors] == [error[:2] for error in other_log.errors]
+        assert [error[:2] for error in errors] == [error[:2] for error in other.catch_up()]
         for table in ("one", "two", "whole"):
             query = f"SELECT * FROM {table} x ORDER BY x"
             assert served.sub(query) == other(query)
@@ -351,8 +338,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
             database(f"DELETE FROM one WHERE a = {key}; UPDATE one SET big = 'local' WHERE a % 7 = {key % 7}")
             database(f"UPDATE whole SET big = 'local' WHERE a % 6 = {key % 6}")
     assert WAYS["apply"] >= (2 if seed else 4)
-    other.session.close()
-    other.session.catalog.close()
+    other.close()
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)

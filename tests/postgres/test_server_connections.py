@@ -36,7 +36,7 @@ def served(publishing: PublishingServer, tmp_path: Path) -> Iterator[Served]:
 
 
 def subscribe(served: Served, conninfo: str) -> None:
-    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    served.subscribe_only(conninfo=conninfo)
     assert served.catch_up() == []
     assert served.sub("SELECT * FROM t") == [("1",)]
 

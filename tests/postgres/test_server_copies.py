@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from threading import Event, current_thread, main_thread
 
@@ -13,6 +12,7 @@ import pytest
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns
 from pgrepl.replication.publisher.postgres.connecting import to_server
+from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served
 
 
@@ -126,16 +126,20 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     def take(chunks: Iterator[copy_columns.Chunk]) -> None:
         if current_thread() is main_thread():
             return
-        interrupted.wait(10)
-        time.sleep(0.2)  # until the other has been told
+        told.wait(PATIENCE)
         read.extend(len(data) for data, _ in chunks)
 
     def result(future: Future[None], timeout: float | None = None) -> None:
-        interrupted.set()
         raise KeyboardInterrupt
 
-    interrupted = Event()
+    def shutdown(pool: ThreadPoolExecutor, wait: bool = True) -> None:
+        """The others have been told when they are waited for."""
+        told.set()
+        there(pool, wait)
+
+    told, there = Event(), ThreadPoolExecutor.shutdown
     monkeypatch.setattr(Future, "result", result)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
     with closing(publisher):
         rows = publisher.copy("public", "t", ["p"]).direct
         assert isinstance(rows, copy_columns.ServerRows)

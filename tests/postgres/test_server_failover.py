@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
+from tests.harness.programs import eventually
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import Server
 
@@ -41,13 +41,6 @@ def standby(served: Served) -> Iterator[PublishingServer]:
     copy.stop()
     primary._control("start")
     served.pub("SELECT pg_drop_replication_slot('standby')")
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 @ON_ONE

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +20,10 @@ from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.protocol import PublisherError
+from tests.harness.programs import PATIENCE, eventually, pgrepl, started
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 
-ROOT = Path(__file__).resolve().parents[2]
 COPYING = ("copy.begun", "copy.slot", "copy.received", "copy.written", "copy.committed")
 APPLYING = ("apply.received", "apply.settled", "apply.committed")
 ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)  # what takes long, and depends on no version
@@ -37,52 +36,23 @@ NO_SENDER = (
 ALL_T = "SELECT * FROM t ORDER BY a, b"
 
 
-def command(served: Served, *options: str) -> list[str]:
-    catalog = str(served.folder / "catalog.db")
-    return [sys.executable, "-m", "pgrepl", "apply", "--catalog", catalog, "-d", "sub", *options]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+def command(served: Served, *options: str) -> tuple[str, ...]:
+    return ("apply", "--catalog", str(served.folder / "catalog.db"), "-d", "sub", *options)
 
 
 def apply(served: Served, kill_at: str = "") -> int:
-    done = subprocess.run(
-        command(served), env=environment(PGREPL_KILL_AT=kill_at), capture_output=True, timeout=120, check=False
-    )
-    return done.returncode
+    return pgrepl(*command(served), PGREPL_KILL_AT=kill_at).returncode
 
 
 @contextmanager
-def following(served: Served) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command(served, "--follow", "--interval", "0.05"),
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+def following(served: Served) -> Iterator[subprocess.Popen[str]]:
+    nowhere = subprocess.DEVNULL
+    with started(*command(served, "--follow", "--interval", "0.05"), stdout=nowhere, stderr=nowhere) as process:
         yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
 
 
-def eventually_same(served: Served, query: str, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while served.pub(query) != served.sub(query):
-        assert time.monotonic() < until, (served.pub(query), served.sub(query))
-        time.sleep(0.1)
-
-
-def subscribe(served: Served, options: str = "") -> None:
-    served.sub(
-        f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot}{options})"
-    )
+def eventually_same(served: Served, query: str) -> None:
+    eventually(lambda: served.pub(query) == served.sub(query))
 
 
 @ON_ONE
@@ -90,7 +60,7 @@ def test_killed_at_each_step(served: Served) -> None:
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.pub("INSERT INTO t SELECT g, 'first' FROM generate_series(1, 20) g")
-    subscribe(served)
+    served.subscribe_only()
     for number, name in enumerate([*COPYING, *APPLYING]):
         served.pub(f"INSERT INTO t VALUES ({100 + number}, '{name}')")
         assert apply(served, name) == -signal.SIGKILL, name
@@ -106,7 +76,7 @@ def test_following_survives_a_restart_and_a_lost_connection(served: Served) -> N
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.pub("INSERT INTO t VALUES (1, 'before')")
-    subscribe(served)
+    served.subscribe_only()
     with following(served):
         eventually_same(served, ALL_T)
         for number, mode in enumerate(("immediate", "fast")):
@@ -170,9 +140,7 @@ def test_a_server_that_hangs_is_not_waited_for(served: Served) -> None:
         publisher.close()
         with pytest.raises(ConnectionFailure, match="failed: timeout expired"):
             to_server(options, "", 0.3)
-        done = subprocess.run(
-            command(served), env=environment(), capture_output=True, text=True, timeout=30, check=False
-        )
+        done = pgrepl(*command(served))
         assert "could not connect to the publisher: " in done.stderr and "timeout expired" in done.stderr
     served.pub("INSERT INTO t VALUES (1, 'awake')")
     assert served.catch_up() == []
@@ -265,15 +233,14 @@ def test_slots_that_are_gone_or_in_use(served: Served) -> None:
         reader.pgconn.send_query(
             f"START_REPLICATION SLOT {served.slot} LOGICAL 0/0 (proto_version '1', publication_names 'p')".encode()
         )
-        while served.pub(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{served.slot}'") != [("t",)]:
-            time.sleep(0.01)
+        active = f"SELECT active FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
+        eventually(lambda: served.pub(active) == [("t",)])
         ((message, _, _),) = served.catch_up()
         assert message.startswith(
             f'could not start WAL streaming: ERROR:  replication slot "{served.slot}" is active for PID '
         )
         reader.pgconn.finish()
-    while served.pub(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{served.slot}'") != [("f",)]:
-        time.sleep(0.01)
+    eventually(lambda: served.pub(active) == [("f",)])
     assert served.catch_up() == []
     served.pub(f"SELECT pg_drop_replication_slot('{served.slot}')")
     ((message, _, _),) = served.catch_up()
@@ -335,7 +302,7 @@ def test_a_server_without_logical_decoding(tmp_path: Path) -> None:
         served.both("CREATE TABLE t (a int)")
         served.pub("CREATE PUBLICATION p FOR TABLE t")
         with pytest.raises(Exception, match=r'logical decoding requires "?wal_level"? >= "?logical'):
-            subscribe(served)
+            served.subscribe_only()
         assert served.sub("SELECT count(*) FROM pg_subscription") == [("0",)]
         served.close()
     finally:
@@ -373,7 +340,7 @@ def test_pgbench_with_a_filter_and_a_column_list_ends_as_at_postgresqls_own_subs
                 f"CREATE SUBSCRIPTION own_{served.database} CONNECTION '{served.conninfo}' PUBLICATION p".encode()
             )
             served.sub(tables)
-            subscribe(served)
+            served.subscribe_only()
             with following(served):
                 subprocess.run([bench, "-n", "-c", "2", "-T", "3", *where], check=True, capture_output=True)
                 for table in ("pgbench_accounts", "pgbench_branches", "pgbench_tellers"):
@@ -381,7 +348,7 @@ def test_pgbench_with_a_filter_and_a_column_list_ends_as_at_postgresqls_own_subs
                     query = f"SELECT count(*), sum({value}), sum({value} * {value}::bigint) FROM {table}"
                     condition = " WHERE aid % 3 = 0" if "accounts" in table else ""
                     wanted = served.pub(query + condition)
-                    until = time.monotonic() + 60
+                    until = time.monotonic() + PATIENCE
                     while True:
                         here, there = served.sub(query), other.execute(query.encode()).fetchall()
                         texts = [tuple([str(part) for part in row]) for row in there]

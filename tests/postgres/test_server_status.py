@@ -12,6 +12,7 @@ from pgrepl.replication.subscriber.preview import preview
 from pgrepl.replication.subscriber.status import Status, subscription_status
 from pgrepl.replication.subscriber.worker import Worker
 from pgrepl.shell.status import _row
+from tests.harness.programs import PATIENCE
 from tests.postgres.served import PublishingServer, Served
 
 
@@ -45,7 +46,7 @@ def test_lag_behind_a_server(served: Served) -> None:
     subid = int(served.sub("SELECT oid FROM pg_subscription")[0][0] or 0)
     worker = Worker(served.sub.session, subid, served.log, keeps_lease=True)
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE
         while found.behind:  # the server now and then writes something itself
             assert worker.round().error is None
             found = status(served)

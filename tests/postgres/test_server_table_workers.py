@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from pgrepl.catalog.copies import Copying
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.worker import Worker
+from tests.harness.programs import PATIENCE, eventually
 from tests.postgres.served import PublishingServer, Served
 
 TABLES = ("t1", "t2", "t3")
@@ -48,7 +49,7 @@ def counts(served: Served) -> list[str | None]:
 
 
 def test_two_tables_come_at_the_same_time(waiting: Served) -> None:
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PATIENCE)
     seen: list[object] = []
 
     class Meeting(Observer):
@@ -72,19 +73,15 @@ def test_a_server_that_keeps_them_waiting_is_left(waiting: Served) -> None:
     made = worker(waiting)
 
     def stop() -> None:
-        deadline = time.monotonic() + 20
-        blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        while waiting.pub(blocked) != [("2",)] and time.monotonic() < deadline:
-            time.sleep(0.02)
+        with suppress(AssertionError):
+            eventually(lambda: waiting.pub("SELECT count(*) FROM pg_locks WHERE NOT granted") == [("2",)])
         os.kill(os.getpid(), signal.SIGINT)
 
     stopper = threading.Thread(target=stop)
     stopper.start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         made.round()
     stopper.join()
-    assert time.monotonic() - began < 30
     assert [thread.name for thread in threading.enumerate() if thread.name == "pgrepl-table-sync"] == []
     made.close()
     waiting.pub("ROLLBACK")

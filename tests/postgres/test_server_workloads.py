@@ -53,8 +53,7 @@ class ServedReplicas(OurReplicas):
 
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         found = super().catch_up(subscription, at)
-        for close in self._database(at).session.at_close:  # an open shell would keep the connection
-            close()
+        self._database(at).leave()  # an open shell would keep the connection
         return [f._replace(message=f.message.replace(f'"{OURS}', '"')) for f in found]
 
 

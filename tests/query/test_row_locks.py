@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.programs import PATIENCE, environment, eventually
 
 INCREMENTS = """
 import sys
@@ -66,9 +64,8 @@ time.sleep(60)
 
 
 def start(script: str, path: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", script, str(path)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
 @pytest.fixture
@@ -88,13 +85,13 @@ def answers(session: Session, text: str) -> list[tuple[str | None, ...]]:
 def test_forty_increments_by_four_writers_end_at_forty(path: Path) -> None:
     workers = [start(INCREMENTS, path) for _ in range(4)]
     for worker in workers:
-        assert worker.communicate(timeout=100)[1] == ""
+        assert worker.communicate(timeout=PATIENCE)[1] == ""
     assert answers(open_session(open_catalog(path)), "SELECT n FROM counter") == [("40",)]
 
 
 def test_a_job_goes_to_one_worker(path: Path) -> None:
     workers = [start(JOBS, path) for _ in range(3)]
-    taken = [int(line) for worker in workers for line in worker.communicate(timeout=100)[0].split()]
+    taken = [int(line) for worker in workers for line in worker.communicate(timeout=PATIENCE)[0].split()]
     assert sorted(taken) == list(range(1, 13))
 
 
@@ -135,12 +132,12 @@ def test_locking_rows_asks_for_the_right_to_update(path: Path) -> None:
 def test_a_deadlock_ends_with_one_of_the_two(path: Path) -> None:
     one, two = open_session(open_catalog(path)), open_session(open_catalog(path))
     for session, job in ((one, 1), (two, 2)):
-        list(run(session, "SET deadlock_timeout = '100ms'"))
+        list(run(session, f"SET deadlock_timeout = {'600s' if job == 1 else '100ms'!r}"))  # the second looks
         list(run(session, "BEGIN"))
         list(run(session, f"UPDATE jobs SET done = true WHERE id = {job}"))
     waiting = threading.Thread(target=lambda: list(run(one, "UPDATE jobs SET done = true WHERE id = 2")))
     waiting.start()
-    time.sleep(0.4)
+    eventually(lambda: waiting_at(one))
     with pytest.raises(PgError) as refused:
         list(run(two, "UPDATE jobs SET done = true WHERE id = 1"))
     report = refused.value.report
@@ -164,6 +161,14 @@ def test_a_schema_that_others_have_made_anew_is_found_at_once(path: Path, begin:
     assert answers(two, "SELECT n FROM counter") == [("7",)]
 
 
+def waiting_at(session: Session) -> bool:
+    """Does somebody wait for a lock?"""
+    other = open_session(session.catalog)
+    waits = answers(other, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [("0",)]
+    other.close()
+    return waits
+
+
 class Waiting(threading.Thread):
     """A statement that waits for another session."""
 
@@ -172,7 +177,7 @@ class Waiting(threading.Thread):
         self.session, self.text = session, text
         self.problem: PgError | None = None
         self.start()
-        time.sleep(0.3)
+        eventually(lambda: not self.is_alive() or waiting_at(session))
         assert self.is_alive(), "it does not wait"
 
     def run(self) -> None:
@@ -182,7 +187,7 @@ class Waiting(threading.Thread):
             self.problem = problem
 
     def ended(self) -> str:
-        self.join(10)
+        self.join(PATIENCE)
         return "" if self.problem is None else self.problem.sqlstate
 
 

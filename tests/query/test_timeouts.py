@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -15,36 +14,36 @@ CANCELLED = "ERROR:  canceling statement due to statement timeout"
 
 
 def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
-    began = time.monotonic()
     answers = instance.play(
         "pub",
         "CREATE TABLE t (a int)",
         "INSERT INTO t VALUES (1)",
         "SET statement_timeout = '1500ms'",
-        "INSERT INTO t SELECT 1 FROM pg_sleep(50)",
+        "INSERT INTO t SELECT 1 FROM pg_sleep(5000)",
         "SELECT count(*) FROM generate_series(1, 1000000000000000)",  # too long for Spark, too
-        "BEGIN; INSERT INTO t VALUES (2); SELECT pg_sleep(50); COMMIT",
+        "SET statement_timeout = 0",
+        "BEGIN; INSERT INTO t VALUES (2); SET LOCAL statement_timeout = '300ms'; SELECT pg_sleep(5000); COMMIT",
         "SELECT 'aborted'",
         "ROLLBACK",
         "SELECT count(*) FROM t",
     )
     assert answers == [
-        *("CREATE TABLE", "INSERT 0 1", "SET", CANCELLED, CANCELLED, "BEGIN", "INSERT 0 1", CANCELLED),
+        *("CREATE TABLE", "INSERT 0 1", "SET", CANCELLED, CANCELLED, "SET", "BEGIN", "INSERT 0 1", "SET", CANCELLED),
         "ERROR:  current transaction is aborted, commands ignored until end of transaction block",
         *("ROLLBACK", "1"),
     ]
-    assert time.monotonic() - began < 40
 
 
 def test_each_statement_of_a_string_has_the_whole_time(instance: Instance) -> None:
     answers = instance.play(
         "pub",
         "SELECT pg_sleep(0)",
-        "SET statement_timeout = '2s'",
-        "SELECT pg_sleep(1.2); SELECT pg_sleep(1.2)",
-        "SELECT pg_sleep(0.1); SELECT pg_sleep(50)",
+        "SET statement_timeout = '4s'",
+        "SELECT pg_sleep(2.1); SELECT pg_sleep(2.1)",
+        "SET statement_timeout = '1s'",
+        "SELECT pg_sleep(0.1); SELECT pg_sleep(5000)",
     )
-    assert answers == ["", "SET", "", "", "", CANCELLED]
+    assert answers == ["", "SET", "", "", "SET", "", CANCELLED]
 
 
 def test_a_wait_for_anothers_lock_ends(instance: Instance) -> None:
@@ -57,7 +56,7 @@ def test_a_statement_of_another_thread_is_cancelled_where_it_waits(instance: Ins
     answers: list[str] = []
 
     def work() -> None:
-        answers.extend(instance.play("pub", "SET statement_timeout = '1s'", "SELECT pg_sleep(50)", "SELECT 1"))
+        answers.extend(instance.play("pub", "SET statement_timeout = '1s'", "SELECT pg_sleep(5000)", "SELECT 1"))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -66,13 +65,13 @@ def test_a_statement_of_another_thread_is_cancelled_where_it_waits(instance: Ins
 
 
 def test_the_transaction_that_takes_too_long_ends_its_session(instance: Instance) -> None:
-    answers = instance.play("pub", "SET transaction_timeout = '1s'", "BEGIN; SELECT pg_sleep(50)")
+    answers = instance.play("pub", "SET transaction_timeout = '1s'", "BEGIN; SELECT pg_sleep(5000)")
     assert answers == ["SET", "BEGIN", "FATAL:  terminating connection due to transaction timeout"]
 
 
 def test_the_longer_timeout_is_ignored(instance: Instance) -> None:
     answers = instance.play(
-        "pub", "SET transaction_timeout = '20s'; SET statement_timeout = '300ms'", "SELECT pg_sleep(50)"
+        "pub", "SET transaction_timeout = '10min'; SET statement_timeout = '300ms'", "SELECT pg_sleep(5000)"
     )
     assert answers == ["SET", "SET", CANCELLED]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.status import subscription_status
-from tests.replication.conftest import Database, HeardLog, Pair
+from tests.harness.database import Database
+from tests.harness.pair import Pair
 
 ROWS = "SELECT a FROM t ORDER BY a"
 AHEAD = "could not start WAL streaming: ERROR:  replication slot "
@@ -23,39 +23,17 @@ class Two:
 
     def __init__(self, folder: Path) -> None:
         self.folders = [folder / "pub", folder / "sub"]
-        for each in self.folders:
-            each.mkdir()
-        self.pub = Database(self.folders[0], "postgres")
+        self.pub = Database(self.folders[0])
         self.pub("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
         with self.subscriber() as sub:
             sub("CREATE TABLE t (a int PRIMARY KEY)")
-            sub(f"CREATE SUBSCRIPTION s CONNECTION 'host={self.folders[0]}' PUBLICATION p")
+            sub.subscribe("p", f"host={self.folders[0]}")
 
-    def subscriber(self) -> Subscriber:
-        return Subscriber(self.folders[1])
+    def subscriber(self) -> Database:
+        return Database(self.folders[1])
 
     def close(self) -> None:
-        self.pub.session.close()
-        self.pub.session.catalog.close()
-
-
-class Subscriber(Database):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "postgres")
-        self.log = HeardLog()
-
-    def catch_up(self) -> list[tuple[str, str | None, str | None]]:
-        catch_up = CatchUp(self.session, self.log)
-        catch_up.now()
-        catch_up.close()
-        return self.log.errors
-
-    def __enter__(self) -> Subscriber:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.session.close()
-        self.session.catalog.close()
+        self.pub.close()
 
 
 @pytest.fixture
@@ -116,7 +94,7 @@ def test_a_publisher_that_is_another_instance_than_before_stops(two: Two, tmp_pa
     two.close()
     shutil.rmtree(two.folders[0])
     two.folders[0].mkdir()
-    two.pub = Database(two.folders[0], "postgres")
+    two.pub = Database(two.folders[0])
     two.pub("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
     two.pub("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
     with two.subscriber() as sub:
@@ -141,7 +119,7 @@ def test_a_slot_of_the_own_instance_that_somebody_has_read_from(pair: Pair, lose
     pair.pub("INSERT INTO t VALUES (1)")
     assert pair.catch_up() == []
     pair.sub("ALTER SUBSCRIPTION s DISABLE")
-    pair._catch_up.now()  # the worker ends and leaves its slot
+    pair.sub.leave()  # the slot, too
     pair.pub("INSERT INTO t VALUES (2)")
     lose(pair)
     pair.sub("ALTER SUBSCRIPTION s ENABLE")
@@ -169,12 +147,9 @@ def test_a_subscription_to_the_own_instance_made_before_format_5_goes_on(tmp_pat
         link.execute("UPDATE pgrepl_instance SET format_version = 4")
         link.execute("PRAGMA user_version = 4")
         link.commit()
-    pub, sub = Database(tmp_path, "pub"), Subscriber.__new__(Subscriber)
-    Database.__init__(sub, tmp_path, "sub")
-    sub.log = HeardLog()
+    pub, sub = Database(tmp_path, "pub"), Database(tmp_path, "sub")
     pub("INSERT INTO t VALUES (2)")
     assert sub.catch_up() == []
     assert sub(ROWS) == [("1",), ("2",)]
     for each in (pub, sub):
-        each.session.close()
-        each.session.catalog.close()
+        each.close()

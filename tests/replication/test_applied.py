@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 

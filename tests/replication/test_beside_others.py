@@ -6,7 +6,8 @@ import pytest
 
 from pgrepl.replication.subscriber import receiver
 from pgrepl.replication.subscriber.catch_up import CatchUp
-from tests.replication.conftest import Database, Pair
+from tests.harness.database import Database
+from tests.harness.pair import Pair
 
 
 @pytest.fixture
@@ -19,9 +20,7 @@ def ready(pair: Pair) -> Pair:
 
 def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A15: what was read is read again, silently."""
-    path = ready.sub.session.catalog.path
-    assert path is not None
-    local = Database(path.parent, "sub")
+    local = Database(ready.folder, "sub")
     between = receiver.Receiver.lock
     waiting = ["UPDATE t SET b = 'local' WHERE a = 1; DELETE FROM t WHERE a = 2; INSERT INTO t VALUES (5, 'local')"]
 
@@ -34,8 +33,7 @@ def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeyp
     ready.pub("UPDATE t SET b = b || '!'; INSERT INTO t VALUES (3, 'z')")
     for _ in range(4):
         assert ready.catch_up() == []
-    local.session.close()
-    local.session.catalog.close()
+    local.close()
     assert waiting == []
     assert ready.sub("SELECT * FROM t ORDER BY a") == [("1", "x!"), ("3", "z"), ("5", "local")]
     assert ready.sub("SELECT subenabled FROM pg_subscription") == [("t",)]
@@ -43,9 +41,7 @@ def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeyp
 
 
 def test_a_constraint_that_comes_meanwhile_is_obeyed(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = ready.sub.session.catalog.path
-    assert path is not None
-    local = Database(path.parent, "sub")
+    local = Database(ready.folder, "sub")
     between = receiver.Receiver.lock
     waiting = ["ALTER TABLE t ADD CHECK (b <> 'bad')"]
 
@@ -57,8 +53,7 @@ def test_a_constraint_that_comes_meanwhile_is_obeyed(ready: Pair, monkeypatch: p
     monkeypatch.setattr(receiver.Receiver, "lock", locks)
     ready.pub("INSERT INTO t VALUES (3, 'bad')")
     errors = ready.catch_up() + ready.catch_up()
-    local.session.close()
-    local.session.catalog.close()
+    local.close()
     assert [message for message, _, _ in errors] == ['new row for relation "t" violates check constraint "t_b_check"']
     assert ready.sub("SELECT a FROM t ORDER BY a") == [("1",), ("2",)]
 

@@ -13,13 +13,10 @@ import pytest
 from pgrepl.replication import size
 from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
 from pgrepl.replication.subscriber.apply.columns.stage import StagedBatch
-from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.ways import WAYS
-from pgrepl.statements.run import run
+from tests.harness.database import Database, Errors
+from tests.harness.pair import Pair
 from tests.lake import duck
-from tests.replication.conftest import Database, HeardLog, Pair
-
-Errors = list[tuple[str, str | None, str | None]]
 
 
 class Trio(Pair):
@@ -27,11 +24,7 @@ class Trio(Pair):
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(folder)
-        for _ in run(self.pub.session, "CREATE DATABASE other"):
-            pass
-        self.other = Database(folder, "other")
-        self.other_log = HeardLog()
-        self._other_catch_up = CatchUp(self.other.session, self.other_log)
+        self.other = Database(folder, "other", new=True)
         self._monkeypatch = monkeypatch
         self.path = folder / "catalog.db"
 
@@ -45,8 +38,7 @@ class Trio(Pair):
 
     def subscribe(self, publications: str = "p", options: str = "") -> None:
         for name, database in (("s", self.sub), ("o", self.other)):
-            connection = "host=localhost dbname=pub"
-            database(f"CREATE SUBSCRIPTION {name} CONNECTION '{connection}' PUBLICATION {publications} {options}")
+            database.subscribe(publications, "host=localhost dbname=pub", options, name)
         self.compare_ways("t")
 
     def by(self, least: int | None) -> None:
@@ -61,10 +53,7 @@ class Trio(Pair):
 
     def other_catches_up(self) -> Errors:
         self.by(None)
-        self.other_log.reports.clear()
-        self._other_catch_up._quiet.clear()
-        self._other_catch_up.now()
-        return self.other_log.errors
+        return self.other.catch_up()
 
     def compare_ways(self, *tables: str) -> Errors:
         """Let both catch up; their errors and tables are the same."""
@@ -78,8 +67,7 @@ class Trio(Pair):
     def close(self) -> None:
         duck.close(self.path)
         super().close()
-        self.other.session.close()
-        self.other.session.catalog.close()
+        self.other.close()
 
 
 def _without_slot(error: tuple[str, str | None, str | None]) -> tuple[str, str | None]:
@@ -253,7 +241,7 @@ def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> No
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.pub("INSERT INTO t VALUES (1, '17', 0), (2, 'no number', 0)")
     for name, database in (("s", trio.sub), ("o", trio.other)):
-        database(f"CREATE SUBSCRIPTION {name} CONNECTION 'host=localhost dbname=pub' PUBLICATION p")
+        database.subscribe("p", "host=localhost dbname=pub", name=name)
     errors = trio.compare_ways("t")
     assert errors[0] == (
         'invalid input syntax for type integer: "no number"',
@@ -328,9 +316,8 @@ def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
     trio.subscribe(options="WITH (origin = none)")
     trio.pub("CREATE SUBSCRIPTION b CONNECTION 'dbname=sub' PUBLICATION back WITH (origin = none, copy_data = off)")
     WAYS.clear()
-    publisher = CatchUp(trio.pub.session, HeardLog())
     trio.sub("INSERT INTO t VALUES (1, 'there', 0)")
-    publisher.now()
+    assert trio.pub.catch_up() == []
     assert trio.pub("SELECT a FROM t") == [("1",)]
     trio.pub("DROP SUBSCRIPTION b")  # nobody reads there any more what `sub` has received
     trio.pub("BEGIN; INSERT INTO t VALUES (2, 'here', 0); UPDATE t SET c = 1 WHERE a = 2; COMMIT")

@@ -7,7 +7,7 @@ import pytest
 from pgrepl.replication.publisher.lake import stream
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.catch_up import CatchUp
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 
 def test_a_failed_subscription_is_tried_again_once_its_own_session_has_changed_something(pair: Pair) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.replication.subscriber import copy
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 _ROWS = [("1", "x"), ("2", "x"), ("3", None)]
 

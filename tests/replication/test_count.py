@@ -8,7 +8,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.replication.publisher.lake import copy, count
 from pgrepl.replication.publisher.lake.copy import published_copy
 from pgrepl.replication.publisher.lake.count import published_count
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 TABLES = ["t", "parts", "empty"]
 

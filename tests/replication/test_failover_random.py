@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pgrepl.replication.standby.synchronize import synchronize
-from tests.replication.nodes import Node, Nodes
+from tests.harness.nodes import Node, Nodes
 
 ROWS = "SELECT * FROM t ORDER BY a"
 

@@ -6,7 +6,8 @@ import pytest
 
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.wire import messages
-from tests.replication.conftest import Pair, Rows
+from tests.harness.database import Rows
+from tests.harness.pair import Pair
 
 PARTITIONED = """
 CREATE TABLE t (a int PRIMARY KEY, b text) PARTITION BY RANGE (a);

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replication.nodes import Node, Nodes
+from tests.harness.nodes import Node, Nodes
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_no_worker_beyond_the_limit(nodes: Nodes, who: str, setting: str, error:
     limited = nodes.primary if who == "publisher" else nodes.subscriber
     limited(f"ALTER SYSTEM SET {setting} = 0")
     again = Node(nodes.subscriber.folder)
-    assert again.catch_up() == [error]
+    assert [message for message, _, _ in again.catch_up()] == [error]
     limited(f"ALTER SYSTEM RESET {setting}")
     free = Node(nodes.subscriber.folder)
     assert free.catch_up() == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 
 def test_a_publication_of_a_schema_is_one_of_its_database(pair: Pair) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.replication.conftest import Pair
+from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c int)"
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pgrepl.errors import PgError
-from tests.replication.conftest import Database, Pair, Rows
-from tests.replication.nodes import Node
+from tests.harness.database import Database, Rows
+from tests.harness.nodes import Node
+from tests.harness.pair import Pair
+from tests.harness.programs import PATIENCE, pgrepl
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replication_slots"
@@ -23,7 +22,7 @@ STATES = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replicatio
 def pair(tmp_path: Path) -> Iterator[Pair]:
     first = Database(tmp_path, "postgres")
     first("ALTER SYSTEM SET max_prepared_transactions = 10")
-    first.session.close()
+    first.close()
     made = Pair(tmp_path)
     made.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     made.pub("INSERT INTO t SELECT g, 'copied' FROM generate_series(1, 3) g")
@@ -157,7 +156,7 @@ def test_where_no_transactions_may_be_prepared(tmp_path: Path) -> None:
     """The publisher may, the subscriber may not."""
     primary, subscriber = Node(tmp_path / "primary", new=True), Node(tmp_path / "subscriber", new=True)
     primary("ALTER SYSTEM SET max_prepared_transactions = 10")
-    primary.session.close()
+    primary.close()
     primary = Node(tmp_path / "primary")
     for node in (primary, subscriber):
         node("CREATE TABLE t (a int PRIMARY KEY, b text)")
@@ -166,10 +165,11 @@ def test_where_no_transactions_may_be_prepared(tmp_path: Path) -> None:
     subscriber(f"CREATE SUBSCRIPTION s {connection}")
     assert subscriber.catch_up() == []
     primary("BEGIN; INSERT INTO t VALUES (1, 'x'); PREPARE TRANSACTION 'x'")
-    assert subscriber.catch_up() == ["prepared transactions are disabled"]
-    assert 'during message type "PREPARE"' in str(subscriber.log.errors[0][2])
+    ((message, _, context),) = subscriber.catch_up()
+    assert message == "prepared transactions are disabled"
+    assert 'during message type "PREPARE"' in str(context)
     subscriber("ALTER SYSTEM SET max_prepared_transactions = 10")
-    subscriber.session.close()
+    subscriber.close()
     subscriber = Node(tmp_path / "subscriber")
     assert subscriber.catch_up() == []
     assert prepared(subscriber) == [("pg_gid_N_N",)]
@@ -184,7 +184,7 @@ def test_a_cascade(pair: Pair, tmp_path: Path) -> None:
     """Who reads the subscriber hears of what is prepared there, row by row."""
     third = Node(tmp_path / "third", new=True)
     third("ALTER SYSTEM SET max_prepared_transactions = 10")
-    third.session.close()
+    third.close()
     third = Node(tmp_path / "third")
     third("CREATE TABLE t (a int PRIMARY KEY, b text)")
     pair.subscribe(options="WITH (two_phase = on)")
@@ -210,7 +210,7 @@ def test_a_cascade(pair: Pair, tmp_path: Path) -> None:
 
 def test_it_waits_for_who_has_locked_the_rows(pair: Pair) -> None:
     pair.subscribe(options="WITH (two_phase = on)")
-    other = Database(Path(pair.sub.session.catalog.path or "").parent, "sub")
+    other = Database(pair.folder, "sub")
     other("BEGIN; UPDATE t SET b = 'local' WHERE a = 1")
     pair.pub("BEGIN; UPDATE t SET b = 'remote' WHERE a = 1; PREPARE TRANSACTION 'x'")
     import threading
@@ -220,18 +220,16 @@ def test_it_waits_for_who_has_locked_the_rows(pair: Pair) -> None:
     waiting.join(0.5)
     assert waiting.is_alive()
     other("COMMIT")
-    waiting.join(20)
+    waiting.join(PATIENCE)
     assert prepared(other) == [("pg_gid_N_N",)]
     pair.pub("COMMIT PREPARED 'x'")
     pair.catch_up()
     assert rows(other)[0] == "1remote"
-    other.session.close()
+    other.close()
 
 
 def worker(folder: Path, kill_at: str) -> int:
-    command = [sys.executable, "-m", "pgrepl", "apply", "--catalog", str(folder / "catalog.db"), "-d", "sub"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PGREPL_KILL_AT": kill_at}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = pgrepl("apply", "--catalog", str(folder / "catalog.db"), "-d", "sub", PGREPL_KILL_AT=kill_at)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

@@ -19,7 +19,9 @@ from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
-from tests.replication.conftest import Database, HeardLog, Pair
+from tests.harness.database import Database, HeardLog
+from tests.harness.pair import Pair
+from tests.harness.programs import eventually
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 
@@ -199,17 +201,15 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
 
     class Looks(Observer):
         def rows(self, subscription: str, table: str, copying: Copying) -> None:
-            if copy.tuples_processed != 20:
+            if copying.tuples_processed != 20:
                 return
-            assert copy.tuples_total == 25
-            deadline = time.monotonic() + 10
+            assert copying.tuples_total == 25
             progress = (
                 "SELECT pid, datname, relid::regclass, command, type, bytes_processed, bytes_total, tuples_processed,"
                 " tuples_excluded, tuples_skipped FROM pg_stat_progress_copy"
             )
-            while (found := pair.sub(progress)) != [expected] and time.monotonic() < deadline:
-                time.sleep(0.02)
-            seen.append(found)
+            eventually(lambda: pair.sub(progress) == [expected])
+            seen.append(pair.sub(progress))
             seen.append(pair.sub("SELECT worker_type, relid::regclass FROM pg_stat_subscription"))
 
     copies = worker(pair, observer=Looks())
@@ -283,8 +283,7 @@ def test_a_publisher_that_is_gone_for_a_while(tmp_path: Path) -> None:
 
     assert message() == ""
     there("INSERT INTO t SELECT g, 'many' FROM generate_series(1, 400) g")
-    there.session.close()
-    there.session.catalog.close()
+    there.close()
 
     (tmp_path / "there").rename(tmp_path / "away")
     assert message() == (
@@ -301,8 +300,7 @@ def test_a_publisher_that_is_gone_for_a_while(tmp_path: Path) -> None:
     assert message() == ""
     assert here("SELECT count(*), max(b) FROM t") == [("401", "many")]
     kept.close()
-    here.session.close()
-    here.session.catalog.close()
+    here.close()
 
 
 def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,14 +318,14 @@ def test_ctrl_c_ends_the_wait_for_another_worker(ready: Pair, holder: Worker, mo
 
 def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(tmp_path: Path) -> None:
     there, here = in_two_folders(tmp_path)
-    there("ALTER SYSTEM SET lock_timeout = '2s'")
+    there("ALTER SYSTEM SET lock_timeout = '3s'")
     here(f"CREATE SUBSCRIPTION s CONNECTION 'host={tmp_path / 'there'} dbname=postgres' PUBLICATION p")
     alone = Worker(here.session, int(str(here("SELECT oid FROM pg_subscription")[0][0])), HeardLog())
     with closing(sqlite3.connect(tmp_path / "there" / "catalog.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         since = time.monotonic()
         error = alone.round().error
-        assert 2 <= time.monotonic() - since < 3.9
+        assert 3 <= time.monotonic() - since < 6
         assert error is not None
         assert error.message.startswith("could not start WAL streaming: ERROR:  could not lock catalog ")
         assert here("SELECT pid FROM pg_stat_subscription") == [(None,)]
@@ -336,8 +334,7 @@ def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(tmp_path: Path) 
     assert here("SELECT * FROM t") == [("0", "first")]
     alone.close()
     for database in (there, here):
-        database.session.close()
-        database.session.catalog.close()
+        database.close()
 
 
 def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.harness.pair import Pair
 from tests.lake import duck
-from tests.replication.conftest import Pair
 
 
 def others(pair: Pair, *statements: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.programs import PATIENCE, environment
+
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "PSQL"))}
-    kept.pop("COLUMNS", None)
-    return {**kept, "HOME": str(folder), "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
 @pytest.fixture
@@ -31,10 +25,10 @@ def pgrepl(tmp_path: Path) -> Run:
             [sys.executable, "-m", "pgrepl", "-X", *arguments],
             input=script.encode() if isinstance(script, str) else script,
             cwd=tmp_path,
-            env={**environment(tmp_path), **variables},
+            env=environment(tmp_path, **variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if apart else subprocess.STDOUT,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
             start_new_session=True,  # \prompt and \password must find no terminal
         )

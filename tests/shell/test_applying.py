@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.cli import run as command_line
 from pgrepl.replication.ways import WAYS
 from pgrepl.statements.run import run
+from tests.harness.programs import PATIENCE, eventually, started
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text);
@@ -242,27 +242,19 @@ def test_only_for_those_who_may(instance: Instance) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_following_stops_cleanly(instance: Instance, number: signal.Signals) -> None:
     """Another process says who holds the slot, and takes over as soon as that one has stopped."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pgrepl", "apply", "--follow", "--interval", "0.05", "--catalog", instance.catalog],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while instance.play("sub", "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'r'") != [("2",)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    instance.play("pub", "INSERT INTO u VALUES (2)")
-    while instance.play("sub", "SELECT max(a) FROM u") != [("2",)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    worker = json.loads(instance("status", "--json")[0])[0]["pid"]
-    assert sys.platform != "linux" or Path(f"/proc/{process.pid}/task/{worker}").exists()
-    held = f'ERROR:  could not start WAL streaming: ERROR:  replication slot "s" is active for PID {worker}\n'
-    _, err, code = instance("apply", "s")
-    assert (err.partition("] ")[2], code) == (held, 1)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    follow = ("apply", "--follow", "--interval", "0.05", "--catalog", instance.catalog)
+    ready = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'r'"
+    with started(*follow) as process:
+        eventually(lambda: instance.play("sub", ready) == [("2",)])
+        instance.play("pub", "INSERT INTO u VALUES (2)")
+        eventually(lambda: instance.play("sub", "SELECT max(a) FROM u") == [("2",)])
+        worker = json.loads(instance("status", "--json")[0])[0]["pid"]
+        assert sys.platform != "linux" or Path(f"/proc/{process.pid}/task/{worker}").exists()
+        held = f'ERROR:  could not start WAL streaming: ERROR:  replication slot "s" is active for PID {worker}\n'
+        _, err, code = instance("apply", "s")
+        assert (err.partition("] ")[2], code) == (held, 1)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert "Traceback" not in err
     assert "applied, up to" in out

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import time
 
 from rich.console import Console
+from rich.progress import Progress
 
 from pgrepl.catalog.copies import Copying
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.worker import Round
-from pgrepl.shell import applying_bars
 from pgrepl.shell.applying_bars import Above, progress
 from pgrepl.shell.applying_progress import Bars
 from pgrepl.shell.show_table import rich_table
@@ -25,27 +24,29 @@ def written(console: Console) -> str:
     return console.file.getvalue()
 
 
-def shown(console: Console, bars: Bars) -> str:
+def shown(console: Console, drawn: Progress) -> str:
     """The bars as they are now."""
     before = len(written(console))
-    bars._progress.refresh()
+    drawn.refresh()
     return written(console)[before:]
 
 
 def test_bars_come_after_a_moment_with_rows_and_rate_and_go() -> None:
     console = terminal(100)
+    now = 1000.0
     with progress(console) as drawn:
+        drawn.get_time = lambda: now
         bars = Bars(drawn)
         bars.copying("s", "public.t")
         copying = Copying(1, tuples_total=4000)
         bars.rows("s", "public.t", copying)
-        assert "public.t" not in shown(console, bars)
-        time.sleep(applying_bars._MOMENT)
-        assert "s public.t" in shown(console, bars)
+        assert "public.t" not in shown(console, drawn)
+        now += 1
+        assert "s public.t" in shown(console, drawn)
         copying.came(1500, 9000)
         bars.rows("s", "public.t", copying)
-        time.sleep(0.6)
-        assert "1,500 rows, " in shown(console, bars)
+        now += 1
+        assert "1,500 rows, " in shown(console, drawn)
         assert [(task.completed, task.total) for task in drawn.tasks] == [(1500, 4000)]
         bars.copied("s", "public.t", 4000)
         assert drawn.tasks == []

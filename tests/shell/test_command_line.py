@@ -11,7 +11,8 @@ import pytest
 
 from pgrepl import __version__
 from pgrepl.cli import _OPTIONS
-from tests.shell.conftest import Run, environment
+from tests.harness.programs import environment
+from tests.shell.conftest import Run
 
 ONE = " ?column? \n----------\n        1\n(1 row)\n\n"
 SYNTAX = 'syntax error at or near "selec"\nLINE 1: selec\n        ^\n'

@@ -10,7 +10,8 @@ from pgrepl.shell import copydata
 from pgrepl.shell.backslash.copying import SlashCopy, parse
 from pgrepl.shell.input import CopySource
 from pgrepl.shell.shell import Shell
-from tests.shell.conftest import Run, environment
+from tests.harness.programs import PATIENCE, environment
+from tests.shell.conftest import Run
 
 BAD = 'ERROR:  invalid input syntax for type integer: "x"\nCONTEXT:  COPY t, line 2, column a: "x"\n'
 ONE = " ?column? \n----------\n        1\n(1 row)\n\n"
@@ -162,7 +163,7 @@ def test_a_person_is_asked_for_rows(table: Run, tmp_path: Path) -> None:
 
     variables = {**environment(tmp_path), "TERM": "dumb", "PGOPTIONS": "-c pgrepl.engine=local"}
     child = pexpect.spawn(
-        sys.executable, ["-m", "pgrepl", "-X", "-n"], cwd=tmp_path, env=variables, encoding="utf-8", timeout=60
+        sys.executable, ["-m", "pgrepl", "-X", "-n"], cwd=tmp_path, env=variables, encoding="utf-8", timeout=PATIENCE
     )
 
     def say(text: str, answer: str) -> str:

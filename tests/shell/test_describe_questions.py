@@ -2,13 +2,11 @@ r"""What -E shows for a describe command is a query that runs, and finds what th
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.postgres.play import clean_environment
+from tests.harness.programs import pgrepl
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,10 +31,8 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def pgrepl(folder: Path, text: str, *options: str) -> str:
-    command = [sys.executable, "-m", "pgrepl", "-X", *options]
-    environment = {**clean_environment(), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, input=text, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+def played(folder: Path, text: str, *options: str) -> str:
+    done = pgrepl("-X", *options, cwd=folder, script=text)
     assert "ERROR" not in done.stderr
     return done.stdout
 
@@ -44,19 +40,17 @@ def pgrepl(folder: Path, text: str, *options: str) -> str:
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("questions")
-    pgrepl(folder, SCHEMA, "-q")
+    played(folder, SCHEMA, "-q")
     return folder
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_the_question_finds_what_the_command_shows(command: str, catalog: Path) -> None:
-    shown = pgrepl(catalog, command + "\n", "-E")
+    shown = played(catalog, command + "\n", "-E")
     asked = shown.split("/******** QUERY *********/\n")[1].split("\n/************************/")[0]
-    assert COMMANDS[command] in pgrepl(catalog, asked + "\n", "-At", "-v", "ON_ERROR_STOP=1")
+    assert COMMANDS[command] in played(catalog, asked + "\n", "-At", "-v", "ON_ERROR_STOP=1")
 
 
 def test_what_only_psql_describes_is_refused_by_name(catalog: Path) -> None:
-    command = [sys.executable, "-m", "pgrepl", "-X", "-c", r"\df"]
-    environment = {**clean_environment(), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=catalog, env=environment, capture_output=True, text=True, check=False)
+    done = pgrepl("-X", "-c", r"\df", cwd=catalog)
     assert (done.stderr, done.returncode) == ("\\df is not supported\n", 1)

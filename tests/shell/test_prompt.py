@@ -14,7 +14,7 @@ from pgrepl.shell.interactive import prompts_of
 from pgrepl.shell.lexer import Lexer, Prompt
 from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import Shell
-from tests.shell.conftest import environment
+from tests.harness.programs import PATIENCE, cpu_seconds, environment, eventually
 from tests.shell.screen import Screen
 
 pexpect = pytest.importorskip("pexpect")
@@ -110,7 +110,7 @@ class Terminal:
 
     def see(self, text: str) -> None:
         """Wait until this stands on the screen, below what was seen before."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while text not in self.screen.text(self.since):
             try:
                 self.screen.write(self.child.read_nonblocking(65536, timeout=1).decode())
@@ -123,7 +123,7 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until it has left; its exit code."""
-        self.child.expect(pexpect.EOF, timeout=30)
+        self.child.expect(pexpect.EOF, timeout=PATIENCE)
         self.child.wait()
         return int(self.child.exitstatus)
 
@@ -209,8 +209,9 @@ def test_control_c_cancels_what_runs(terminal: Terminal) -> None:
     terminal.enter("\\! echo begun")
     terminal.see("begun\n")
     terminal.enter("select count(*) from generate_series(1, 100000000);")
+    begun = cpu_seconds(terminal.child.pid)
     terminal.see("100000000);\n")
-    time.sleep(2)
+    eventually(lambda: cpu_seconds(terminal.child.pid) > begun + 0.5)
     terminal.press("\x03")
     terminal.see("ERROR:  canceling statement due to user request\n")
     terminal.see("postgres=#")

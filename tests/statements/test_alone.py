@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.programs import ROOT, environment, pgrepl
 
 SETUP = """
 CREATE DATABASE pub;
@@ -150,17 +149,13 @@ USUAL = [case for number, case in enumerate(ALL) if number in (0, 1) or number %
 
 
 def _run(how: str, folder: Path, cases: list[list[str]]) -> list[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {
-        "PYTHONPATH": str(ROOT),
-        "TZ": "UTC",
-    }
     done = subprocess.run(
         [sys.executable, "-m", "tests.statements.alone", how, str(folder)],
         input=json.dumps(cases),
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -171,15 +166,7 @@ def _run(how: str, folder: Path, cases: list[list[str]]) -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("alone") / "here"
     here.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "pgrepl", "-Xq", "-v", "ON_ERROR_STOP=1", "-v", "AUTOAPPLY=off"],
-        input=SETUP,
-        cwd=here,
-        env={k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"PYTHONPATH": str(ROOT)},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    done = pgrepl("-Xq", "-v", "ON_ERROR_STOP=1", "-v", "AUTOAPPLY=off", cwd=here, script=SETUP)
     assert done.returncode == 0, done.stderr
     shutil.copytree(here, here.with_name("saved"))
     return here

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +16,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
+from tests.harness.programs import PATIENCE, eventually, pgrepl
 from tests.lake.duck import close, duck
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,9 +64,7 @@ AFTER: Rows = [("305", "1", "400", "new,old,old,old,new,new")]
 
 def spawn(path: Path, *statements: str, kill_at: str = "") -> int:
     arguments = [part for text in statements for part in ("-c", text)]
-    command = [sys.executable, "-m", "pgrepl", "-X", "--catalog", str(path), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PGREPL_KILL_AT": kill_at}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = pgrepl("-X", "--catalog", str(path), *arguments, PGREPL_KILL_AT=kill_at)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 
@@ -159,10 +154,9 @@ def test_others_wait_for_its_end(one: Session, two: Session) -> None:
     ask(one, "BEGIN; UPDATE t SET b = b || ' first' WHERE a = 1; PREPARE TRANSACTION 'x'")
     waiting = threading.Thread(target=lambda: ask(two, "UPDATE t SET b = b || ' second' WHERE a = 1"))
     waiting.start()
-    time.sleep(0.2)
-    assert ask(one, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [("1",)]
+    eventually(lambda: ask(one, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [("1",)])
     ask(one, "COMMIT PREPARED 'x'")
-    waiting.join(10)
+    waiting.join(PATIENCE)
     assert ask(one, "SELECT b FROM t WHERE a = 1") == [("old first second",)]
 
 

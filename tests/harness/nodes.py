@@ -4,66 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
-from pgrepl.errors import PgError
 from pgrepl.replication.standby.synchronize import create, promote
-from pgrepl.replication.subscriber.catch_up import CatchUp
-from pgrepl.statements.run import run
-from tests.replication.conftest import HeardLog, Rows
+from tests.harness.database import Database, Errors
 
 LARGE = "INSERT INTO t SELECT g, 'v' || g FROM generate_series({}, {}) g"
 
 
-class Node:
+class Node(Database):
     """An instance in a folder of its own, seen from one database."""
 
+    leaves = True  # its folder may be moved or copied next
+
     def __init__(self, folder: Path, database: str = "shop", *, new: bool = False) -> None:
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        if new:
-            first = open_session(open_catalog(folder / "catalog.db"))
-            for _ in run(first, f"CREATE DATABASE {database}"):
-                pass
-            first.close()
-        self.catalog = open_catalog(folder / "catalog.db")
-        self.session = open_session(self.catalog, database)
-        self.log = HeardLog()
-        self.session.on_report = self.log.report
-
-    def __call__(self, *statements: str) -> Rows:
-        rows: Rows = []
-        for text in statements:
-            for result in run(self.session, text):
-                rows = list(result.rows)
-        return rows
-
-    def says(self, text: str) -> str:
-        """What a statement that fails says."""
-        with pytest.raises(PgError) as caught:
-            self(text)
-        report = caught.value.report
-        return "\n".join(part for part in (report.message, report.detail, report.hint) if part)
-
-    def catch_up(self) -> list[str]:
-        """The errors that its subscriptions met."""
-        self.log.reports.clear()
-        worker = CatchUp(self.session, self.log)
-        worker.now()
-        worker.close()
-        return [message for message, _, _ in self.log.errors]
+        super().__init__(folder, database, new=new)
 
     def rows(self) -> list[int]:
         return [int(str(row[0])) for row in self("SELECT a FROM t ORDER BY a")]
 
     def files(self) -> set[str]:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
-
-    def close(self) -> None:
-        self.session.close()
-        self.catalog.close()
 
 
 class Nodes:
@@ -81,7 +40,7 @@ class Nodes:
     def subscribe(self) -> None:
         self.subscriber("CREATE TABLE t (a int PRIMARY KEY, b text)")
         conninfo = f"host={self.folder / 'primary'} dbname=shop"
-        self.subscriber(f"CREATE SUBSCRIPTION s CONNECTION '{conninfo}' PUBLICATION p WITH (failover = true)")
+        self.subscriber.subscribe("p", conninfo, "WITH (failover = true)")
         assert self.subscriber.catch_up() == []
 
     def create(self, slot: str | None = None, *, link: bool = True) -> Node:
@@ -90,7 +49,7 @@ class Nodes:
         self._open.append(made)
         return made
 
-    def fail_over(self, standby: Node) -> list[str]:
+    def fail_over(self, standby: Node) -> Errors:
         """The primary is lost, the standby takes its place for the subscription."""
         self.primary.close()
         self._open.remove(self.primary)
@@ -98,7 +57,7 @@ class Nodes:
         promote(standby.session)
         return self.point_to(standby)
 
-    def point_to(self, node: Node) -> list[str]:
+    def point_to(self, node: Node) -> Errors:
         self.subscriber(f"ALTER SUBSCRIPTION s CONNECTION 'host={node.folder} dbname=shop'")
         return self.subscriber.catch_up()
 

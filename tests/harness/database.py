@@ -1,0 +1,107 @@
+"""A database of an instance, which says statements and catches up with its publishers when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pgrepl.backend import open_session
+from pgrepl.catalog.engine import open_catalog
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.statements.run import run
+
+Rows = list[tuple[str | None, ...]]
+Errors = list[tuple[str, str | None, str | None]]  # message, detail, context
+
+
+class HeardLog(ServerLog):
+    """Remembers what was logged."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.reports: list[Report] = []
+
+    def report(self, report: Report, statement: str | None = None) -> None:
+        self.reports.append(report)
+
+    def messages(self, severity: str) -> list[str]:
+        return [report.message for report in self.reports if report.severity == severity]
+
+    @property
+    def errors(self) -> Errors:
+        return [(r.message, r.detail, r.context) for r in self.reports if r.severity == "ERROR"]
+
+
+class Database:
+    """A session in a database; `new`: which is made first. Its workers log to `log`."""
+
+    leaves = False  # does its worker go once it has caught up?
+
+    def __init__(
+        self, folder: Path, name: str = "postgres", *, new: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.name = name
+        self.catalog = open_catalog(folder / "catalog.db")
+        if new:
+            first = open_session(self.catalog)
+            list(run(first, f"CREATE DATABASE {name}"))
+            first.close()
+        self.notices: list[str] = []
+        self.log = HeardLog()
+        self.session = open_session(
+            self.catalog, name, on_report=lambda report: self.notices.append(report.message), settings=settings
+        )
+        self._catching: CatchUp | None = None
+
+    def __call__(self, *statements: str) -> Rows:
+        """The rows of the last statement."""
+        rows: Rows = []
+        for text in statements:
+            for result in run(self.session, text):
+                rows = list(result.rows)
+        return rows
+
+    def says(self, text: str) -> str:
+        """What a statement that fails says."""
+        with pytest.raises(PgError) as caught:
+            self(text)
+        report = caught.value.report
+        return "\n".join(part for part in (report.message, report.detail, report.hint) if part)
+
+    def subscribe(self, publications: str, conninfo: str, options: str = "", name: str = "s") -> None:
+        """CREATE SUBSCRIPTION; `options` is its WITH clause."""
+        self(f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' PUBLICATION {publications} {options}")
+
+    def catch_up(self) -> Errors:
+        """Let the database have all that its publishers have; the errors it met. What failed is tried anew."""
+        if self._catching is not None and self.log.errors:
+            self.leave()
+        self.log.reports.clear()
+        if self._catching is None:
+            self._catching = CatchUp(self.session, self.log)
+        self._catching.now()
+        if self.leaves:
+            self.leave()
+        return self.log.errors
+
+    def leave(self) -> None:
+        """Workers that wait for more go, and leave their slots."""
+        if self._catching is not None:
+            self._catching.close()
+            self._catching = None
+
+    def close(self) -> None:
+        self.session.close()
+        self.catalog.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

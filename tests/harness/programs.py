@@ -1,0 +1,79 @@
+"""pgrepl in a process of its own, and waiting for what another process or thread is to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
+
+
+def environment(home: Path | None = None, **more: str) -> dict[str, str]:
+    """This process's, without what PostgreSQL's programs and a terminal would read in it."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PG", "PSQL")) and name != "COLUMNS"
+    }
+    if home is not None:
+        kept["HOME"] = str(home)
+    return {**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}
+
+
+def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until it holds."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, holds
+        time.sleep(0.02)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has computed so far: whether it is at work depends on no clock."""
+    if not Path("/proc").exists():
+        shown = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+        return sum(float(part) * 60**n for n, part in enumerate(reversed(shown.strip().split(":"))))
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def pgrepl(
+    *arguments: str, cwd: Path | None = None, script: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end; `variables` go to its environment."""
+    return subprocess.run(
+        [sys.executable, "-m", "pgrepl", *arguments],
+        input=script,
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@contextmanager
+def started(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """It runs beside the test; what still runs at the end is told to stop."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgrepl", *arguments],
+        **{"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.communicate(timeout=PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
