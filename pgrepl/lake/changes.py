@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.data_file import DataFile
-from pgrepl.lake.dead import read_delete_file
+from pgrepl.lake.deleted_rows import read_delete_file
 from pgrepl.lake.files import delete_files_until, files_between
 from pgrepl.lake.history import Snapshot, compactions, snapshots
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
@@ -157,15 +157,15 @@ class Feed:
         if positions is not None:
             chosen = at > self._after
             for here, row_ids, births, rows in self._read(file, positions[chosen]):
-                deaths = self._deaths_at(file, here)
-                for row_id, birth, death, row in zip(row_ids, births, deaths, rows, strict=True):
+                deletions = self._deaths_at(file, here)
+                for row_id, birth, death, row in zip(row_ids, births, deletions, rows, strict=True):
                     if birth < death and death not in self._only_files:
                         yield _Event(death, row_id, row)
         end = file.end_snapshot
         if end is not None and self._in_range(end) and end not in self._only_files:
             for here, row_ids, births, rows in self._read(file):
-                deaths = self._deaths_at(file, here)
-                for row_id, birth, death, row in zip(row_ids, births, deaths, rows, strict=True):
+                deletions = self._deaths_at(file, here)
+                for row_id, birth, death, row in zip(row_ids, births, deletions, rows, strict=True):
                     if not death and birth < end:
                         yield _Event(end, row_id, row)
 
@@ -175,10 +175,10 @@ class Feed:
 
         if file.data_file_id not in self._deaths:
             return [0] * len(positions)
-        dead, at = self._deaths[file.data_file_id]
-        places = np.searchsorted(dead, positions)
-        places[places == len(dead)] = 0
-        hit = dead[places] == positions if len(dead) else np.zeros(len(positions), np.bool_)
+        deleted, at = self._deaths[file.data_file_id]
+        places = np.searchsorted(deleted, positions)
+        places[places == len(deleted)] = 0
+        hit = deleted[places] == positions if len(deleted) else np.zeros(len(positions), np.bool_)
         found: list[int] = np.where(hit, at[places] if len(at) else 0, 0).tolist()
         return found
 
@@ -187,7 +187,7 @@ class Feed:
     def _read(
         self, file: DataFile, only: npt.NDArray[np.int64] | None = None
     ) -> Iterator[tuple[Any, list[int], list[int], list[Row]]]:
-        """Positions, row ids, births and rows of a file, living and dead."""
+        """Positions, row ids, births and rows of a file, living and deleted."""
         from pgrepl.lake.file_rows import file_rows
 
         births = [_BIRTH] if file.partial_max is not None else []

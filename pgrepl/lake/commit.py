@@ -14,8 +14,8 @@ from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.lake.commit_rows import record
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.pending import changes_of
-from pgrepl.lake.steps import step
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
 
@@ -79,7 +79,7 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     session.snapshot()
     for write in writes:
         write.stage()
-        step("commit.begin")
+        crash_point("commit.begin")
         record(session, write)
         if write.table.oid in session.emptied_at_commit and not write.truncates:
             _empty_at_commit(session, write.table.oid)
@@ -89,7 +89,7 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     truncated = [write.table.oid for write in writes if write.truncates]
     if truncated and "truncate" not in (extra or {}):
         numbering.note("truncate", {"tables": truncated, "cascade": False, "restart_identity": False})
-    step("commit.end")
+    crash_point("commit.end")
 
 
 def _respect_locks(session: Session, writes: Sequence[Write]) -> None:

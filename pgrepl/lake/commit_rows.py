@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import statistics as counting
 from pgrepl.lake import inlined, statistics
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.definition_inlined import inlined_table
 from pgrepl.lake.files import data_file_entry, delete_file_entry
-from pgrepl.lake.steps import step
 from pgrepl.lake.write import StagedDeletes, Write
 
 if TYPE_CHECKING:
@@ -83,15 +83,15 @@ class _Commit:
         for staged in write.staged_deletes:
             self.delete(staged)
         self.inline_deletes()
-        step("commit.deletes")
+        crash_point("commit.deletes")
         for file in write.files:
             self.add_file(file)
         self.inline_rows()
-        step("commit.rows")
+        crash_point("commit.rows")
         if write.files or write.rows or write.updates:
             statistics.widen(self.session, self.table, self.written, first=self.is_first)
             self.store_table_statistics()
-        step("commit.statistics")
+        crash_point("commit.statistics")
 
     def note(self, what: str) -> None:
         self.numbering.note_change(f"{what}:{self.table_id}")
@@ -237,7 +237,7 @@ class _Commit:
             mapping, None,
         )  # fmt: skip
         self.remember(file_id, None, self.snapshot, file, entry)
-        step("commit.file")
+        crash_point("commit.file")
         self.write.stand(file, file_id, self.next_row_id)
         statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)
         if not self.rearranges:
@@ -329,7 +329,7 @@ class Compaction(_Commit):
     def run(  # type: ignore[override]
         self, files: Sequence[NewFile], ended: Sequence[int], flushed: Sequence[int]
     ) -> None:
-        step("compact.begin")
+        crash_point("compact.begin")
         mark = self.link.mark
         for name in ("ducklake_data_file", "ducklake_delete_file"):
             self.link.execute_many(
@@ -343,7 +343,7 @@ class Compaction(_Commit):
         self.numbering.note_change(f"rewrite_delete:{self.table_id}")
         if flushed:
             self.numbering.note_change(f"inline_flush:{self.table_id}")
-        step("compact.end")
+        crash_point("compact.end")
 
     def note(self, what: str) -> None:
         """No row came or went."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, dead, inlined
+from pgrepl.lake import checksums, deleted_rows, inlined
 from pgrepl.lake.commit import check_unchanged
 from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.data_file import DataFile, NewFile
@@ -84,7 +84,8 @@ def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Plan | 
 
 
 def _dead_share(session: Session, table: LakeTable, file: DataFile, at: int) -> float:
-    return len(dead.dead(session, table, file, at)) / file.record_count if file.record_count else 1.0
+    gone = len(deleted_rows.deleted_positions(session, table, file, at))
+    return gone / file.record_count if file.record_count else 1.0
 
 
 def _write(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator[NewFile]:

@@ -19,7 +19,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import inlined_checksums, storage
 from pgrepl.lake.inlined import deletes_table, exists, settle
 from pgrepl.lake.owner import claim
-from pgrepl.lake.readers import oldest_reader
+from pgrepl.lake.snapshot_pins import oldest_pin
 from pgrepl.lake.table import lake_table, table_folder
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def horizon(session: Session, keep: timedelta) -> int:
         if slot.slot_type == "logical" and slot.restart_lsn and not slot.invalidation_reason:
             needed.append(int(slot.restart_lsn) - 1)
     needed += [int(row.first_snapshot) for row in rows(session, tables.pgrepl_prepared)]
-    reader = oldest_reader(session)
-    if reader is not None:
-        needed.append(reader)
+    pinned = oldest_pin(session)
+    if pinned is not None:
+        needed.append(pinned)
     if keep:
         since = (datetime.now(timezone.utc) - keep).isoformat(sep=" ")
         link = session.link

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
-from pgrepl.lake.dead import joined
+from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.place import once, row_ids
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -68,7 +68,7 @@ def portions(
         return
     scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
     scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
-    scan.dead = once(joined(file.delete_files, deletes, snapshot)[0])
+    scan.deleted = once(joined(file.delete_files, deletes, snapshot)[0])
     with footers.Reader(footer) as reader:
         yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
 
@@ -135,7 +135,7 @@ class _Scan:
         self.row_id_column = found.get(footers.ROW_ID) if row_ids else None
         partial = file.partial_max is not None and file.partial_max > snapshot
         self.snapshot_column = found.get(footers.SNAPSHOT_ID) if partial else None
-        self.dead: Any = np.empty(0, np.int64)
+        self.deleted: Any = np.empty(0, np.int64)
         self.constants: list[Any] = []
 
     @property
@@ -240,11 +240,11 @@ class _Scan:
 
         if not len(positions):
             return positions
-        low, high = np.searchsorted(self.dead, [positions[0], positions[-1] + 1])
-        dead = self.dead[low:high]
+        low, high = np.searchsorted(self.deleted, [positions[0], positions[-1] + 1])
+        deleted = self.deleted[low:high]
         keep = None
-        if len(dead):
-            keep = ~np.isin(positions, dead, assume_unique=True)
+        if len(deleted):
+            keep = ~np.isin(positions, deleted, assume_unique=True)
         for column in snapshots:
             came = column.to_numpy(zero_copy_only=False) <= self.snapshot
             keep = came if keep is None else keep & came

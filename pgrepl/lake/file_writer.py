@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewDeletes, NewFile
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
-from pgrepl.lake.steps import step
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,7 @@ class DataFileWriter:
         self._footers: list[Any] = []
         self._count = 0
         make_folder(table)
-        step("stage.open")
+        crash_point("stage.open")
         with storage.writing(self.path):
             self._sink = SummedOutput(self.path)
             self._writer = pq.ParquetWriter(
@@ -116,7 +116,7 @@ class DataFileWriter:
             with storage.writing(self.path):
                 self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
         self._count += count
-        step("stage.write")
+        crash_point("stage.write")
 
     def _count_in(self, arrays: Sequence[Any]) -> None:
         position = {column.column_id: i for i, column in enumerate(self.table.columns)}
@@ -131,7 +131,7 @@ class DataFileWriter:
         with self._or_nothing(), storage.writing(self.path):
             self._writer.close()
             self._sink.close()
-            step("stage.closed")
+            crash_point("stage.closed")
             storage.make_durable(self.path)
         metadata = self._footers[0]
         sizes = _sizes(metadata)
@@ -221,7 +221,7 @@ def write_deletes(
     if snapshots is not None:
         arrays.append(pa.array(snapshots))
         fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=_field_id(footers.SNAPSHOT_ID)))
-    step("stage.deletes")
+    crash_point("stage.deletes")
     with storage.writing(path):
         sink = SummedOutput(path)
         with (
@@ -238,7 +238,7 @@ def write_deletes(
         ):
             writer.add_key_value_metadata({IDENTITY: name})
             writer.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
-        step("stage.deletes.closed")
+        crash_point("stage.deletes.closed")
         storage.make_durable(path)
     size, end = storage.read_footer(path)
     return NewDeletes(

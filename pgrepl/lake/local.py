@@ -11,7 +11,7 @@ from pgrepl.lake import inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.lake.place import Place
-from pgrepl.lake.readers import hold_for_block
+from pgrepl.lake.snapshot_pins import pin_for_block
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def rows(
     files is made at once: what the statement writes meanwhile is not seen. A look-up is not `counted` as a scan.
     """
     at = last_snapshot(session) if snapshot is None else snapshot
-    hold_for_block(session, at)
+    pin_for_block(session, at)
     columns = [table.column(attnum) for attnum in attnums]
     files = data_files(session, table, at, bounds)
     in_catalog = inlined.rows(session, table, columns, at, bounds)

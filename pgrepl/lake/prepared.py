@@ -22,11 +22,11 @@ from pgrepl.catalog import store, tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.lake.pending import RowChanges, Statement
 from pgrepl.lake.statistics import ColumnStatistics
-from pgrepl.lake.steps import step
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
 
@@ -80,7 +80,7 @@ def prepare(session: Session, gid: str) -> None:
         return _record(session, gid, aside if isinstance(aside, RowChanges) else None, transaction.locks.entered.id)
 
     transaction.prepare(written)
-    step("prepare.end")
+    crash_point("prepare.end")
 
 
 def record(session: Session, gid: str, changes: RowChanges, origin_lsn: int, origin_at: int) -> None:
@@ -97,7 +97,7 @@ def _record(
 ) -> str:
     """The name of its locks."""
     check_free(session, gid)
-    step("prepare.begin")
+    crash_point("prepare.begin")
     numbering = session.transaction.numbering
     xid = session.snapshot()
     now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
@@ -120,7 +120,7 @@ def _record(
         origin_at=origin_at,
     )
     numbering.note("two_phase", [PREPARE, gid, xid, session.database_oid, now, len(statements)])
-    step("prepare.recorded")
+    crash_point("prepare.recorded")
     return f"{xid} {gid}"
 
 
@@ -158,7 +158,7 @@ def finish(session: Session, prepared: Prepared, *, commit: bool) -> None:
     locks = transaction.locks
     locks.table.claim(prepared.holder, session.pid, locks.token)
     changes = load(session, prepared)
-    step("finish.begin")
+    crash_point("finish.begin")
     if commit:
         changes.replay()
     else:
@@ -170,7 +170,7 @@ def finish(session: Session, prepared: Prepared, *, commit: bool) -> None:
     transaction.numbering.note("two_phase", said)
     store.delete(session, tables.pgrepl_prepared, gid=prepared.gid)
     session.on_commit(lambda: locks.table.leave(prepared.holder))
-    step("finish.recorded")
+    crash_point("finish.recorded")
 
 
 def load(session: Session, prepared: Prepared) -> RowChanges:

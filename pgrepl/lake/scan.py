@@ -19,11 +19,11 @@ from pgrepl.catalog.statistics import count_scan
 from pgrepl.frozen import frozen
 from pgrepl.lake import bitmaps, footers, inlined, spark
 from pgrepl.lake.data_file import DataFile
-from pgrepl.lake.dead import joined
+from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.lake.footers import ROW_ID, ROW_ID_NAME, SNAPSHOT_ID, SNAPSHOT_ID_NAME
-from pgrepl.lake.near import readable
-from pgrepl.lake.readers import hold
+from pgrepl.lake.object_store_cache import readable
+from pgrepl.lake.snapshot_pins import pin
 from pgrepl.lake.spark_types import older_value, read_field, spark_type
 from pgrepl.lake.storage import local_path, scheme_of
 
@@ -57,14 +57,14 @@ _FEW = 64  # files that are told apart without a join
 @frozen
 class _Group:
     """Files that are read together. `names`: the columns' names in the files by column id, where they have no ids;
-    `until`: rows of a later snapshot are left out; `absent`: ids of columns that are not in the files; `dead`: deleted
-    positions by file id."""
+    `until`: rows of a later snapshot are left out; `absent`: ids of columns that are not in the files; `deleted`: the
+    deleted positions by file id."""
 
     files: tuple[DataFile, ...]
     names: dict[int, str] | None
     until: int | None
     absent: frozenset[int]
-    dead: dict[int, Any]
+    deleted: dict[int, Any]
 
 
 def frame(
@@ -80,13 +80,13 @@ def frame(
     inlined rows. Rows outside the bounds may be among them: bounds only save work."""
     spark.session()  # the functions of pyspark want one
     at = last_snapshot(session) if snapshot is None else snapshot
-    hold(session, at)
+    pin(session, at)
     columns = [table.column(attnum) for attnum in attnums]
     groups = _groups(session, table, at, bounds, columns, places)
     unique = _names(session, table) if any(group.names is None for group in groups) else str
     frames = [_file_rows(group, columns, unique, places) for group in groups]
     rows = inlined.rows(session, table, columns, at)
-    alive = sum(file.record_count - len(g.dead.get(file.data_file_id, ())) for g in groups for file in g.files)
+    alive = sum(file.record_count - len(g.deleted.get(file.data_file_id, ())) for g in groups for file in g.files)
     count_scan(session, table.oid, alive + len(rows))
     if rows or not frames:
         frames.append(_inlined_rows(rows, columns, places))
@@ -124,18 +124,18 @@ def _groups(
     session: Session, table: LakeTable, at: int, bounds: Sequence[Bound], columns: Sequence[LakeColumn], places: bool
 ) -> list[_Group]:
     files = data_files(session, table, at, bounds)
-    dead = _dead(session, table, files, at)
+    deleted = _deleted(session, table, files, at)
     found: dict[tuple[int | None, bool, frozenset[int], bool], list[DataFile]] = {}
     for file in files:
         younger = file.partial_max is not None and file.partial_max > at
-        key = (file.mapping_id, younger, _absent(file, columns), file.data_file_id in dead and not places)
+        key = (file.mapping_id, younger, _absent(file, columns), file.data_file_id in deleted and not places)
         found.setdefault(key, []).append(file)
     groups = []
     for (mapping, younger, absent, _), together in found.items():
         names = None if mapping is None else source_names(session, mapping)
-        told_apart = places or any(file.data_file_id in dead for file in together)
+        told_apart = places or any(file.data_file_id in deleted for file in together)
         for part in _distinguishable(together) if told_apart else [together]:
-            own = {f.data_file_id: dead[f.data_file_id] for f in part if f.data_file_id in dead}
+            own = {f.data_file_id: deleted[f.data_file_id] for f in part if f.data_file_id in deleted}
             groups.append(_Group(tuple(part), names, at if younger else None, absent, own))
     return groups
 
@@ -148,7 +148,9 @@ def _absent(file: DataFile, columns: Sequence[LakeColumn]) -> frozenset[int]:
     return frozenset(filled).difference(footers.of(file).by_id)
 
 
-def _dead(session: Session, table: LakeTable, files: Sequence[DataFile], at: int) -> dict[int, npt.NDArray[np.int64]]:
+def _deleted(
+    session: Session, table: LakeTable, files: Sequence[DataFile], at: int
+) -> dict[int, npt.NDArray[np.int64]]:
     """The deleted positions of those files that have any."""
     own: dict[int, list[tuple[int, int]]] = {}
     for file_id, position, begin in inlined.deletes(session, table, at):
@@ -234,7 +236,7 @@ def _file_rows(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    told_apart = bool(group.dead) or (places and len(group.files) > 1)
+    told_apart = bool(group.deleted) or (places and len(group.files) > 1)
     footers.compare(group.files)
     schema, values = _schema(group, columns, unique, places)
     reader = spark.session().read.schema(schema).option("recursiveFileLookup", "true")
@@ -248,7 +250,7 @@ def _file_rows(
     df = df.select(*values)
     if group.until is not None:
         df = df.filter(F.col(_SNAPSHOT).isNull() | (F.col(_SNAPSHOT) <= group.until))
-    if group.dead or len(group.files) > _FEW:
+    if group.deleted or len(group.files) > _FEW:
         df = _joined(df, group, places, by_size) if told_apart else df
     elif places:
         df = df.select("*", _of_file(group.files, by_size, _FILE), _of_file(group.files, by_size, _START))
@@ -324,13 +326,13 @@ def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFr
     if places:
         known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
         known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
-    if group.dead:
-        sets = [_bitmap(group.dead.get(file.data_file_id), file.record_count) for file in files]
+    if group.deleted:
+        sets = [_bitmap(group.deleted.get(file.data_file_id), file.record_count) for file in files]
         known[_DEAD] = pa.array(sets, pa.list_(pa.int64()))
     df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col(_TOLD_BY) == F.col(_KEY))
-    if group.dead:
+    if group.deleted:
         alive = f"{bitmaps.test(_DEAD, _POSITION)} = 0"
-        df = df.filter(alive if len(group.dead) == len(files) else f"{_DEAD} IS NULL OR {alive}")
+        df = df.filter(alive if len(group.deleted) == len(files) else f"{_DEAD} IS NULL OR {alive}")
     return df
 
 

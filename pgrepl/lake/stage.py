@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.lake import checksums, footers, spark, storage
 from pgrepl.lake.checksums import IDENTITY
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewFile
-from pgrepl.lake.near import writable
+from pgrepl.lake.object_store_cache import writable
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
 from pgrepl.lake.stage_progress import told
 from pgrepl.lake.stage_statistics import of_footer
-from pgrepl.lake.steps import step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,12 +48,12 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
     if row_ids is not None:
         columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID, identity))
     with _folder(table) as folder:
-        step("stage.write")
+        crash_point("stage.write")
         with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
             written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
             written.option("parquet.page.write-checksum.enabled", "true")
             written.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(spark_path(target))
-        step("stage.written")
+        crash_point("stage.written")
         paths = _together(folder, _parts(folder))
         return _finished(table, paths, with_row_ids=row_ids is not None)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.lake import footers, inlined, spark
-from pgrepl.lake.dead import joined
+from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.lake.place import once, row_ids
 
@@ -94,7 +94,7 @@ def locate(
 
 
 def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The positions of the file's rows, dead ones included, whose ids are wanted (ascending)."""
+    """The positions of the file's rows, deleted ones included, whose ids are wanted (ascending)."""
     import numpy as np
 
     footer = footers.of(file)

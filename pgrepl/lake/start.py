@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.lake import passing, start_archive
+from pgrepl.lake import spill_folders, start_archive
 from pgrepl.lake.spark_options import DEFAULT_MASTER
 from pgrepl.lake.start_gateway import Client, open_gateway
 
@@ -139,7 +139,7 @@ def start(wanted: Options) -> tuple[Driver, SparkSession]:
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
     driver = _launch(master, conf, connection, shows_log)
     _load()
-    passing.clean()
+    spill_folders.clean()
     port, secret = _wait_for_connection(driver, connection)
     connection.unlink()
     driver.gateway = open_gateway(port, secret)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, dead, footers, inlined
+from pgrepl.lake import checksums, deleted_rows, footers, inlined
 from pgrepl.lake.data_file import DataFile, DeleteFile
 from pgrepl.lake.definition_types import default_text
 from pgrepl.lake.file_scan import locate
@@ -179,7 +179,7 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
 def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
     import numpy as np
 
-    positions, snapshots = dead.read_delete_file(file)
+    positions, snapshots = deleted_rows.read_delete_file(file)
     owner = next((each for each in known.files if each.data_file_id == file.data_file_id), None)
     if len(positions) and not bool((np.diff(positions) > 0).all()):
         yield "its positions do not ascend"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake import dead, inlined
+from pgrepl.lake import deleted_rows, inlined
 from pgrepl.lake.files import data_file, last_snapshot
 from pgrepl.lake.table import inlined_tables
 
@@ -30,7 +30,7 @@ def standing(session: Session, table: LakeTable, places: Iterable[Place]) -> set
             continue
         file = data_file(session, table, file_id)
         if file is not None:
-            gone = set(dead.dead(session, table, file).tolist())
+            gone = set(deleted_rows.deleted_positions(session, table, file).tolist())
             found.update(place for place in here if place.pos not in gone)
     return found
 

@@ -245,12 +245,12 @@ class Write:
         """A data file has one delete file: an older one's positions go into the new one, with their snapshots."""
         import numpy as np
 
-        from pgrepl.lake import dead
+        from pgrepl.lake import deleted_rows
         from pgrepl.lake.file_writer import write_deletes
 
         file = data_file(self.session, self.table, file_id, self.snapshot)
         assert file is not None, "a place is in a file of the table"
-        gone = dead.dead(self.session, self.table, file, self.snapshot)
+        gone = deleted_rows.deleted_positions(self.session, self.table, file, self.snapshot)
         old = file.delete_files
         replaces = tuple(sorted(each.delete_file_id for each in old))
         alive = np.ones(file.record_count, np.bool_)
@@ -261,7 +261,7 @@ class Write:
         if not old:
             made = write_deletes(self.table, file, positions, None)
         else:
-            before = [dead.read_delete_file(each) for each in old]
+            before = [deleted_rows.read_delete_file(each) for each in old]
             snapshot = self._likely_snapshot()
             merged = np.concatenate([*(listed for listed, _ in before), positions])
             snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), snapshot, np.int64)])

@@ -19,7 +19,7 @@ from pgrepl.expr.updatable import require_updatable
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DefElem, ViewStmt
-from pgrepl.statements.needs import record_query_needs
+from pgrepl.statements.dependencies import record_query_dependencies
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
 from pgrepl.statements.table.creation import creation_schema
@@ -99,7 +99,7 @@ def _store_rule(session: Session, view: int, query: Query) -> None:
     store.insert(session, pg_rewrite, oid=oid, rulename="_RETURN", ev_class=view, ev_action=stored.to_json(query))
     self = ObjectAddress(PG_REWRITE, oid)
     record_dependency(session, self, ObjectAddress(PG_CLASS, view), Dependency.INTERNAL)
-    record_query_needs(session, self, query)
+    record_query_dependencies(session, self, query)
 
 
 # --- OR REPLACE ------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _replace_rule(session: Session, view: Relation, query: Query) -> None:
     self = ObjectAddress(PG_REWRITE, row.oid)
     forget_dependencies(session, self)
     record_dependency(session, self, ObjectAddress(PG_CLASS, view.oid), Dependency.INTERNAL)
-    record_query_needs(session, self, query)
+    record_query_dependencies(session, self, query)
 
 
 def _check_columns(session: Session, view: Relation, columns: list[NewColumn]) -> None:

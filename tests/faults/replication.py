@@ -17,7 +17,7 @@ from pathlib import Path
 from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.lake import steps
+from pgrepl.lake import crash_points
 from pgrepl.statements.run import run
 
 Rows = list[tuple[str | None, ...]]
@@ -178,10 +178,10 @@ def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[
 
     code = 70
     try:
-        steps._wanted, _, count = kill_at.partition(":")
-        steps._left = int(count or 1)
+        crash_points._wanted, _, count = kill_at.partition(":")
+        crash_points._left = int(count or 1)
         if hear is not None:
-            setattr(steps, "_wanted", _Hearing(hear))  # noqa: B010
+            setattr(crash_points, "_wanted", _Hearing(hear))  # noqa: B010
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)

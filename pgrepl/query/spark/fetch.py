@@ -1,7 +1,7 @@
 """Rows out of Spark: Arrow batches become tuples of Python values.
 
 A result that is known to be small, or that somebody wants to have whole anyway, comes in one piece. Any other comes by
-way of files (lake.relay), so that 10 million rows can go to a client's file and are never in memory together.
+way of files (lake.spark_result), so that 10 million rows can go to a client's file and are never in memory together.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def batches(frame: DataFrame, columns: Sequence[Column], data_path: str, *, whol
 
 
 def _record_batches(frame: DataFrame, data_path: str, whole: bool) -> Iterator[pa.RecordBatch]:
-    from pgrepl.lake.relay import relayed
+    from pgrepl.lake.spark_result import fetched
 
     pieces = _in_one_piece(frame) if whole else None
-    return relayed(frame, data_path) if pieces is None else iter(pieces)
+    return fetched(frame, data_path) if pieces is None else iter(pieces)
 
 
 def _in_one_piece(frame: DataFrame) -> list[pa.RecordBatch] | None:

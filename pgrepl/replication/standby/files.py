@@ -18,10 +18,10 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.expire import known_files, named_files
-from pgrepl.lake.readers import FOLDER as READERS
-from pgrepl.lake.readers import oldest_reader
-from pgrepl.lake.steps import step
+from pgrepl.lake.snapshot_pins import FOLDER as READERS
+from pgrepl.lake.snapshot_pins import oldest_pin
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
@@ -82,7 +82,7 @@ def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
             storage.make_folder(folder)
             folders.add(folder)
         _get(source, target, link)
-        step("standby.fetched")
+        crash_point("standby.fetched")
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
@@ -116,12 +116,12 @@ def _get(source: str, target: str, link: bool) -> None:
 
 def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
     """Remove the files that are not needed, unless somebody is in the middle of reading; how many."""
-    if not os.path.isdir(data_path) or oldest_reader(standby) is not None:
+    if not os.path.isdir(data_path) or oldest_pin(standby) is not None:
         return 0
     removed = 0
     for path, _ in storage.listed(data_path):
         if path not in needed and not path.startswith((data_path + READERS, data_path + MARK)):
             storage.remove(path)
-            step("standby.removed")
+            crash_point("standby.removed")
             removed += 1
     return removed

@@ -17,9 +17,9 @@ from pgrepl.catalog.store import delete
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.expire import known_files
 from pgrepl.lake.owner import claim
-from pgrepl.lake.steps import step
 from pgrepl.replication.publisher.slots import at_once, slot_or_none
 from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot
 from pgrepl.replication.standby import draft as drafts
@@ -77,7 +77,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
     )
     with _alone(place.standby), _drafted(primary, catalog, place, own, link=link) as (draft, got, needed):
         drafts.publish_new(draft, catalog)
-        step("standby.created")
+        crash_point("standby.created")
         done = _told(draft, got, sweep(draft, place.standby, needed))
     _report_position(primary, slot, done.lsn)
     return done
@@ -101,7 +101,7 @@ def synchronize(standby: Session) -> Synchronized:
             place = Place(primary.catalog.data_path, place_here)
         with _drafted(primary, catalog, place, settings, link=link) as (draft, got, needed):
             drafts.publish(draft, catalog)
-            step("standby.published")
+            crash_point("standby.published")
             done = _told(draft, got, sweep(standby, place_here, needed | before))
         _report_position(primary, dict(settings).get("primary_slot_name"), done.lsn)
     return done
@@ -147,9 +147,9 @@ def _drafted(
                 if problem.sqlstate != "58P01" or not tries_left:
                     raise
                 made.close()
-        step("standby.complete")
+        crash_point("standby.complete")
         drafts.make_standby(draft, place, settings)
-        step("standby.drafted")
+        crash_point("standby.drafted")
         yield draft, got, set(wanted)
 
 

@@ -24,8 +24,8 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.subscription import sync_slot_name
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale, check_unchanged
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.files import last_snapshot
-from pgrepl.lake.steps import step
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher.protocol import Came, Publisher, PublisherError, TableCopy, not_created, not_received
@@ -64,7 +64,7 @@ def copy_table(receiver: Receiver, relid: int) -> int | None:
         count = receiver.despite_locks(partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS))
         attempts += 1
     receiver.copy_ended(relid)
-    step("copy.committed")
+    crash_point("copy.committed")
     forget_slot(receiver, relid)
     return count
 
@@ -86,7 +86,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
         lease.begin(session, subscription.oid, relid, receiver.token)
         slot = sync_slot_name(session, subscription.oid, relid)
     session.link.flush()  # after a power cut the next attempt must know that there may be a slot
-    step("copy.begun")
+    crash_point("copy.begun")
     if current == catalog.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):
             publisher.drop_slot(slot)
@@ -94,7 +94,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
         publisher.create_slot(slot, two_phase=False, failover=bool(subscription.subfailover))
     except PublisherError as error:
         raise WorkerFailed(not_created(slot, error)) from None
-    step("copy.slot")
+    crash_point("copy.slot")
     return slot
 
 
@@ -111,7 +111,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         tree = _tree(session, relid)
         with receiver.as_owner(subscription):
             received, lsn, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
-        step("copy.received")
+        crash_point("copy.received")
         if not locked:
             receiver.lock(subscription, position)
         if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
@@ -128,7 +128,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
         lease.end(session, subscription.oid, relid, receiver.token)
-        step("copy.written")
+        crash_point("copy.written")
     return count
 
 

@@ -20,7 +20,7 @@ from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake import passing
+from pgrepl.lake import spill_folders
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.follower import Follower
 from pgrepl.replication.subscriber.observer import Observer
@@ -66,7 +66,7 @@ class Launcher:
         self._keeps_leases = keeps_leases
         self._workers: dict[int, Worker] = {}
         self._followers: dict[int, Follower] = {}
-        passing.clean()
+        spill_folders.clean()
 
     def close(self) -> None:
         """Give back what is held; work that was under way is undone."""

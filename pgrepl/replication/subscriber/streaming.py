@@ -14,7 +14,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.steps import step
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
@@ -51,7 +51,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             )
             with closing(stream):
                 found = _Received.of(stream, most)
-                step("apply.received")
+                crash_point("apply.received")
                 played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions)))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
@@ -65,11 +65,11 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             confirmed = publisher.shares_catalog
             if confirmed:
                 publisher.confirm(catalog.slot_of(subscription), reached, receiver.session)
-            step("apply.settled")
-    step("apply.committed")
+            crash_point("apply.settled")
+    crash_point("apply.committed")
     if not confirmed:
         receiver.session.link.flush()  # the publisher keeps no longer what it is told is here (get_flush_position)
-        step("apply.flushed")
+        crash_point("apply.flushed")
         asked(lambda: publisher.confirm(catalog.slot_of(subscription), reached))
     return Streamed(start, end, reached, applied)
 
@@ -165,7 +165,7 @@ def _bulk(
             return None
         last = done.batch.transactions[-1].end_lsn
         state.move(session, subscription.oid, last)
-        step("apply.origin")
+        crash_point("apply.origin")
         count = len(done.batch.transactions)
         applied = Applied(count, done.batch.count, last, passed=done.passed)
         return applied, reached if count == len(batch.transactions) else last

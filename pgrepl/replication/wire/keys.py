@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.bounds import Bound
-from pgrepl.lake.dead import joined
+from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
 from pgrepl.replication.ways import NotInBulk
@@ -156,9 +156,9 @@ class Keys:
             positions = _positions(footer, groups, places)
             gone, _ = joined(file.delete_files, own, snapshot)
             if len(gone) and len(positions):
-                dead = np.zeros(file.record_count, np.bool_)
-                dead[gone] = True
-                alive = ~dead[positions]
+                deleted = np.zeros(file.record_count, np.bool_)
+                deleted[gone] = True
+                alive = ~deleted[positions]
                 numbers, places, positions = numbers[alive], places[alive], positions[alive]
             row_ids = (file.row_id_start or 0) + positions
             ids = there.get(footers.ROW_ID)

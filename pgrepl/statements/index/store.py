@@ -15,9 +15,9 @@ from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.frozen import frozen
 from pgrepl.rows.requirements import Unique
+from pgrepl.statements.dependencies import record_expression_dependencies
 from pgrepl.statements.index.attributes import IndexColumns
 from pgrepl.statements.index.spec import IndexSpec
-from pgrepl.statements.needs import record_expression_needs
 from pgrepl.statements.table.columns import attribute_values, column_of_type, type_storage
 from pgrepl.statements.table.constraints import already_exists, store_constraint
 from pgrepl.statements.table.inherit import set_has_subclass
@@ -101,7 +101,7 @@ def store_index(
     if origin.parent_index:
         tie_to_parent(session, oid, origin.parent_index, rel.oid)
     for expr in (*columns.exprs, *((spec.typed_where,) if spec.typed_where is not None else ())):
-        record_expression_needs(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
+        record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
     if not rel.has_index:
         store.update(session, pg_class, {"oid": rel.oid}, relhasindex=True)
     return oid, constraint

@@ -22,7 +22,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import walk
 from pgrepl.frozen import frozen
 from pgrepl.sql import nodes
-from pgrepl.statements.needs import record_expression_needs
+from pgrepl.statements.dependencies import record_expression_dependencies
 from pgrepl.statements.table.columns import SYSTEM_NAMES
 from pgrepl.statements.table.names import choose_constraint_name
 
@@ -114,7 +114,7 @@ def store_constraint(
             ],
         )
     if expr is not None:
-        record_expression_needs(session, self, expr, rel.oid)
+        record_expression_dependencies(session, self, expr, rel.oid)
     return oid
 
 

@@ -23,7 +23,7 @@ from pgrepl.expr.walk import contains_mutable_functions, walk
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.needs import record_expression_needs
+from pgrepl.statements.dependencies import record_expression_dependencies
 
 
 def cook_default(
@@ -85,7 +85,7 @@ def record_default_needs(session: Session, oid: int, relid: int, attnum: int, ex
     self = ObjectAddress(PG_ATTRDEF, oid)
     column = ObjectAddress(PG_CLASS, relid, attnum)
     record_dependency(session, self, column, Dependency.INTERNAL if generated else Dependency.AUTO)
-    record_expression_needs(session, self, expr, relid)
+    record_expression_dependencies(session, self, expr, relid)
 
 
 def store_default(session: Session, relid: int, attnum: int, expr: Expr, generated: str) -> None:

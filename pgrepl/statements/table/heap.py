@@ -15,7 +15,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef, pg_attribute, pg_class
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Expr
-from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.dependencies import record_type_dependencies
 from pgrepl.statements.table.columns import (
     NewColumn,
     attribute_values,
@@ -86,7 +86,7 @@ def create_relation(
         values[number - 1]["atthasdef"] = True
     store.insert_many(session, pg_attribute, values)
     record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
-    record_type_needs(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
+    record_type_dependencies(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
     if defaults:
         rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]
         store.insert_many(session, pg_attrdef, rows)

@@ -21,8 +21,8 @@ from pgrepl.expr.tree import CollateExpr, Const, Expr, Var
 from pgrepl.expr.typenames import collation_of_name
 from pgrepl.expr.walk import contains_mutable_functions, var_attnums
 from pgrepl.sql.nodes import PartitionElem, PartitionSpec
+from pgrepl.statements.dependencies import record_expression_dependencies
 from pgrepl.statements.index.opclass import default_opclass_oid, index_access_method, resolve_opclass
-from pgrepl.statements.needs import record_expression_needs
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, check_type
 from pgrepl.statements.table.position import unplaced
 
@@ -162,7 +162,7 @@ def _store_key(session: Session, rel: Relation, strategy: str, keys: Sequence[_K
         if key.attnum:
             record_dependency(session, ObjectAddress(PG_CLASS, rel.oid, key.attnum), self, Dependency.INTERNAL)
     for expr in exprs:
-        record_expression_needs(session, self, expr, rel.oid, self_kind=Dependency.INTERNAL, reverse_self=True)
+        record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.INTERNAL, reverse_self=True)
 
 
 def key_columns(session: Session, relid: int) -> dict[int, bool]:

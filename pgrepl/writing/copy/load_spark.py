@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
-from pgrepl.lake.relay import passing_folder
+from pgrepl.lake.spark_result import result_folder
 from pgrepl.rows.changes import Kind
 from pgrepl.rows.foreign_actions_spark import apply
 from pgrepl.writing.copy.found_again import found_again
@@ -88,7 +88,7 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
     from pgrepl.types.lake_forms import form
 
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
-    with passing_folder(session.catalog.data_path) as folder:
+    with result_folder(session.catalog.data_path) as folder:
         yield _frame(forms, _write(source.rows(), forms, folder))
 
 

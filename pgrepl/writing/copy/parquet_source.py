@@ -165,7 +165,7 @@ class _FileRows(OutsideRows):
         from pyspark.sql.types import LongType, StructField, StructType
 
         from pgrepl.lake import spark
-        from pgrepl.lake.near import readable
+        from pgrepl.lake.object_store_cache import readable
         from pgrepl.lake.scan import spark_path
         from pgrepl.lake.spark_types import spark_type
 

@@ -58,9 +58,9 @@ def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, sch
     import pyarrow as pa
 
     if isinstance(rows, SparkRows):
-        from pgrepl.lake.relay import relayed
+        from pgrepl.lake.spark_result import fetched
 
-        for batch in relayed(rows.frame, rows.data_path):
+        for batch in fetched(rows.frame, rows.data_path):
             arrays = [_as(batch.column(n), field.type) for n, field in enumerate(schema)]
             yield pa.Table.from_arrays(arrays, schema=schema)
         return

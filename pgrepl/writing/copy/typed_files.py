@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Column, Var
 from pgrepl.lake import storage
-from pgrepl.lake.relay import passing_folder
+from pgrepl.lake.spark_result import result_folder
 from pgrepl.query.outside import OutsideRows
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form
@@ -46,7 +46,7 @@ def typed_files(session: Session, target: Target, options: CopyOptions, data: In
         yield None
         return
     columns = target.columns
-    with passing_folder(session.catalog.data_path) as folder:
+    with result_folder(session.catalog.data_path) as folder:
         try:
             rows = _TypedRows(
                 [form(a.type, a.typmod) for a in columns],

@@ -35,8 +35,10 @@ def published_count(session: Session, schema: str, name: str, publications: Sequ
 def count_rows(session: Session, table: LakeTable) -> int:
     """Of a table as the running transaction sees it; reads delete files, but no data file."""
     from pgrepl.lake import inlined
-    from pgrepl.lake.dead import dead
+    from pgrepl.lake.deleted_rows import deleted_positions
 
     at = last_snapshot(session)
-    in_files = sum(file.record_count - len(dead(session, table, file, at)) for file in data_files(session, table, at))
+    in_files = sum(
+        file.record_count - len(deleted_positions(session, table, file, at)) for file in data_files(session, table, at)
+    )
     return in_files + inlined.count_rows(session, table, at)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.lake import passing
+from pgrepl.lake import spill_folders
 from pgrepl.replication.publisher.postgres.spool import Portion, Spool
 from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.batch import WireBatch
@@ -46,7 +46,7 @@ class Decoder:
         self.first = first
         self._data_path = data_path
         self._stack = ExitStack()
-        self._folder = passing.make(passing.CHANGES)
+        self._folder = spill_folders.make(spill_folders.CHANGES)
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._shared: str | None = None
         self._relations = Relations()
@@ -93,11 +93,11 @@ class Decoder:
         return [writer.close(self._new_path) for writer in self._writers.values()], tuple(self._truncates)
 
     def _new_path(self) -> str:
-        from pgrepl.lake.relay import passing_folder
+        from pgrepl.lake.spark_result import result_folder
         from pgrepl.lake.storage import new_name
 
         if self._shared is None:
-            self._shared = self._stack.enter_context(passing_folder(self._data_path))
+            self._shared = self._stack.enter_context(result_folder(self._data_path))
         return self._shared + new_name()
 
     def forget(self) -> None:

@@ -150,10 +150,10 @@ class ServerRows:
         from pyspark.sql.types import StringType, StructField, StructType
 
         from pgrepl.lake import spark
-        from pgrepl.lake.relay import passing_folder
         from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_result import result_folder
 
-        folder = self._kept.enter_context(passing_folder(self._data_path))
+        folder = self._kept.enter_context(result_folder(self._data_path))
         reader = CsvReader(self.names, [])
         paths = self._by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
         schema = StructType([StructField(f"s{number}", StringType()) for number in range(len(self.names))])

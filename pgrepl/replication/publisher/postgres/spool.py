@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import passing
+from pgrepl.lake import spill_folders
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.wire import messages, pgoutput
 from pgrepl.replication.wire.batch import BulkTransaction, Transactions
@@ -153,7 +153,7 @@ class Spool:
         at = portion.at.astype(np.int32)
         self._held += size
         if self._folder is None and self._held > _HELD:
-            self._folder = passing.make(passing.CHANGES)
+            self._folder = spill_folders.make(spill_folders.CHANGES)
             self._file = os.open(f"{self._folder}/messages", os.O_RDWR | os.O_CREAT, 0o600)
             kept, self._kept, self._held = self._kept, [], size
             offset = 0

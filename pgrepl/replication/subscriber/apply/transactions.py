@@ -22,8 +22,8 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.history import PREPARE
-from pgrepl.lake.steps import step
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.play import Player
@@ -143,7 +143,7 @@ def _apply_phase(
     if phase.kind == PREPARE:
         return _advance(session, subscription, [transaction], applied, log)
     state.move(session, subscription.oid, applied.end_lsn)
-    step("apply.origin")
+    crash_point("apply.origin")
     return applied
 
 
@@ -168,7 +168,7 @@ def _advance(
     if applied.transactions:
         _clear_skip(session, subscription, transactions[0].finish_lsn, log)
         state.move(session, subscription.oid, applied.end_lsn)
-        step("apply.origin")
+        crash_point("apply.origin")
     return applied
 
 
@@ -205,7 +205,7 @@ def _write_portion(
     player.play(part)
     _tell(player.missed, log)
     write(session, player, catalog.origin_name(subscription.oid), continued=continued)
-    step("apply.portion")
+    crash_point("apply.portion")
     return player.passed
 
 

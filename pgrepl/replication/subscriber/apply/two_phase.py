@@ -17,9 +17,9 @@ from pgrepl.catalog.lock_table import Wanted
 from pgrepl.errors import PgError, unsupported
 from pgrepl.lake import prepared
 from pgrepl.lake.commit import LockedByOthers
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.history import COMMIT, PREPARE
 from pgrepl.lake.pending import RowChanges
-from pgrepl.lake.steps import step
 from pgrepl.replication.subscriber.apply.write import keys_of, said, write
 from pgrepl.rows.key_locks import change_lock
 from pgrepl.rows.unique import unique_indexes
@@ -59,7 +59,7 @@ def prepare(
         with session.transaction.collecting(changes):
             write(session, player, origin)
             numbering.store_snapshot()
-    step("apply.prepared")
+    crash_point("apply.prepared")
     numbering.begin_group()
     prepared.record(session, gid, changes, phase.prepare_end_lsn, phase.prepared_at)
     _note(session, said(origin, transaction))

@@ -19,11 +19,11 @@ from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
 from pgrepl.rows.requirements import CheckHolds
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
+from pgrepl.statements.dependencies import record_type_dependencies
 from pgrepl.statements.index.attributes import IndexColumns
 from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.index.store import index_constraint
-from pgrepl.statements.needs import record_type_needs
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import prepare_set_not_null
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
@@ -101,7 +101,7 @@ def attach_column(work: Work, altered: Altered, column: NewColumn, *, recurse: b
             store_default(session, rel.oid, number, expr, column.generated)
     if rel.kind == "r":
         _fill(session, altered, column, number)
-    record_type_needs(session, rel.oid, [(number, column.type)])
+    record_type_dependencies(session, rel.oid, [(number, column.type)])
     below = children(session, rel.oid)
     if below and not recurse:
         raise PgError("42P16", "column must be added to child tables too")

@@ -26,7 +26,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.needs import record_type_needs
+from pgrepl.statements.dependencies import record_type_dependencies
 from pgrepl.statements.sequence import change_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.dependents import remember_dependents
@@ -183,7 +183,7 @@ def _alter_type(work: Work, altered: Altered, *, name: str, target: NewColumn) -
         attstorage=type_storage(target.type),
         attcompression="",
     )
-    record_type_needs(session, rel.oid, [(attribute.num, target.type)])
+    record_type_dependencies(session, rel.oid, [(attribute.num, target.type)])
     if default is not None:
         if attribute.generated:
             row = store.one(session, pg_attrdef, adrelid=rel.oid, adnum=attribute.num)

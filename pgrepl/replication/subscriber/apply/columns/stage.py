@@ -21,7 +21,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
-from pgrepl.lake.steps import step
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
@@ -232,7 +232,7 @@ def commit_batch(
         staged = stage_batch(session, subscription, batch)
         if staged is None:
             break
-        step("bulk.staged")
+        crash_point("bulk.staged")
         lock()
         if is_decoded(session):  # from now on
             staged.discard()

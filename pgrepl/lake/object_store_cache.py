@@ -1,5 +1,5 @@
-"""Files of an object store that Spark has no file system for: Spark reads copies on this machine, and what it writes is
-carried there.
+"""The object-store cache: files of a store that Spark has no file system for. Spark reads copies on this machine, and
+what it writes here is uploaded.
 
 Spark reaches S3 through Hadoop's S3A, which pyspark does not bring. Whoever gives Spark jars of its own (`--conf
 spark.jars.packages=org.apache.hadoop:hadoop-aws:…`), or lets it run elsewhere, has it read and write there itself.
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from pgrepl.lake import passing, spark, storage
+from pgrepl.lake import spark, spill_folders, storage
 from pgrepl.lake.spark_options import DEFAULT_MASTER
 
 _BY_JARS = frozenset(("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss"))
@@ -43,13 +43,13 @@ def writable(folder: str) -> Iterator[str]:
     if not _is_out_of_reach(folder):
         yield folder
         return
-    here = passing.make(passing.FILES)
+    here = spill_folders.make(spill_folders.FILES)
     try:
         written = os.path.join(here, "written")
         yield written
         names = sorted(name for name in os.listdir(written) if name.endswith(".parquet"))
         with ThreadPoolExecutor(_AT_A_TIME) as threads:
-            list(threads.map(lambda name: _carry(os.path.join(written, name), f"{folder}/{name}"), names))
+            list(threads.map(lambda name: _upload(os.path.join(written, name), f"{folder}/{name}"), names))
     finally:
         shutil.rmtree(here, ignore_errors=True)
 
@@ -83,11 +83,11 @@ def _copies_folder() -> str:
     global _folder
     with _lock:
         if _folder is None:
-            _folder = passing.make(passing.FILES)
+            _folder = spill_folders.make(spill_folders.FILES)
             atexit.register(shutil.rmtree, _folder, ignore_errors=True)
         return _folder
 
 
-def _carry(local: str, path: str) -> None:
+def _upload(local: str, path: str) -> None:
     with storage.writing(path), open(local, "rb") as source, storage.open_output(path) as target:
         shutil.copyfileobj(source, target, 1 << 20)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import passing
+from pgrepl.lake import spill_folders
 
-HOLDER = "from pgrepl.lake import passing; passing.make(passing.{}); print(flush=True); input()"
+HOLDER = "from pgrepl.lake import spill_folders; spill_folders.make(spill_folders.{}); print(flush=True); input()"
 
 
 def hold(kind: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -41,8 +41,8 @@ def test_what_the_dead_have_left_goes(tmp_path: Path, monkeypatch: pytest.Monkey
         for other in others:
             other.mkdir()
         (linked := tmp_path / left.name.replace("changes", "result")).symlink_to(others[0])
-        passing.clean.cache_clear()
-        made = Path(passing.make(passing.RESULT))
+        spill_folders.clean.cache_clear()
+        made = Path(spill_folders.make(spill_folders.RESULT))
         (working,) = tmp_path.glob(f"pgrepl-result-*-{alive.pid}-*")
         assert sorted(tmp_path.iterdir()) == sorted([*others, linked, made, working])
     finally:

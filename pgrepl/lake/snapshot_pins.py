@@ -1,7 +1,7 @@
-"""Who is reading files at a snapshot for longer than a moment: VACUUM leaves such a snapshot its files.
+"""Snapshot pins: whoever reads files at a snapshot for longer than a moment pins it, and VACUUM leaves it its files.
 
-A reader leaves a mark in the lake's folder, named by machine, process and chance, that holds the snapshot's number. A
-mark whose process is gone counts no longer; one of another machine counts for a day.
+A pin is a small file in the lake's folder that holds the snapshot's number; its name says machine and process. A pin
+whose process is gone counts no longer; one of another machine counts for a day.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ FOLDER = ".readers/"
 _LONGEST = timedelta(days=1)
 
 
-_held: WeakKeyDictionary[Session, dict[int, str]] = WeakKeyDictionary()
+_pins: WeakKeyDictionary[Session, dict[int, str]] = WeakKeyDictionary()
 
 
-def hold(session: Session, snapshot: int) -> None:
+def pin(session: Session, snapshot: int) -> None:
     """The files of the snapshot stay until the transaction ends."""
-    held = _held.setdefault(session, {})
+    held = _pins.setdefault(session, {})
     if snapshot in held:
         return
     folder = session.catalog.data_path + FOLDER
     path = f"{folder}{_machine()}-{os.getpid()}-{storage.uuid7()}"
     try:
         storage.make_folder(folder)
-        with storage.writing(path), storage.open_output(path) as mark:
-            mark.write(str(snapshot).encode())
+        with storage.writing(path), storage.open_output(path) as file:
+            file.write(str(snapshot).encode())
     except PgError:  # a lake that cannot be written: nobody can remove its files either
         return
     held[snapshot] = path
@@ -50,21 +50,21 @@ def hold(session: Session, snapshot: int) -> None:
     session.transaction.undo.append(let_go)
 
 
-def hold_for_block(session: Session, snapshot: int) -> None:
+def pin_for_block(session: Session, snapshot: int) -> None:
     """The same where a transaction keeps its first snapshot: others may VACUUM between its statements."""
     if session.in_block and session.settings.get("transaction_isolation") in ("repeatable read", "serializable"):
-        hold(session, snapshot)
+        pin(session, snapshot)
 
 
-def oldest_reader(session: Session) -> int | None:
+def oldest_pin(session: Session) -> int | None:
     """The oldest snapshot that somebody reads."""
     found = []
     for path, age in storage.listed(session.catalog.data_path + FOLDER):
         if _is_gone(path.rpartition("/")[2], age):
             storage.remove(path)
             continue
-        with suppress(PgError, ValueError), storage.reading(path), storage.open_input(path) as mark:
-            found.append(int(mark.read()))
+        with suppress(PgError, ValueError), storage.reading(path), storage.open_input(path) as file:
+            found.append(int(file.read()))
     return min(found, default=None)
 
 

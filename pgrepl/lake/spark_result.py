@@ -1,4 +1,4 @@
-"""A large result on its way out of Spark: Spark writes it to files, and here they are read, a few rows at a time.
+"""Large results of Spark: Spark writes them to files, which are read here a few rows at a time.
 
 So neither the driver nor this process ever holds more than a batch, all tasks work at once, and the rows keep the
 frame's order. The files are in this machine's temporary folder when Spark runs here; otherwise in the data folder,
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrepl.lake import passing, spark
+from pgrepl.lake import spark, spill_folders
 from pgrepl.lake.spark_options import DEFAULT_MASTER
 from pgrepl.lake.storage import listed, local_path, make_folder, open_input, reading, remove, uuid7
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _BATCH = 10_000
 
 
-def relayed(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
+def fetched(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
     """The rows of a frame in its order."""
     from pyarrow.parquet import ParquetFile
 
-    with passing_folder(data_path) as folder:
+    with result_folder(data_path) as folder:
         with spark.pg_errors():
             _write(frame, folder)
         for path in sorted(path for path, _ in listed(folder) if path.endswith(".parquet")):
@@ -36,7 +36,7 @@ def relayed(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def passing_folder(data_path: str) -> Iterator[str]:
+def result_folder(data_path: str) -> Iterator[str]:
     """A folder that Spark and this process can both use, for as long as this lasts."""
     folder = _folder(data_path)
     try:
@@ -57,7 +57,7 @@ def _write(frame: DataFrame, folder: str) -> None:
 def _folder(data_path: str) -> str:
     options = spark.options()
     if options.remote is None and (options.master or DEFAULT_MASTER).startswith("local"):
-        return passing.make(passing.RESULT) + "/"
+        return spill_folders.make(spill_folders.RESULT) + "/"
     folder = f"{data_path}pgrepl-result-{uuid7()}/"
     make_folder(folder)
     return folder

@@ -22,7 +22,7 @@ from pgrepl.types.builtin import type_by_oid
 _CONSTANTS = {oids.REGCLASS: PG_CLASS, oids.REGNAMESPACE: PG_NAMESPACE}
 
 
-def record_expression_needs(
+def record_expression_dependencies(
     session: Session,
     depender: ObjectAddress,
     expr: Expr,
@@ -49,7 +49,7 @@ def record_expression_needs(
     record_dependencies(session, depender, [a for a in found if a not in own], kind)
 
 
-def record_query_needs(session: Session, depender: ObjectAddress, query: Query) -> None:
+def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:
     """As recordDependencyOnExpr does for a view's query."""
     found = _distinct(_of_query(query, []))
     _know_types(session, found)
@@ -62,7 +62,7 @@ def _know_types(session: Session, found: list[ObjectAddress]) -> None:
             _know_type(session, address)
 
 
-def record_type_needs(session: Session, relid: int, columns: Iterable[tuple[int, int]]) -> None:
+def record_type_dependencies(session: Session, relid: int, columns: Iterable[tuple[int, int]]) -> None:
     """A column of a table's row type, given as (number, type), needs that table."""
     for number, type_ in columns:
         if type_ >= oids.FIRST_USER_OID and type_by_oid(type_) is None:

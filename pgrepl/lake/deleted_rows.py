@@ -22,12 +22,14 @@ _REMEMBERED = 64
 _known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 
 
-def dead(session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None) -> npt.NDArray[np.int64]:
+def deleted_positions(
+    session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
+) -> npt.NDArray[np.int64]:
     """The positions of the file that are deleted at the snapshot, ascending, none twice."""
-    return once(deaths(session, table, file, snapshot)[0])
+    return once(deletions(session, table, file, snapshot)[0])
 
 
-def deaths(
+def deletions(
     session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The same with the snapshot at which each was deleted; in no order."""

@@ -1,7 +1,8 @@
-"""Folders in this machine's temporary folder through which rows pass, from Spark here or from a server to Spark.
+"""Spill folders: folders of the machine's temporary folder for rows between Spark and this process, or a server and
+Spark.
 
-Whoever makes one takes it away again, unless it is killed. Therefore the name says who that was, and what nobody can
-want any more goes when another begins to work.
+The process that makes one removes it, unless it is killed. Its name says which process that is, so that the next one
+removes what a killed one has left.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def make(kind: str) -> str:
 
 @cache
 def clean() -> None:
-    """Take away what processes of ours that were killed have left; a process does it once."""
+    """Remove what killed processes of this user have left; a process does it once."""
     name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
