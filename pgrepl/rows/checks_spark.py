@@ -1,173 +1,335 @@
-"""What one table asks of the rows of a DataFrame: the same rules as checks_table, as conditions in one projection.
+"""What a statement that Spark carries out does to rows: they are checked while they are written, their keys before they
+count.
 
-A row that breaks a rule raises while the frame is written: nothing is computed twice, nothing is collected. Only then
-`first_violation` looks for the first such row, and the rules over Python rows say what PostgreSQL says of it.
+    if fits(session, relation, Kind.UPDATE, modified): …
+    changes = SparkChanges(session, relation, Kind.UPDATE, modified, snapshot)
+    changes.insert(frame)         # INSERT: columns c{attnum} of the relation the statement names
+    changes.update(table, frame)  # UPDATE, table by table: c{attnum} of the whole new row, and `place`
+    changes.delete(table, frame)  # DELETE, table by table: `place`
+    changes.check()               # unique keys and foreign keys
+    …                             # take the write lock
+    apply(changes)                # commit.Stale if a table that was read or written has changed since `snapshot`
+
+Files are staged by insert, update and delete; nothing refers to them before `apply`. If anything fails, or the
+statement is to begin anew, `changes.discard()` removes them. `changes.count` is the number of rows for the command tag.
+`apply` stands in foreign_actions_spark: it commits, then does what ON DELETE CASCADE and its like change, as further
+snapshots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.errors import PgError, marked
-from pgrepl.expr.context import Context
-from pgrepl.expr.tree import Expr, RowExpr, Var
-from pgrepl.expr.walk import rewrite, var_attnums
-from pgrepl.rows.checks_table import TableChecks, table_rules
-from pgrepl.rows.routing_spark import column_names
-from pgrepl.types import oids
+from pgrepl.errors import PgError
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.changes import Kind
+from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, numbered
+from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
+from pgrepl.rows.foreign_spark import After, Failure, first_missing, first_referenced, side
+from pgrepl.rows.members import members
+from pgrepl.rows.routing import Router
+from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique_spark import check_unique
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.expr.spark import Statement
+    from pgrepl.lake.data_file import NewFile
 
-Row = tuple[Any, ...]
-
-VIOLATION = "23000"  # the SQLSTATE that only travels inside Spark
-ORDER = "__n"
+_LEAF = "__leaf"
 
 
-class SparkChecks:
-    """The rules of a table for one statement of Spark's; frames have columns c{attnum}."""
+def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> bool:
+    """Whether Spark can do it: a change of keys that ON UPDATE passes on, and constraints that wait for the commit, are
+    looked at row by row. Spark does not know rows as values."""
+    if any(is_row_type(a.type) for a in named.columns):
+        return False
+    names = {a.name for a in named.columns if a.num in modified}
+    for member in members(session, named.oid, True):
+        rel = member.relation
+        for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
+            if key.deferrable:
+                return False
+        if any(not info.immediate for info in unique_indexes(session, rel)):
+            return False
+        if kind is not Kind.UPDATE:
+            continue
+        for key in keys_to(session, rel.oid):
+            touched = any(rel.attributes[number - 1].name in names for number in key.referenced_columns)
+            if touched and key.on_update not in (NO_ACTION, RESTRICT):
+                return False
+    return True
 
-    def __init__(
-        self,
-        session: Session,
-        rel: Relation,
-        named: Relation,
-        modified: frozenset[int],
-        changed: frozenset[int] | None = None,
-    ) -> None:
-        """As TableChecks."""
-        from pgrepl.expr.spark import Statement, to_sql
 
-        self.relation = rel
-        self.checks = TableChecks(session, rel, named, modified, changed)
-        self._statement: Statement = Statement(Context(session))
-        rules = table_rules(session, rel)
+class FoundTwice(Exception):
+    """A row to update was there more than once: the same row joined to several others."""
 
-        def text(expr: Expr) -> str:
-            return to_sql(_rows_spelled_out(expr, rel), column_names, self._statement)
 
-        self._generated = [
-            (number, text(expr)) for number, expr in rules.generated if changed is None or changed & var_attnums(expr)
-        ]
-        self._broken = [f"c{attribute.num} IS NULL" for attribute in rules.not_null]
-        self._broken += [f"({text(expr)}) IS FALSE" for _, expr in rules.checks]
-        self.watches_bound = changed is None or any(changed & var_attnums(expr) for expr in rules.bound)
-        self._outside = [f"({text(expr)}) IS FALSE" for expr in rules.bound] if self.watches_bound else []
+class SparkChanges:
+    """One statement on one relation."""
 
-    def complete(self, frame: DataFrame) -> DataFrame:
-        """With the generated columns filled in."""
-        if not self._generated:
-            return frame
-        made = [f"{text} AS c{number}" for number, text in self._generated]
-        rest = [f"`{name}`" for name in frame.columns if name not in {f"c{number}" for number, _ in self._generated}]
-        return self._run(f"SELECT {', '.join([*rest, *made])} FROM {{f}}", frame)
+    def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int], snapshot: int) -> None:
+        self.relation = named
+        self.kind = kind
+        self.snapshot = snapshot
+        self.count = 0
+        self.staged: dict[int, Staged] = {}
+        self._session = session
+        self._modified = modified
+        self._moved = False  # rows have gone to other partitions
+        self._read: set[int] = set()
 
-    def checked(self, frame: DataFrame, *, bound: bool) -> DataFrame:
-        """The same rows; the first that is computed and breaks a rule raises."""
-        broken = self.broken(bound=bound)
-        if not broken:
-            return frame
-        first = f"c{self.relation.columns[0].num}"
-        error = marked(PgError(VIOLATION, f'a row of relation "{self.relation.name}" violates a constraint'))
-        guarded = f"CASE WHEN {broken} THEN raise_error({_quoted(error)}) ELSE {first} END AS {first}"
-        columns = [guarded if name == first else f"`{name}`" for name in frame.columns]
-        return self._run(f"SELECT {', '.join(columns)} FROM {{f}}", frame)
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def broken(self, *, bound: bool) -> str:
-        """Whether a row breaks a rule, as SQL; empty: none can."""
-        return " OR ".join([*self._broken, *(self._outside if bound else [])])
+    def insert(self, frame: DataFrame) -> None:
+        rel = self.relation
+        if rel.kind == "p":
+            self.count += self._route(frame)
+        else:
+            self.count += self._arrive(rel, frame, bound=rel.is_partition)
 
-    def inside(self, frame: DataFrame, *, wanted: bool) -> DataFrame:
-        """The rows that the partition's bound lets in, or the others."""
-        outside = " OR ".join(self._outside) or "false"
-        condition = f"NOT ({outside})" if wanted else outside
-        return self._run(f"SELECT * FROM {{f}} WHERE {condition}", frame)
+    def update(self, table: Relation, frame: DataFrame) -> None:
+        """Each row of the table at most once, else FoundTwice."""
+        from pyspark.sql import functions as F
 
-    def first_violation(self, frame: DataFrame, *, bound: bool) -> tuple[int, PgError] | None:
-        """Of the rows of a frame that is complete but not checked: where the first stands that breaks a rule, and
-        PostgreSQL's error."""
-        broken = self.broken(bound=bound)
-        found = None if not broken else first_row(self._statement, frame, self.relation, broken)
-        if found is None:
-            return None
-        number, row = found
+        checks = SparkChecks(self._session, table, self.relation, self._modified, self._changed(table))
+        rows = checks.complete(frame)
+        stays = table.oid == self.relation.oid or not (table.is_partition and checks.watches_bound)
+        if not stays:
+            rows = rows.persist()
         try:
-            self.checks.constraints(row)
-            if bound:
-                self.checks.bound(row)
+            if not stays:
+                self._move(table, checks.inside(rows, wanted=False))
+                rows = checks.inside(rows, wanted=True)
+            files = self._write(checks, rows.withColumn(ROW, F.col("place.row")), bound=stays, row_ids=ROW)
+            staged = self._of(table)
+            staged.arrive(files, versions=True)
+            if files:
+                from pgrepl.lake.stage import locate, row_ids_of
+
+                row_ids = row_ids_of(staged.table, files)
+                left = staged.leave(locate(self._session, staged.table, row_ids, self.snapshot))
+                if left != len(row_ids):
+                    raise FoundTwice
+                self.count += left
+        finally:
+            if not stays:
+                rows.unpersist()
+
+    def delete(self, table: Relation, frame: DataFrame) -> None:
+        from pgrepl.lake.stage import positions
+
+        self.count += self._of(table).leave(positions(frame))
+
+    # --- one table ----------------------------------------------------------------------------------------------------
+
+    def _of(self, rel: Relation) -> Staged:
+        found = self.staged.get(rel.oid)
+        if found is None:
+            found = self.staged[rel.oid] = Staged(self._session, rel, self.snapshot)
+        return found
+
+    def _changed(self, rel: Relation) -> frozenset[int] | None:
+        if self.kind is not Kind.UPDATE or not self._modified:
+            return None
+        names = {a.name for a in self.relation.columns if a.num in self._modified}
+        return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
+
+    def _arrive(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
+        """New rows come into a table; how many."""
+        checks = SparkChecks(self._session, rel, self.relation, self._modified)
+        files = self._write(checks, checks.complete(frame), bound=bound)
+        self._of(rel).arrive(files)
+        return sum(file.record_count for file in files)
+
+    def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
+        from pgrepl.lake.stage import write_frame
+
+        table = self._of(checks.relation).table
+        try:
+            return write_frame(self._session, table, checks.checked(rows, bound=bound), row_ids)
         except PgError as error:
-            return number, error
-        return None
+            found = checks.first_violation(rows, bound=bound) if error.sqlstate == VIOLATION else None
+            raise (error if found is None else found[1]) from None
 
-    def first_outside(self, frame: DataFrame) -> tuple[int, PgError] | None:
-        """The first row that the bound of this partition does not let in."""
-        found = first_row(self._statement, frame, self.relation, " OR ".join(self._outside) or "false")
-        return None if found is None else (found[0], self.checks.out_of_bound(self.checks.shown(found[1])))
+    # --- partitions ---------------------------------------------------------------------------------------------------
 
-    def _run(self, text: str, frame: DataFrame) -> DataFrame:
+    def _route(self, frame: DataFrame) -> int:
+        """New rows of a partitioned table go to its leaves; how many."""
+        router = SparkRouter(self._session, self.relation)
+        rows = router.routed(frame, _LEAF)
+        rows = numbered(rows).persist()
+        try:
+            return self._to_leaves(router, rows)
+        finally:
+            rows.unpersist()
+
+    def _to_leaves(self, router: SparkRouter, rows: DataFrame) -> int:
+        from pyspark.sql import functions as F
+
         from pgrepl.lake import spark
 
-        return self._statement.run(spark.session(), text, {"f": frame})
+        with spark.pg_errors():
+            present = {row[_LEAF] for row in rows.select(_LEAF).distinct().collect()}
+        parts = {}
+        for number in sorted(present - {NOWHERE}):
+            leaf = router.leaves[number]
+            parts[number] = _in_layout(rows.filter(F.col(_LEAF) == number), self.relation, leaf)
+        self._refuse_unroutable(router, rows, parts, NOWHERE in present)
+        try:
+            return sum(self._arrive(router.leaves[number], part, bound=False) for number, part in parts.items())
+        except PgError:
+            self._first_of_all(router, parts, [])
+            raise
+
+    def _refuse_unroutable(
+        self, router: SparkRouter, rows: DataFrame, parts: dict[int, DataFrame], nowhere: bool
+    ) -> None:
+        """Rows that are not the relation's own, and rows for which there is no partition."""
+        found: list[tuple[int, PgError]] = []
+        if self.relation.is_partition:
+            checks = SparkChecks(self._session, self.relation, self.relation, self._modified)
+            found += _known(checks.first_outside(rows))
+        if nowhere:
+            found += _known(self._first_nowhere(rows))
+        if found:
+            self._first_of_all(router, parts, found)
+            raise min(found, key=lambda each: each[0])[1]
+
+    def _first_nowhere(self, rows: DataFrame) -> tuple[int, PgError] | None:
+        from pgrepl.expr.context import Context
+        from pgrepl.expr.spark import Statement
+        from pgrepl.rows.checks_table_spark import first_row
+
+        statement = Statement(Context(self._session))
+        found = first_row(statement, rows, self.relation, f"{_LEAF} = {NOWHERE}")
+        if found is None:
+            return None
+        try:
+            Router(self._session, self.relation).route(found[1])
+        except PgError as error:
+            return found[0], error
+        return None
+
+    def _first_of_all(self, router: SparkRouter, parts: dict[int, DataFrame], found: list[tuple[int, PgError]]) -> None:
+        """Leaves are written one after the other: which of them has the first row that breaks a rule?"""
+        for number, part in parts.items():
+            checks = SparkChecks(self._session, router.leaves[number], self.relation, self._modified)
+            found = found + _known(checks.first_violation(checks.complete(part), bound=False))
+        if found:
+            raise min(found, key=lambda each: each[0])[1]
+
+    def _move(self, table: Relation, rows: DataFrame) -> None:
+        """Rows of an UPDATE that leave their partition."""
+        from pgrepl.lake.stage import positions
+
+        left = self._of(table).leave(positions(rows))
+        if left:
+            self._moved = True
+            self.count += left
+            self._route(_in_layout(rows, table, self.relation))
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def after(self) -> After:
+        """The tables as the statement leaves them."""
+        return After(self._session, self.staged, self.snapshot)
+
+    def check(self) -> None:
+        """Unique keys first, then foreign keys, as triggers come after the last row."""
+        for staged in self.staged.values():
+            check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
+        raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
+        acting = bool(self.acting())
+        raise_first(
+            self._still_referenced(left, key)
+            for left, key in self.referenced()
+            if self.action(key) == RESTRICT or (self.action(key) == NO_ACTION and not acting)
+        )
+
+    def _still_referenced(self, left: Sequence[Staged], key: ForeignKey) -> Failure | None:
+        self._note_read(key.referencing)
+        restrict = self.action(key) == RESTRICT and not self._moved
+        return first_referenced(self.after, left, key, restrict=restrict)
+
+    def action(self, key: ForeignKey) -> str:
+        """ON DELETE, or ON UPDATE, of a foreign key."""
+        return key.on_delete if self.kind is Kind.DELETE else key.on_update
+
+    def _missing(self, staged: Staged) -> Iterator[Failure | None]:
+        changed = None if staged.inserted else self._changed(staged.relation)
+        for key in keys_of(self._session, staged.relation.oid):
+            if changed is None or changed & set(key.columns):
+                self._note_read(key.referenced)
+                yield first_missing(self.after, staged, key)
+
+    def referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
+        """The foreign keys to tables whose rows go or have other keys now."""
+        if self._moved:
+            left = [staged for staged in self.staged.values() if staged.anything_gone]
+            return [(left, key) for key in keys_to(self._session, self.relation.oid)]
+        found = []
+        for staged in self.staged.values():
+            if staged.anything_gone:
+                changed = self._changed(staged.relation)
+                for key in keys_to(self._session, staged.relation.oid):
+                    if changed is None or changed & set(key.referenced_columns):
+                        found.append(([staged], key))
+        return found
+
+    def acting(self) -> list[tuple[list[Staged], ForeignKey]]:
+        """Those of them that change the rows that reference them."""
+        return [(left, key) for left, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
+
+    def _note_read(self, table: int) -> None:
+        for member in side(self._session, table):
+            if member.relation.oid not in self.staged:
+                self._read.add(lake_table(self._session, member.relation.oid).table_id)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Holding the write lock: what was staged is there."""
+        from pgrepl.lake import commit
+
+        commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
+        writes = [staged.write for staged in self.staged.values()]
+        if self.count:
+            commit.apply(self._session, writes)
+
+    def discard(self) -> None:
+        for staged in self.staged.values():
+            staged.write.discard()
+        self.staged = {}
+        self.count = 0
+        self._moved = False
+        self._read = set()
 
 
-def numbered(frame: DataFrame) -> DataFrame:
-    """With the order of the rows, as far as they have one: by partition, then as they come."""
+def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
+    """Columns c{attnum} of one relation as those of another that has the same, by name."""
     from pyspark.sql import functions as F
 
-    return frame if ORDER in frame.columns else frame.withColumn(ORDER, F.monotonically_increasing_id())
+    numbers = {a.name: a.num for a in source.columns}
+    columns = [F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers]
+    kept = [F.col(name) for name in rows.columns if name.startswith("__") and name != _LEAF]
+    return rows.select(*columns, *kept)
 
 
-def first_row(statement: Statement, frame: DataFrame, rel: Relation, condition: str) -> tuple[int, Row] | None:
-    """The first row such that `condition`, in the layout of the table, and its place in the order."""
-    from pgrepl.lake import spark
-
-    names = ", ".join(f"c{a.num}" for a in rel.columns)
-    text = f"SELECT {ORDER}, {names} FROM {{f}} WHERE {condition} ORDER BY {ORDER} LIMIT 1"
-    found = python_rows(
-        statement.run(spark.session(), text, {"f": numbered(frame)}),
-        [(oids.INT8, -1), *((a.type, a.typmod) for a in rel.columns)],
-    )
-    if not found:
-        return None
-    number, *values = found[0]
-    row: list[Any] = [None] * len(rel.attributes)
-    for attribute, value in zip(rel.columns, values, strict=True):
-        row[attribute.num - 1] = value
-    return number, tuple(row)
+def raise_first(failures: Iterable[Failure | None]) -> None:
+    """The error of the row that comes first; for one row, of the key that does."""
+    found = [failure for failure in failures if failure is not None]
+    if found:
+        raise min(found, key=lambda failure: failure[0])[1]
 
 
-def python_rows(frame: DataFrame, types: Sequence[tuple[int, int]]) -> list[Row]:
-    """The rows of a small frame whose columns have the lake forms of these types (OID, modifier)."""
-    from pgrepl.lake.spark import pg_errors
-    from pgrepl.types.lake_forms import form
-
-    with pg_errors():
-        table = frame.toArrow()
-    columns = [
-        form(typoid, typmod).from_array(table.column(n).combine_chunks()) for n, (typoid, typmod) in enumerate(types)
-    ]
-    return list(zip(*columns, strict=True))
-
-
-def _rows_spelled_out(expr: Expr, rel: Relation) -> Expr:
-    """A reference to the whole row as the row of its columns."""
-
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, Var) and node.attnum == 0:
-            columns = [Var(a.type, typmod=a.typmod, collation=a.collation, attnum=a.num) for a in rel.columns]
-            return RowExpr(node.type, args=tuple(columns), names=tuple(a.name for a in rel.columns))
-        return None
-
-    return rewrite(expr, visit)
-
-
-def _quoted(text: str) -> str:
-    from pgrepl.expr.spark.sql import quoted
-
-    return quoted(text)
+def _known(found: tuple[int, PgError] | None) -> list[tuple[int, PgError]]:
+    return [] if found is None else [found]

@@ -15,7 +15,7 @@ from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Kind
-from pgrepl.rows.changes_spark import SparkChanges, raise_first
+from pgrepl.rows.checks_spark import SparkChanges, raise_first
 from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
 from pgrepl.rows.foreign_events import Does, Event

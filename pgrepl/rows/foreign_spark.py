@@ -20,7 +20,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import map_attnums
 from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.checks_spark import ORDER, python_rows
+from pgrepl.rows.checks_table_spark import ORDER, python_rows
 from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
 from pgrepl.rows.members import Member, members
 from pgrepl.rows.routing_spark import column_names

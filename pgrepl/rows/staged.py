@@ -11,7 +11,7 @@ from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.footers import ROW_ID_NAME
 from pgrepl.lake.table import LakeColumn, lake_table
 from pgrepl.lake.write import Write
-from pgrepl.rows.checks_spark import ORDER
+from pgrepl.rows.checks_table_spark import ORDER
 
 if TYPE_CHECKING:
     import numpy as np

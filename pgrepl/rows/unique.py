@@ -115,7 +115,7 @@ class UniqueIndex:
     ) -> Iterable[tuple[Any, ...]]:
         """Rows among which are those with the keys, where the keys cannot be looked up."""
         from pgrepl.lake import local
-        from pgrepl.rows.unique_spark import is_large, rows_with_keys
+        from pgrepl.rows.unique_lookup_spark import is_large, rows_with_keys
 
         if wanted and is_large(self.session, table):
             return rows_with_keys(self.session, table, self._exprs, wanted, columns)

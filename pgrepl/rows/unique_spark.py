@@ -1,66 +1,206 @@
-"""Rows of a large table with some keys of an index over expressions: no statistics know where they are, so Spark looks
-through the table."""
+"""Unique indexes over staged rows: no two of them agree, and none agrees with a row that stays.
+
+Where statistics say that the keys of the table and the new ones do not meet, the table is not read. What decides is the
+state the statement leaves, as far as deferrable constraints go; others must never meet a key on the way: a row that an
+UPDATE gives the old key of another is refused if that one stands behind it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.context import Context
+from pgrepl.expr.index_info import IndexInfo
 from pgrepl.expr.tree import Expr, Var
-from pgrepl.lake.place import Place
-from pgrepl.rows.checks_spark import python_rows
+from pgrepl.rows.checks_table import own
+from pgrepl.rows.checks_table_spark import ORDER, python_rows
+from pgrepl.rows.checks_text import index_types
 from pgrepl.rows.routing_spark import column_names
+from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.bounds import Bound
+
+_MANY = 50_000_000  # keys that are not looked at in this process
 
 
-def is_large(session: Session, table: LakeTable) -> bool:
-    from pgrepl.lake.files import estimate
-
-    if session.settings.get("pgrepl.engine") == "local":
-        return False
-    return estimate(session, table) > int(session.settings.value("pgrepl.local_rows"))
-
-
-def rows_with_keys(
-    session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
-) -> Iterator[tuple[Any, ...]]:
-    """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the Place."""
-    from pgrepl.expr.spark import Statement, equal_key
-    from pgrepl.lake import scan, spark
-
-    statement = Statement(Context(session))
-    names = [f"c{attnum}" for attnum in attnums]
-    made = [f"{equal_key(key, column_names, statement)} AS k{n}" for n, key in enumerate(keys)]
-    rows = scan.frame(session, table, attnums, places=True)
-    rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *made])} FROM {{f}}", {"f": rows})
-    shown = [Var(key.type, typmod=key.typmod, collation=key.collation, attnum=n) for n, key in enumerate(keys, 1)]
-    made = [f"{equal_key(var, column_names, statement)} AS k{n}" for n, var in enumerate(shown)]
-    few = statement.run(spark.session(), f"SELECT {', '.join(made)} FROM {{f}}", {"f": _values(keys, wanted)})
-    on = " AND ".join(f"a.k{n} <=> b.k{n}" for n in range(len(keys)))
-    columns = ", ".join(f"a.{name}" for name in [*names, "place.file", "place.pos", "place.row"])
-    text = f"SELECT {columns} FROM {{rows}} a LEFT SEMI JOIN {{few}} b ON {on}"
-    types = [(table.column(attnum).typoid, table.column(attnum).typmod) for attnum in attnums]
-    place = [(oids.INT8, -1)] * 3
-    for row in python_rows(statement.run(spark.session(), text, {"rows": rows, "few": few}), [*types, *place]):
-        yield (*row[:-3], Place(*row[-3:]))
+def check_unique(session: Session, staged: Staged, changed: frozenset[int] | None) -> None:
+    """All unique indexes of a table; `changed`: of an UPDATE, the columns that can have another value."""
+    for info in unique_indexes(session, staged.relation):
+        index = SparkIndex(session, staged, info)
+        if staged.files and (changed is None or index.attnums & changed):
+            index.check()
 
 
-def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """The keys looked for, as columns c1 … cn."""
-    import pyarrow as pa
+class SparkIndex:
+    """One unique index of a table with staged rows."""
 
-    from pgrepl.lake.scan import arrow_frame, storage_array
-    from pgrepl.types.lake_forms import form
+    def __init__(self, session: Session, staged: Staged, info: IndexInfo) -> None:
+        from pgrepl.expr.spark import Statement
 
-    forms = [form(key.type, key.typmod) for key in keys]
-    arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]
-    return arrow_frame(
-        pa.table(arrays, names=[f"c{n}" for n in range(1, len(keys) + 1)]), [kind.spark for kind in forms]
-    )
+        self.info = info
+        self.index = UniqueIndex(session, staged.relation, info)
+        self._staged = staged
+        self._statement = Statement(Context(session))
+        rel = staged.relation
+        waiting = iter(info.exprs)
+        self._keys: list[Expr] = []
+        for attnum in info.columns[: info.key_count]:
+            attribute = rel.attributes[attnum - 1] if attnum else None
+            if attribute is None:
+                self._keys.append(own(next(waiting), rel))
+            else:
+                self._keys.append(
+                    Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
+                )
+        self._predicate = None if info.predicate is None else own(info.predicate, rel)
+        self._types = [(typoid, key.typmod) for typoid, key in zip(index_types(session, info), self._keys, strict=True)]
+
+    @property
+    def attnums(self) -> frozenset[int]:
+        return self.index.attnums
+
+    def check(self) -> None:
+        new = self._keyed(self._staged.new_rows(sorted(self.attnums)), f"{ORDER}, {ROW}")
+        found = [each for each in (self._twice(new), self._taken(new)) if each is not None]
+        if found:
+            _, values = min(found, key=lambda each: each[0])
+            raise self.index.duplicate(values)
+
+    # --- pieces -------------------------------------------------------------------------------------------------------
+
+    def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
+        """The rows that are in the index: what they are compared by (k…), the values themselves (v…), `more`."""
+        from pgrepl.expr.spark import equal_key, to_sql
+        from pgrepl.lake import spark
+
+        columns = [more]
+        conditions = []
+        for number, key in enumerate(self._keys):
+            columns.append(f"{equal_key(key, column_names, self._statement)} AS k{number}")
+            columns.append(f"{to_sql(key, column_names, self._statement)} AS v{number}")
+            if not self.info.nulls_not_distinct:
+                conditions.append(f"({to_sql(key, column_names, self._statement)}) IS NOT NULL")
+        if self._predicate is not None:
+            conditions.append(f"({to_sql(self._predicate, column_names, self._statement)}) IS TRUE")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return self._statement.run(spark.session(), f"SELECT {', '.join(columns)} FROM {{f}}{where}", {"f": rows})
+
+    @property
+    def _key_list(self) -> str:
+        return ", ".join(f"k{number}" for number in range(len(self._keys)))
+
+    def _values(self, alias: str) -> str:
+        return ", ".join(f"{alias}.v{number}" for number in range(len(self._keys)))
+
+    def _first(self, text: str, **frames: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first row of (order, values …)."""
+        from pgrepl.lake import spark
+
+        found = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
+        return (found[0][0], tuple(found[0][1:])) if found else None
+
+    def _twice(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key a row before it has."""
+        if self._staged.count < 2 or self._ascends():
+            return None
+        text = (
+            f"SELECT {ORDER}, {self._values('t')} FROM (SELECT *, row_number() OVER (PARTITION BY {self._key_list}"
+            f" ORDER BY {ORDER}) AS nth FROM {{new}}) t WHERE nth = 2 ORDER BY {ORDER} LIMIT 1"
+        )
+        if not self._any_twice(new):
+            return None
+        return self._first(text, new=new)
+
+    def _any_twice(self, new: DataFrame) -> bool:
+        """Whether there are any: cheaper than saying which comes first."""
+        from pgrepl.lake import spark
+
+        text = f"SELECT 1 AS one FROM {{new}} GROUP BY {self._key_list} HAVING count(*) > 1 LIMIT 1"
+        with spark.pg_errors():
+            return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
+
+    def _ascends(self) -> bool:
+        """Whether the staged files show at a glance that no integer key is there twice."""
+        (key, *more) = self._keys
+        if more or self._predicate is not None or not isinstance(key, Var) or key.type not in _INTEGERS:
+            return False
+        if self._staged.count > _MANY or self.info.nulls_not_distinct:
+            return False
+        return _distinct(self._staged, key.attnum)
+
+    def _taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key belongs to a row of the table that has it still."""
+        from pgrepl.lake.files import estimate
+
+        staged = self._staged
+        bounds = self._bounds()
+        if not estimate(staged._session, staged.table, bounds, staged.snapshot):
+            return None
+        attnums = sorted(self.attnums)
+        old = self._keyed(staged.old_rows(attnums, gone=False, bounds=bounds), "place")
+        on = " AND ".join(f"n.k{number} <=> o.k{number}" for number in range(len(self._keys)))
+        stays = self._first(
+            f"SELECT n.{ORDER}, {self._values('n')} FROM {{new}} n JOIN {{old}} o ON {on} ORDER BY n.{ORDER} LIMIT 1",
+            new=new,
+            old=old,
+        )
+        if stays is not None or not staged.versions or not self.info.immediate:
+            return stays
+        return self._met(new, on)
+
+    def _met(self, new: DataFrame, on: str) -> tuple[int, tuple[Any, ...]] | None:
+        """The first row that takes a key which a row behind it is yet to give away."""
+        gone = self._keyed(self._staged.old_rows(sorted(self.attnums), gone=True), "place")
+        order = "struct(coalesce({0}.place.file, {1}), coalesce({0}.place.pos, {0}.place.row))"
+        own_place, other = (order.format(alias, "9223372036854775807") for alias in ("p", "o"))
+        return self._first(
+            f"SELECT n.{ORDER}, {self._values('n')} FROM {{new}} n"
+            f" JOIN {{gone}} o ON {on} AND NOT (n.{ROW} <=> o.place.row)"
+            f" JOIN {{gone}} p ON p.place.row = n.{ROW} WHERE {own_place} < {other} ORDER BY {own_place} LIMIT 1",
+            new=new,
+            gone=gone,
+        )
+
+    def _bounds(self) -> Sequence[Bound]:
+        """Where in the table equal keys can be."""
+        bounds = []
+        for key in self._keys:
+            if isinstance(key, Var) and not self.info.nulls_not_distinct:
+                bound = self._staged.range_of(key.attnum)
+                if bound is not None:
+                    bounds.append(bound)
+        return bounds
+
+
+_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
+
+
+def _distinct(staged: Staged, attnum: int) -> bool:
+    """Read from the files' key column alone: usually it ascends, else it is sorted here."""
+    import numpy as np
+
+    from pgrepl.lake import footers
+
+    column_id = staged.table.column(attnum).column_id
+    found = []
+    for file in staged.files:
+        footer = footers.footer(staged.table.location + file.name)
+        with footers.Reader(footer) as reader:
+            array = reader.read(footer.row_groups, [footer.by_id[column_id]])[0]
+        found.append(array.drop_null().to_numpy())
+    keys = np.concatenate(found)
+    if bool((np.diff(keys) > 0).all()):
+        return True
+    keys = np.sort(keys)
+    return bool((np.diff(keys) > 0).all())
+
+
+__all__ = ["SparkIndex", "check_unique"]

@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.rows.changes import Kind
-from pgrepl.rows.changes_spark import FoundTwice, SparkChanges, fits
+from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, fits
 from pgrepl.writing.frames import new_rows, query_frame
 from pgrepl.writing.nextval_spark import UNSTEADY, Numbered, numbered, without_numbers
 from pgrepl.writing.on_conflict_spark import arbiter_key, insert_or_update

@@ -37,7 +37,7 @@ from pgrepl.expr.tree import (
 from pgrepl.frozen import frozen
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.rowset import frame_of
-from pgrepl.rows.checks_spark import VIOLATION, SparkChecks
+from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks
 from pgrepl.rows.queries import every, is_not_null, more_than_one
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.changes_spark import SparkChanges
+    from pgrepl.rows.checks_spark import SparkChanges
 
 _PROPOSED = 2  # the range table entry beside the target
 _PLAIN = frozenset(

@@ -38,7 +38,7 @@ from pgrepl.writing.views import on_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.changes_spark import SparkChanges
+    from pgrepl.rows.checks_spark import SparkChanges
     from pgrepl.writing.modify import Pending
 
 Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
@@ -162,7 +162,7 @@ def _tag(modify: Modify, count: int) -> str:
 
 def plan(session: Session, written: Modify) -> Plan:
     """What there is to do, once it is known that it may be done."""
-    from pgrepl.writing.arbiters import arbiter_indexes
+    from pgrepl.rows.arbiters import arbiter_indexes
 
     modify, levels = on_tables(session, written)
     modify = with_constants(session, modify)

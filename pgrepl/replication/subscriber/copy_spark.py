@@ -19,11 +19,11 @@ from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
 from pgrepl.replication.ways import WAYS, NotInBulk
 from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.rows.checks_spark import SparkChecks
+from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
 from pgrepl.rows.staged import Staged
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.rows.unique_staged import SparkIndex
+from pgrepl.rows.unique_spark import SparkIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

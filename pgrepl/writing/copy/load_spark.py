@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.changes_spark import SparkChanges
+    from pgrepl.rows.checks_spark import SparkChanges
     from pgrepl.types.lake_arrays import Form
     from pgrepl.writing.copy.source import Row, RowSource
 

@@ -24,8 +24,8 @@ from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.replication.wire.keys import NOT_THERE, Keys, Places
-from pgrepl.rows.checks_spark import SparkChecks
 from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array

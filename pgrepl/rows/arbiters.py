@@ -89,7 +89,7 @@ def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], elemen
 
 def implies(given: Expr | None, predicate: Expr) -> bool:
     """Whether the WHERE that was written has every part of the index's (predicate_implied_by)."""
-    from pgrepl.writing.implication import implied
+    from pgrepl.rows.implication import implied
 
     return implied(_conjuncts(predicate), _conjuncts(given) if given is not None else [])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.writing.arbiters import implies
+from pgrepl.rows.arbiters import implies
 from tests.expr.conftest import Place, place
 
 __all__ = ["place"]

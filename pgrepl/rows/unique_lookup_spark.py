@@ -1,0 +1,66 @@
+"""Rows of a large table with some keys of an index over expressions: no statistics know where they are, so Spark looks
+through the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr.context import Context
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.place import Place
+from pgrepl.rows.checks_table_spark import python_rows
+from pgrepl.rows.routing_spark import column_names
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeTable
+
+
+def is_large(session: Session, table: LakeTable) -> bool:
+    from pgrepl.lake.files import estimate
+
+    if session.settings.get("pgrepl.engine") == "local":
+        return False
+    return estimate(session, table) > int(session.settings.value("pgrepl.local_rows"))
+
+
+def rows_with_keys(
+    session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the Place."""
+    from pgrepl.expr.spark import Statement, equal_key
+    from pgrepl.lake import scan, spark
+
+    statement = Statement(Context(session))
+    names = [f"c{attnum}" for attnum in attnums]
+    made = [f"{equal_key(key, column_names, statement)} AS k{n}" for n, key in enumerate(keys)]
+    rows = scan.frame(session, table, attnums, places=True)
+    rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *made])} FROM {{f}}", {"f": rows})
+    shown = [Var(key.type, typmod=key.typmod, collation=key.collation, attnum=n) for n, key in enumerate(keys, 1)]
+    made = [f"{equal_key(var, column_names, statement)} AS k{n}" for n, var in enumerate(shown)]
+    few = statement.run(spark.session(), f"SELECT {', '.join(made)} FROM {{f}}", {"f": _values(keys, wanted)})
+    on = " AND ".join(f"a.k{n} <=> b.k{n}" for n in range(len(keys)))
+    columns = ", ".join(f"a.{name}" for name in [*names, "place.file", "place.pos", "place.row"])
+    text = f"SELECT {columns} FROM {{rows}} a LEFT SEMI JOIN {{few}} b ON {on}"
+    types = [(table.column(attnum).typoid, table.column(attnum).typmod) for attnum in attnums]
+    place = [(oids.INT8, -1)] * 3
+    for row in python_rows(statement.run(spark.session(), text, {"rows": rows, "few": few}), [*types, *place]):
+        yield (*row[:-3], Place(*row[-3:]))
+
+
+def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The keys looked for, as columns c1 … cn."""
+    import pyarrow as pa
+
+    from pgrepl.lake.scan import arrow_frame, storage_array
+    from pgrepl.types.lake_forms import form
+
+    forms = [form(key.type, key.typmod) for key in keys]
+    arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]
+    return arrow_frame(
+        pa.table(arrays, names=[f"c{n}" for n in range(1, len(keys) + 1)]), [kind.spark for kind in forms]
+    )
