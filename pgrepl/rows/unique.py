@@ -1,4 +1,5 @@
-"""Unique indexes while rows are written: who holds which key, row by row, as a btree would say it.
+"""Unique indexes while rows are written, by a statement or by the messages of an apply worker: who holds which key, row
+by row, as a btree would say it.
 
 The keys that rows are going to have are looked up in the table once; after that the answer is here. An UPDATE takes a
 row's old key away before it gives it the new one, and sees the rows behind it still with their old keys: so
@@ -9,7 +10,7 @@ A deferrable constraint lets everything pass; its keys are looked at again at th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import partition_ancestors
@@ -145,14 +146,14 @@ def _column(rel: Relation, attnum: int) -> Expr:
 
 @frozen
 class Found:
-    """Who has a key: a place of the table, or the number of a row of the statement; and what stands at the place."""
+    """Who has a key: a place of the table, or the name of a new row; and what stands at the place."""
 
     holder: Any
     row: Row
 
 
 class Holders:
-    """Who holds which key of one index while a statement writes."""
+    """Who holds which key of one index: rows of the table by their places, new ones by whatever names them."""
 
     def __init__(self, index: UniqueIndex) -> None:
         self.index = index
@@ -160,27 +161,48 @@ class Holders:
         self._keys: dict[Any, Key] = {}
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
+        self._emptied = False
         self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
         self.places: list[Place] = []  # where rows stand that have one of the keys
         self.unseen: set[Any] = set()  # those that came after the transaction's snapshot
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
         """Look up the keys that these rows have; the columns `want` of who has them are remembered."""
-        wanted: dict[Key, tuple[Any, ...]] = {}
+        fresh: dict[Key, tuple[Any, ...]] = {}
         for row in rows:
             values = self.index.values(row)
             if values is not None:
-                wanted[self.index.key(values)] = values
-        fresh = [values for key, values in wanted.items() if key not in self._loaded]
-        if not fresh:
+                key = self.index.key(values)
+                if key not in self._loaded:
+                    fresh[key] = values
+        self._look_up(fresh, want)
+
+    def _look_up(self, fresh: Mapping[Key, tuple[Any, ...]], want: Sequence[int] = ()) -> None:
+        self._loaded.update(fresh)
+        if not fresh or self._emptied:
             return
-        self._loaded.update(wanted)
-        for key, place, row in self._found(fresh, want):
+        for key, place, row in self._found(list(fresh.values()), want):
             self.places.append(place)
             if place not in self._gone:
                 self.add(key, place)
                 if want:
                     self._rows[place] = row
+
+    def enter(self, row: Row, holder: Any, old: Row | None = None) -> tuple[Any, ...] | None:
+        """A row comes, or a version in place of `old`, which has gone. That another row has its key is an error; if the
+        constraint is deferrable the key is given back, to be looked at again."""
+        values = self.index.values(row)
+        if values is None:
+            return None
+        key, taken = self.index.key(values), False
+        if (self._holders.get(key) or key not in self._loaded) and (old is None or self.index.of_row(old) != key):
+            if key not in self._loaded:
+                self._look_up({key: values})
+            taken = bool(self._holders.get(key))
+            if taken and self.index.info.immediate:
+                raise self.index.duplicate(values)
+        self.add(key, holder)
+        return values if taken else None
 
     def _found(
         self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
@@ -224,6 +246,12 @@ class Holders:
         if key is not None:
             self._holders[key].remove(holder)
 
+    def clear(self) -> None:
+        """The table was emptied."""
+        self._emptied = True
+        self._holders.clear()
+        self._keys.clear()
+
     def of(self, row: Row) -> Found | None:
         """Who has this row's key; None: nobody."""
         key = self.index.of_row(row)
@@ -232,21 +260,36 @@ class Holders:
 
 
 class UniqueChecks:
-    """All unique indexes of one table for one statement."""
+    """All unique indexes of one table, while a statement or a batch of messages writes."""
 
-    def __init__(self, session: Session, rel: Relation, changed: frozenset[int] | None = None) -> None:
-        """`changed`: of an UPDATE, the columns that can have another value."""
+    def __init__(
+        self, session: Session, rel: Relation, changed: frozenset[int] | None = None, *, deferrable: bool = True
+    ) -> None:
+        """`changed`: of an UPDATE, the columns that can have another value. Without `deferrable` immediate ones only:
+        the others are checked by triggers, which do not fire in an apply worker."""
         self.relation = rel
         self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # to be looked at again: whose key, which
         self._session = session
-        indexes = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+        infos = [info for info in unique_indexes(session, rel) if deferrable or info.immediate]
+        indexes = [UniqueIndex(session, rel, info) for info in infos]
         if changed is not None:
             indexes = [index for index in indexes if index.attnums & changed]
         self._holders = [Holders(index) for index in indexes]
 
-    def load(self, rows: Sequence[Row], want: Sequence[int] = ()) -> None:
+    def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
+        wanted = list(rows)
         for holders in self._holders:
-            holders.load(rows, want)
+            holders.load(wanted, want)
+
+    def leave(self, holder: Any) -> None:
+        """A row goes, for good or to another table."""
+        for holders in self._holders:
+            holders.remove(holder)
+
+    def clear(self) -> None:
+        """The table was emptied."""
+        for holders in self._holders:
+            holders.clear()
 
     @property
     def unseen(self) -> set[Any]:
@@ -256,20 +299,13 @@ class UniqueChecks:
     def places(self) -> list[Place]:
         return [place for holders in self._holders for place in holders.places]
 
-    def enter(self, row: Row, holder: int, replaces: Place | None = None, old: Row | None = None) -> None:
+    def enter(self, row: Row, holder: Any, replaces: Any = None, old: Row | None = None) -> None:
         """A row comes, or takes the place of its older version; raises if a key of it is taken."""
         for holders in self._holders:
-            index = holders.index
             holders.remove(replaces)
-            values = index.values(row)
-            if values is None:
-                continue
-            key = index.key(values)
-            if holders.of(row) is not None and (old is None or index.of_row(old) != key):
-                if index.info.immediate:
-                    raise index.duplicate(values)
-                self.late.append((holder, index, values))
-            holders.add(key, holder)
+            values = holders.enter(row, holder, old)
+            if values is not None:
+                self.late.append((holder, holders.index, values))
 
     def conflict(self, row: Row, arbiters: frozenset[int]) -> Found | None:
         """Who has a key of this row, by any of the arbiters (ExecCheckIndexConstraints)."""

@@ -22,10 +22,10 @@ from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
-from pgrepl.replication.subscriber.apply.keys import Keys
 from pgrepl.replication.subscriber.apply.target import Identity
 from pgrepl.replication.wire.messages import Row
 from pgrepl.rows.checks_table import TableChecks
+from pgrepl.rows.unique import UniqueChecks
 from pgrepl.types.names import format_type
 from pgrepl.types.values import hash_form
 
@@ -50,7 +50,7 @@ class Overlay:
         self._journal = journal
         self._session = session
         self._checks = TableChecks(session, table, table, frozenset())
-        self._keys = Keys(session, table)
+        self._unique = UniqueChecks(session, table, deferrable=False)
         self._clock = count(1)
         self._finders: dict[Identity, _Finder] = {}
         self._rows: dict[Place, LiveRow] = {}  # read from the table, deleted ones too
@@ -62,11 +62,11 @@ class Overlay:
 
     def prefetch(self, identity: Identity, searched: Iterable[Sequence[Any]], inserted: Iterable[Row]) -> None:
         """Read at once what messages will look for."""
-        self._keys.load(inserted)
+        self._unique.load(inserted)
         self._finder(identity).load(searched)
 
     def prefetch_keys(self, rows: Iterable[Row]) -> None:
-        self._keys.load(rows)
+        self._unique.load(rows)
 
     def find(self, identity: Identity, searched: Sequence[Any]) -> LiveRow | None:
         """The row with the identity of this one (FindReplTupleInLocalRel)."""
@@ -96,7 +96,7 @@ class Overlay:
         """As ExecSimpleRelationInsert."""
         row = self._checked(row)
         live = LiveRow(row, None)
-        self._keys.enter(row, live)
+        self._unique.enter(row, live)
         self._touch(live)
         self._journal.add(Changed(self.relation, live, row, is_new=True))
         for finder in self._finders.values():
@@ -107,8 +107,7 @@ class Overlay:
         self._require("UPDATE")
         row = self._checked(row)
         old, holder = live.row, _holder(live)
-        self._keys.leave(old, holder)
-        self._keys.enter(row, live, old)
+        self._unique.enter(row, live, replaces=holder, old=old)
         for finder in self._finders.values():
             finder.remove(live)
         live.row = row
@@ -123,7 +122,7 @@ class Overlay:
 
     def remove(self, live: LiveRow) -> None:
         """The row goes, to be deleted or to another partition."""
-        self._keys.leave(live.row, _holder(live))
+        self._unique.leave(_holder(live))
         for finder in self._finders.values():
             finder.remove(live)
         self._live.pop(live, None)
@@ -134,7 +133,7 @@ class Overlay:
 
     def truncate(self) -> None:
         self.truncated = True
-        self._keys.clear()
+        self._unique.clear()
         for finder in self._finders.values():
             finder.clear()
         self._live.clear()
