@@ -68,10 +68,10 @@ def _change(part: DecodedChange, style: TextStyle) -> str:
         assert new is not None
         return f"{name} INSERT:{_row(table.relation, new, style)}"
     if new is None:
-        known = table.known_of(old)
+        known = table.identity.image(old, None)
         shown = " (no-tuple-data)" if known is None else _row(table.relation, known, style, skip_nulls=True)
         return f"{name} DELETE:{shown}"
-    known = table.known_of_updated(old, new)
+    known = table.identity.image(old, new)
     before = "" if known is None else f" old-key:{_row(table.relation, known, style, skip_nulls=True)} new-tuple:"
     return f"{name} UPDATE:{before}{_row(table.relation, new, style)}"
 

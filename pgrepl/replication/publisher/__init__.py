@@ -3,7 +3,8 @@
 protocol.py           what every publisher can do
 slots.py              replication slots; senders.py: who reads from one; standby_slots.py: how far standbys are
 plan.py               for one table of one snapshot: which operations, filters and columns are published, as what
-decision.py           what of a single change is sent under such a plan
+decision.py           what of a change is sent under such a plan, for rows and for columns; identity.py: what is
+                      known of old rows; filters.py: row filters
 lake/                 a database of an instance as a publisher
 postgres/             a PostgreSQL server as a publisher
 """

@@ -1,12 +1,20 @@
-"""What of a change is put on the wire, as pgoutput_change and pgoutput_truncate decide."""
+"""What of a change is put on the wire: pgoutput_change and pgoutput_truncate.
+
+A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or any
+change into nothing; SENT says which, for single rows and for whole columns alike. What the publisher knows of old rows
+is identity.py's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.context import Context
 from pgrepl.replication.publisher.filters import any_true
 from pgrepl.replication.publisher.plan import SendPlan
+from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -20,68 +28,77 @@ from pgrepl.replication.wire.messages import (
 )
 from pgrepl.rows.routing import converter
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-class Sender:
+    Numbers = npt.NDArray[Any]
+
+# What is sent of a change whose operation is published (pgoutput_row_filter). A row without a filter passes; None: that
+# does not matter. What is not listed is not sent.
+_RULES: tuple[tuple[str, bool | None, bool | None, bool | None, str], ...] = (
+    # operation, is the old row known, does it pass, does the new row pass: what is sent
+    (INSERT, None, None, True, INSERT),
+    (DELETE, True, True, None, DELETE),
+    (UPDATE, False, None, True, UPDATE),
+    (UPDATE, True, True, True, UPDATE),
+    (UPDATE, True, False, True, INSERT),
+    (UPDATE, True, True, False, DELETE),
+)
+# An UPDATE is sent with the old row if that is known; an INSERT has none, a DELETE nothing else.
+
+
+def _all_cases() -> Iterator[tuple[tuple[str, bool, bool, bool], str]]:
+    for operation, *asked, sent in _RULES:
+        for known, before, after in product(*[(False, True) if each is None else (each,) for each in asked]):
+            yield (operation, known, before, after), sent
+
+
+SENT: Mapping[tuple[str, bool, bool, bool], str] = dict(_all_cases())
+
+
+def sent_of(codes: Numbers, known: Numbers, before: Numbers | bool, after: Numbers | bool) -> Numbers:
+    """SENT of many changes: the codes of operations (wire/batch.py) to the codes of what is sent, 0 for nothing."""
+    import numpy as np
+
+    table = np.zeros((256, 2, 2, 2), np.uint8)
+    for (operation, known_old, old_passes, new_passes), sent in SENT.items():
+        table[CODES[operation], int(known_old), int(old_passes), int(new_passes)] = CODES[sent]
+    place = codes.astype(np.uint16) * np.uint16(8)
+    for bit, flags in ((4, known), (2, before), (1, after)):
+        place += np.uint16(bit) * flags
+    found: Numbers = table.reshape(-1)[place]
+    return found
+
+
+class TableMessages:
     """The messages of one table's changes under one plan."""
 
     def __init__(self, plan: SendPlan) -> None:
         self.plan = plan
         self.relation = describe(plan)
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
-        self._key = plan.identity
         context = Context()
         self._filters = {operation: any_true(exprs, context) for operation, exprs in plan.filters.items()}
         self._as_sent_table = converter(plan.table, plan.sent_as)
 
-    def insert(self, new: Row) -> Message | None:
-        if INSERT not in self.plan.operations or not self._passes(INSERT, new):
+    def message(self, old: Row | None, new: Row | None) -> Message | None:
+        """What is sent of a row that came (`old` None), went (`new` None) or was updated; None: nothing."""
+        operation = INSERT if old is None else DELETE if new is None else UPDATE
+        if operation not in self.plan.operations:
             return None
-        return Message(INSERT, self.relation, new=self._sent(new))
-
-    def delete(self, old: Row) -> Message | None:
-        if DELETE not in self.plan.operations:
+        identity = self.plan.identity
+        known = None if old is None else identity.image(old, new)
+        before, after = self._passes(operation, known), self._passes(operation, new)
+        sent = SENT.get((operation, known is not None, before, after))
+        if sent is None:
             return None
-        known = self._old_image(old)
-        if known is None or not self._passes(DELETE, known):
-            return None
-        return self._delete(known)
+        old_sent = None if known is None or sent == INSERT else self._sent(known)
+        new_sent = None if new is None or sent == DELETE else self._sent(new)
+        return Message(sent, self.relation, old_sent, new_sent, whole_old=identity.whole and sent != INSERT)
 
-    def update(self, old: Row, new: Row) -> Message | None:
-        if UPDATE not in self.plan.operations:
-            return None
-        known = self._old_image(old) if self.plan.whole_old_rows or self._key_changed(old, new) else None
-        if UPDATE not in self._filters:
-            return self._update(known, new)
-        if known is None:
-            return self._update(None, new) if self._passes(UPDATE, new) else None
-        before, after = self._passes(UPDATE, known), self._passes(UPDATE, new)
-        if before and after:
-            return self._update(known, new)
-        if after:
-            return Message(INSERT, self.relation, new=self._sent(new))
-        return self._delete(known) if before else None
-
-    def _update(self, old: Row | None, new: Row) -> Message:
-        known = None if old is None else self._sent(old)
-        return Message(UPDATE, self.relation, known, self._sent(new), whole_old=self.plan.whole_old_rows)
-
-    def _delete(self, old: Row) -> Message:
-        return Message(DELETE, self.relation, self._sent(old), whole_old=self.plan.whole_old_rows)
-
-    def _old_image(self, old: Row) -> Row | None:
-        """What the publisher's log knows of an old row (ExtractReplicaIdentity)."""
-        if self.plan.whole_old_rows:
-            return old
-        if not self._key:
-            return None
-        return tuple([value if number in self._key else None for number, value in enumerate(old, 1)])
-
-    def _key_changed(self, old: Row, new: Row) -> bool:
-        return any(old[number - 1] != new[number - 1] for number in self._key)
-
-    def _passes(self, operation: str, row: Row) -> bool:
+    def _passes(self, operation: str, row: Row | None) -> bool:
         test = self._filters.get(operation)
-        return test is None or test(self._as_sent_table(row))
+        return row is not None and (test is None or test(self._as_sent_table(row)))
 
     def _sent(self, row: Row) -> Row:
         return tuple([row[number - 1] if number else None for number in self._numbers])
@@ -92,7 +109,7 @@ def describe(plan: SendPlan) -> SentRelation:
     table, sent_as = plan.table, plan.sent_as
     columns = []
     for column in plan.columns:
-        is_key = plan.whole_old_rows or plan.from_attnums[column.num - 1] in plan.identity
+        is_key = plan.identity.covers(plan.from_attnums[column.num - 1])
         columns.append(SentColumn(column.name, column.type, column.typmod, is_key))
     return SentRelation(sent_as.oid, sent_as.schema, sent_as.name, table.replident, tuple(columns))
 

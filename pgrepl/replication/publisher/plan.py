@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.indexes import identity_key_columns
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.publication import (
     is_publishable,
@@ -30,6 +29,7 @@ from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.identity import ReplicaIdentity
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.rows.routing import column_places
 
@@ -47,12 +47,7 @@ class SendPlan:
     filters: dict[str, tuple[Expr, ...]]  # by operation, over sent_as; an operation without an entry is not filtered
     columns: tuple[Attribute, ...]  # those sent, of sent_as
     from_attnums: tuple[int, ...]  # for each column of sent_as by number, the table's; 0: dropped there
-    identity: frozenset[int]  # the table's columns that name an old row
-
-    @property
-    def whole_old_rows(self) -> bool:
-        """REPLICA IDENTITY FULL: old rows are sent whole."""
-        return self.table.replident == "f"
+    identity: ReplicaIdentity
 
 
 def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | None:
@@ -86,7 +81,7 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
         _filters(past, deciding, sent_as),
         published_columns(past, deciding, sent_as),
         tuple([place + 1 for place in column_places(table, sent_as)]),
-        identity_key_columns(past, table),
+        ReplicaIdentity.of(past, table),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, overload
 
 from pgrepl.frozen import frozen
+from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 from pgrepl.replication.wire.pgoutput import DELETE_TYPE, INSERT_TYPE, UPDATE_TYPE
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-INSERT, UPDATE, DELETE = INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE  # numbers of operations in columns
+INSERT, UPDATE, DELETE = INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE  # operations in columns
+CODES = {messages.INSERT: INSERT, messages.UPDATE: UPDATE, messages.DELETE: DELETE}
 AT = "at"  # the column of a frame of rows that holds the number of the message
 
 

@@ -13,8 +13,9 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.publication import publication_or_none, published_tables
 from pgrepl.catalog.relation import relation
 from pgrepl.lake.history import snapshots
-from pgrepl.lake.table import lake_table
+from pgrepl.replication.publisher.lake.size import rows_in_files
 from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
+from pgrepl.replication.publisher.lake.transactions import wanted
 from pgrepl.replication.publisher.protocol import Backlog
 
 if TYPE_CHECKING:
@@ -28,12 +29,11 @@ def backlog(session: Session, names: Sequence[str], start: int, end: int, *, loc
         return Backlog(0, 0, None)
     there = [name for name in names if publication_or_none(session, name) is not None]
     oids = _published(session, there)
-    found = [s for s in snapshots(session, start - 1, end - 1) if oids.intersection((*s.tables, *s.truncated))]
-    if local_only:
-        found = [s for s in found if not s.origin]
+    found = wanted(snapshots(session, start - 1, end - 1), local_only=local_only)
+    found = [s for s in found if oids.intersection((*s.tables, *s.truncated))]
     if not found:
         return Backlog(0, 0, None)
-    rows = _rows_in_files(session, oids, start, end)
+    rows = rows_in_files(session, oids, start, end)
     if rows <= _COUNTED and len(found) <= _COUNTED:
         counted = _counted(session, names, start, end, local_only)
         if counted is not None:
@@ -60,19 +60,3 @@ def _counted(session: Session, names: Sequence[str], start: int, end: int, local
     except ChangeError:  # it will be the subscription's error
         return None
     return Backlog(count, changes, since)
-
-
-def _rows_in_files(session: Session, oids: set[int], start: int, end: int) -> int:
-    link = session.link
-    mark = link.mark
-    count = 0
-    for oid in oids:
-        table = lake_table(session, oid).table_id
-        for column, name in (("record_count", "ducklake_data_file"), ("delete_count", "ducklake_delete_file")):
-            found = link.execute(
-                f"SELECT coalesce(sum({column}), 0) FROM {name} WHERE table_id = {mark} AND begin_snapshot >= {mark}"
-                f" AND begin_snapshot < {mark}",
-                (table, start, end),
-            )
-            count += int(found[0][0])
-    return count

@@ -275,7 +275,8 @@ class LakePublisher:
     def bulk(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
-        from pgrepl.replication.publisher.lake.stream_columns import changed_rows, lake_batch
+        from pgrepl.replication.publisher.lake.size import changed_rows
+        from pgrepl.replication.publisher.lake.stream_columns import lake_batch
 
         with self._asked() as session:
             if changed_rows(session, start, end) < least or self._hears_of_empty():

@@ -1,10 +1,10 @@
-"""What a lake sends, as whole columns: the decisions of publisher/decision.py over many changes at once.
+"""What a lake sends, as whole columns: publisher/decision.py's table over many changes at once.
 
 What changed comes as columns; operations, identities and images are decided with numpy, row filters by Spark, which
 gives back one truth for each row. Rows are read where the subscriber wants them.
 
-A batch ends where a definition changes, and when it is large enough. None of what
-is undecided here is guessed at: the stream of single messages has it.
+A batch ends where a definition changes, and when it is large enough. None of what is undecided here is guessed at: the
+stream of single messages has it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
-from pgrepl.lake.history import Snapshot, snapshots
-from pgrepl.replication.publisher.decision import describe, truncated
+from pgrepl.lake.history import Snapshot
+from pgrepl.replication.publisher.decision import describe, sent_of, truncated
+from pgrepl.replication.publisher.identity import differing
+from pgrepl.replication.publisher.lake.size import rows_begun
+from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, BulkTransaction, Kept, WireBatch
+from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, BulkTransaction, Kept, WireBatch
 from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.keys import NOT_THERE
 from pgrepl.replication.wire.messages import TruncateMessage
@@ -44,21 +45,6 @@ MOST = 8_000_000  # changed rows of a batch, about
 _RANKS = 32  # bits of a sequence number that tell the changes of one snapshot apart
 
 
-def changed_rows(session: Session, start: int, end: int) -> int:
-    """About how many rows came from LSN `start` on and before `end`, or went; reads no file. Those inlined in the
-    catalog are few: one a snapshot."""
-    link = session.link
-    mark = link.mark
-    found = max(end - start, 0)
-    for table, column in (("ducklake_data_file", "record_count"), ("ducklake_delete_file", "delete_count")):
-        at = "begin_snapshot" if table == "ducklake_data_file" else "coalesce(partial_max, begin_snapshot)"
-        rows = link.execute(
-            f"SELECT coalesce(sum({column}), 0) FROM {table} WHERE {at} >= {mark} AND {at} < {mark}", (start, end)
-        )
-        found += int(rows[0][0])
-    return found
-
-
 def lake_batch(
     session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool, two_phase: bool = False
 ) -> tuple[WireBatch, int] | None:
@@ -67,51 +53,37 @@ def lake_batch(
     portion = _portion(session, start, end, two_phase=two_phase)
     if not portion:
         return None
-    wanted = [s for s in portion if not (local_only and s.origin)]
-    plans = _Plans(session, names, portion[0].stretch)
+    base = portion[0].first
+    here = wanted([snapshot for each in portion for snapshot in each.snapshots], local_only=local_only)
+    plans = _Plans(session, names, portion[0].snapshots[0].stretch)
     try:
-        changes = _changes(session, plans, wanted, portion[0].id)
-        truncates = list(_truncates(plans, wanted, portion[0].id))
+        changes = _changes(session, plans, here, base)
+        truncates = list(_truncates(plans, here, base))
     except PgError:
         return None  # what comes before the error has to get through: that is told message by message
     if changes is None:
         return None
-    transactions = [t for t in _transactions(portion) if _sends(t, changes, truncates)]
-    return WireBatch(tuple(transactions), tuple(changes), tuple(truncates)), portion[-1].id + 1
+    transactions = [_numbered(each, base) for each in portion]
+    sent = [each for each in transactions if _sends(each, changes, truncates)]
+    return WireBatch(tuple(sent), tuple(changes), tuple(truncates)), portion[-1].last.id + 1
 
 
-def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[Snapshot]:
-    """Whole transactions of one stretch."""
-    found = snapshots(session, start - 1, end - 1)
-    if found and found[0].first < start:
-        found = snapshots(session, found[0].first - 1, end - 1)
-    sizes = _sizes(session, start, end)
-    taken: list[Snapshot] = []
-    group: list[Snapshot] = []
+def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[LakeTransaction]:
+    """The transactions that one stretch of definitions has."""
+    found, _ = read(session, start, end)
+    sizes = rows_begun(session, start, end)
+    taken: list[LakeTransaction] = []
     size = 0
-    for snapshot in found:
-        if snapshot.stretch != found[0].stretch:
+    for transaction in found:
+        if any(snapshot.stretch != found[0].snapshots[0].stretch for snapshot in transaction.snapshots):
             break
-        group.append(snapshot)
-        size += sizes.get(snapshot.id, 0)
-        if snapshot.is_last:
-            if two_phase and snapshot.two_phase is not None:
-                break
-            taken += group
-            group = []
-            if size > MOST:
-                break
+        if two_phase and transaction.two_phase is not None:
+            break
+        taken.append(transaction)
+        size += sum(sizes.get(snapshot.id, 0) for snapshot in transaction.snapshots)
+        if size > MOST:
+            break
     return taken
-
-
-def _sizes(session: Session, start: int, end: int) -> dict[int, int]:
-    link = session.link
-    rows = link.execute(
-        "SELECT begin_snapshot, sum(record_count) FROM ducklake_data_file"
-        f" WHERE begin_snapshot >= {link.mark} AND begin_snapshot < {link.mark} GROUP BY begin_snapshot",
-        (start, end),
-    )
-    return {snapshot: int(count) for snapshot, count in rows}
 
 
 class _Plans:
@@ -120,29 +92,29 @@ class _Plans:
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
         self._session = session
         self._names = names
+        self._stretch = stretch
         self.past = session.at(stretch)
         self._known: dict[int, SendPlan | None] = {}
 
     def of(self, table: int) -> SendPlan | None:
         if table not in self._known:
-            row = one(self.past, tables.pg_class, oid=table)
-            here = row is not None and row.datid == self._session.database.oid
+            here = class_row(self._session, self._stretch, table) is not None
             self._known[table] = send_plan(self.past, self._names, table) if here else None
         return self._known[table]
 
 
-def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: int) -> list[LakeChanges] | None:
+def _changes(session: Session, plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> list[LakeChanges] | None:
     """None: two tables are sent as one."""
     found: list[LakeChanges] = []
-    for table in sorted({table for s in wanted for table in s.tables if table not in s.truncated}):
+    for table in sorted({table for s in snapshots for table in changed_tables(s)}):
         plan = plans.of(table)
         if plan is None:
             continue
         if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
             return None
-        chosen = [s.id for s in wanted if table in s.tables and table not in s.truncated]
-        orders = {s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in wanted if s.order}
-        changes = LakeChanges(session, plan, chosen, base, wanted[-1].id, orders)
+        chosen = [s.id for s in snapshots if table in changed_tables(s)]
+        orders = {s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in snapshots if s.order}
+        changes = LakeChanges(session, plan, chosen, base, snapshots[-1].id, orders)
         if not changes.is_sure:
             return None
         for operation in sorted(changes.made & plan.operations):
@@ -152,8 +124,8 @@ def _changes(session: Session, plans: _Plans, wanted: Sequence[Snapshot], base: 
     return found
 
 
-def _truncates(plans: _Plans, wanted: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
-    for snapshot in wanted:
+def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
+    for snapshot in snapshots:
         if snapshot.truncated:
             message = truncated(
                 [plans.of(table) for table in snapshot.truncated],
@@ -164,14 +136,10 @@ def _truncates(plans: _Plans, wanted: Sequence[Snapshot], base: int) -> Iterator
                 yield (snapshot.id - base) << _RANKS, message
 
 
-def _transactions(portion: Sequence[Snapshot]) -> Iterator[BulkTransaction]:
-    base = portion[0].id
-    for snapshot in portion:
-        if snapshot.is_last:
-            first, last = (snapshot.first - base) << _RANKS, ((snapshot.id - base + 1) << _RANKS) - 1
-            yield BulkTransaction(
-                snapshot.id, snapshot.id, snapshot.id + 1, snapshot.time, snapshot.origin, max(first, 0), last
-            )
+def _numbered(transaction: LakeTransaction, base: int) -> BulkTransaction:
+    last = transaction.last
+    first_seq, last_seq = (transaction.first - base) << _RANKS, ((last.id - base + 1) << _RANKS) - 1
+    return BulkTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
 
 
 def _sends(
@@ -205,7 +173,7 @@ class LakeChanges:
         self.relation: SentRelation = describe(plan)
         self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
         # None of it is told if something cannot be decided here, or is too little to ask Spark about
-        identity = [plan.table.attributes[n - 1] for n in plan.identity]
+        identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self._session = session
         self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
@@ -242,87 +210,58 @@ class LakeChanges:
     # --- what pgoutput decides ----------------------------------------------------------------------------------------
 
     def _operations(self, told: Numbers) -> Numbers:
-        """Of each change what is sent: INSERT, UPDATE, DELETE, or 0 for nothing."""
+        """Of each change the code of what is sent, or 0 for nothing."""
         import numpy as np
 
         plan, found = self.plan, self._found
         came, went = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
         both = found.has_new & found.has_old & told
-        self._known_old = (went | both) if plan.whole_old_rows else went & bool(plan.identity)
-        if not plan.whole_old_rows and operations.UPDATE in plan.operations:
-            self._known_old = self._known_old | (both & self._key_changed(both))
         self.made = {name for name, rows in ((operations.UPDATE, both), (operations.DELETE, went)) if rows.any()}
         op = np.zeros(found.count, np.uint8)
-        if operations.INSERT in plan.operations:
-            op[came] = INSERT
-        if operations.DELETE in plan.operations:
-            op[went & self._known_old] = DELETE
-        if operations.UPDATE in plan.operations:
-            op[both] = UPDATE
+        for name, rows in ((operations.INSERT, came), (operations.UPDATE, both), (operations.DELETE, went)):
+            if name in plan.operations:
+                op[rows] = CODES[name]
+        updated = both if operations.UPDATE in plan.operations else np.zeros(found.count, np.bool_)
+        self._known_old = plan.identity.have_image(went, updated, self._key_changed)
+        op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
             return op
         if not is_for_spark(self._session, int(np.count_nonzero(op))):
             self.is_sure = False
             return op
-        return self._filtered(op)
+        after, before = self._passing(op, new=True), self._passing(op, new=False)
+        return sent_of(op, self._known_old, before, after)
 
-    def _key_changed(self, both: Numbers) -> Numbers:
+    def _key_changed(self, updated: Numbers) -> Numbers:
         import numpy as np
-        import pyarrow.compute as pc
 
         changed = np.zeros(self._found.count, np.bool_)
-        at, attnums = np.flatnonzero(both), sorted(self.plan.identity)
+        at, attnums = np.flatnonzero(updated), sorted(self.plan.identity.columns)
         olds, news = self._found.pick(attnums, at, new=False), self._found.pick(attnums, at, new=True)
-        for old, new in zip(olds, news, strict=True):
-            if old.equals(new):
-                continue
-            differs = pc.fill_null(pc.not_equal(old, new), True).to_numpy(zero_copy_only=False)
-            if old.null_count and new.null_count:
-                nothing = pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy(zero_copy_only=False)
-                differs = differs & ~nothing
-            changed[at[differs]] = True
+        changed[at] = differing(olds, news, len(at))
         return changed
 
-    def _filtered(self, op: Numbers) -> Numbers:
-        filters = self.plan.filters
-        fresh = self._passing(op, new=True)
-        insert, update, delete = (op == each for each in (INSERT, UPDATE, DELETE))
-        if operations.INSERT in filters:
-            op[insert & ~fresh[INSERT]] = 0
-        old = self._passing(op, new=False)
-        if operations.DELETE in filters:
-            op[delete & ~old[DELETE]] = 0
-        if operations.UPDATE in filters:
-            known = self._known_old
-            before, after = old[UPDATE] & known, fresh[UPDATE]
-            op[update & ~known & ~after] = 0
-            op[update & known & ~before & ~after] = 0
-            op[update & known & ~before & after] = INSERT
-            op[update & known & before & ~after] = DELETE
-        return op
-
-    def _passing(self, op: Numbers, *, new: bool) -> dict[int, Numbers]:
-        """By operation, which changes' new or old rows its filters let through."""
+    def _passing(self, op: Numbers, *, new: bool) -> Numbers:
+        """Which changes' new or old rows the filters of their operations let through."""
         import numpy as np
 
         from pgrepl.lake import spark
 
         found = self._found
-        names = {INSERT: operations.INSERT, UPDATE: operations.UPDATE, DELETE: operations.DELETE}
-        asked = (INSERT, UPDATE) if new else (UPDATE, DELETE)
-        wanted = [each for each in asked if names[each] in self.plan.filters]
-        passing = {each: np.ones(found.count, np.bool_) for each in names}
-        chosen = np.isin(op, wanted) & (found.has_new if new else self._known_old)
+        asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
+        wanted = [each for each in asked if each in self.plan.filters]
+        passing = np.ones(found.count, np.bool_)
+        chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
         if not wanted or not chosen.any():
             return passing
-        rows = self._filter_rows(chosen, [names[each] for each in wanted], new=new)
-        tests = ", ".join(f"{self._test(names[each])} AS f{each}" for each in wanted)
+        rows = self._filter_rows(chosen, wanted, new=new)
+        tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
         with spark.pg_errors():
             told = self._statement.run(spark.session(), f"SELECT {AT}, {tests} FROM {{f}}", {"f": rows}).toArrow()
         at = told[AT].to_numpy()
         for each in wanted:
-            passing[each] = np.zeros(found.count, np.bool_)
-            passing[each][at] = told[f"f{each}"].to_numpy()
+            mine = op[at] == CODES[each]
+            passing[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
         return passing
 
     def _test(self, operation: str) -> str:
@@ -353,7 +292,7 @@ class LakeChanges:
         for number, n in own.items():
             attribute = plan.sent_as.attributes[number - 1]
             kind = form(attribute.type, attribute.typmod)
-            seen = plan.whole_old_rows or n in plan.identity
+            seen = plan.identity.covers(n)
             values = self._found.pick([n], at, new=False)[0] if seen else kind.to_array([None] * len(at))
             arrays.append(storage_array(values))
             kinds.append(kind.spark)
@@ -366,7 +305,7 @@ class LakeChanges:
         from pgrepl.types.lake_forms import form
 
         whole = len(self._events) == self._found.count
-        sent = [n for n in self._sent(places) if not old or self.plan.whole_old_rows or n in self.plan.identity]
+        sent = [n for n in self._sent(places) if not old or self.plan.identity.covers(n)]
         found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
         arrays = dict(zip(sent, found, strict=True))
         picked = []

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import prepared
-from pgrepl.lake.history import Snapshot, TwoPhase, snapshots
+from pgrepl.lake.history import COMMIT, PREPARE, Snapshot, TwoPhase, snapshots
+from pgrepl.replication.publisher.lake.transactions import LakeTransaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -22,15 +23,39 @@ if TYPE_CHECKING:
 _NEVER_TOLD = "_nodecode"  # test_decoding tells of such transactions when they are committed (pg_decode_filter)
 
 
-def is_told(said: TwoPhase, two_phase_at: int | None, *, filters: bool = False) -> bool:
-    """Whether a slot tells of it as a prepared transaction. `filters`: test_decoding's is asked."""
+def is_plain(transaction: LakeTransaction, two_phase_at: int | None, *, filters: bool = False) -> bool:
+    """Whether a slot tells of a transaction as one that is committed, all at once. `two_phase_at`: see
+    slots.two_phase_at; `filters`: test_decoding's filter is asked."""
+    said = transaction.two_phase
+    return said is None or (said.kind == COMMIT and not _is_told(said, two_phase_at, filters=filters))
+
+
+def phases(
+    session: Session, transaction: LakeTransaction, two_phase_at: int | None, start: int = 0, *, filters: bool = False
+) -> list[str]:
+    """What a slot tells of any other one: PREPARE with its changes, unless who reads has that from before `start`, and
+    how it ended."""
+    said = transaction.two_phase
+    assert said is not None
+    if not _is_told(said, two_phase_at, filters=filters) or not said.statements:
+        return []
+    if said.database != session.database.oid:
+        return []
+    if said.kind == PREPARE:
+        return [PREPARE]
+    assert two_phase_at is not None
+    is_new = said.kind == COMMIT and said.xid < two_phase_at and start <= transaction.first
+    return [PREPARE, said.kind] if is_new else [said.kind]
+
+
+def _is_told(said: TwoPhase, two_phase_at: int | None, *, filters: bool) -> bool:
     return two_phase_at is not None and not (filters and _NEVER_TOLD in said.gid)
 
 
 @contextmanager
 def prepared_changes(session: Session, said: TwoPhase, *, at_prepare: bool) -> Iterator[tuple[Session, list[Snapshot]]]:
-    """Where the changes can be read, and the snapshots that have them. `at_prepare`: the publications are those of
-    then."""
+    """The session that can read its changes, and the snapshots that have them. `at_prepare`: the publications are those
+    of then."""
     committed = _committed(session, said)
     waits = any(each.xid == said.xid for each in prepared.every(session))
     if committed or not waits:
@@ -69,6 +94,3 @@ def _committed(session: Session, said: TwoPhase) -> list[Snapshot]:
         if known["two_phase"][2] == said.xid:
             return snapshots(session, known.get("transaction", last) - 1, last)
     return []
-
-
-__all__ = ["is_told", "prepared_changes"]

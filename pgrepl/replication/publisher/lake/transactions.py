@@ -1,0 +1,124 @@
+"""The transactions of a lake, as its snapshots tell of them: which snapshots make one, which tables it changed, where
+definitions change.
+
+Whoever sends or decodes what changed reads them here; what of it is sent, they decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import one
+from pgrepl.frozen import frozen
+from pgrepl.lake.changes import Change, changes
+from pgrepl.lake.history import Snapshot, TwoPhase, snapshots
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+IsRead = Callable[[int, int], bool]  # by stretch and table: are its changes wanted?
+Changed = dict[tuple[int, int], list[Change]]  # by snapshot and table
+
+
+@frozen
+class LakeTransaction:
+    """Snapshots that were committed as one transaction."""
+
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def first(self) -> int:
+        return self.snapshots[0].id
+
+    @property
+    def last(self) -> Snapshot:
+        """The one at which it finished."""
+        return self.snapshots[-1]
+
+    @property
+    def two_phase(self) -> TwoPhase | None:
+        return self.last.two_phase
+
+    @property
+    def xid(self) -> int:
+        return self.last.id if self.two_phase is None else self.two_phase.xid
+
+    def touched(self) -> set[tuple[int, int]]:
+        """Stretches and tables whose rows changed then, by a TRUNCATE, too."""
+        return {(s.stretch, table) for s in self.snapshots for table in (*s.tables, *s.truncated)}
+
+    def is_of(self, database: int, has: IsRead) -> bool:
+        """Whether a slot of this database decodes it; `has`: is that table one of the database? A transaction that
+        changed rows elsewhere only is none of it."""
+        emitted = [message.database for s in self.snapshots for message in s.emitted]
+        if database in emitted:
+            return True
+        touched = self.touched()
+        return any(has(stretch, table) for stretch, table in touched) if touched else not emitted
+
+
+def read(session: Session, start: int, end: int, limit: int | None = None) -> tuple[list[LakeTransaction], int]:
+    """The transactions that finish at `start` or later and before `end`, and before which LSN these are all of them.
+    `limit`: of about so many snapshots."""
+    last = end - 1 if limit is None else min(end - 1, start + limit - 1)
+    while True:
+        found = snapshots(session, start - 1, last)
+        if found and found[0].first < start:  # the beginning of a transaction that finishes here
+            found = snapshots(session, found[0].first - 1, last)
+        if not found or found[-1].is_last or last >= end - 1:
+            return list(_transactions(found)), found[-1].id + 1 if found else end
+        last = min(end - 1, last + (limit or 1))
+
+
+def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
+    """What is not the whole of a transaction is none."""
+    taken: list[Snapshot] = []
+    for snapshot in found:
+        taken.append(snapshot)
+        if snapshot.is_last:
+            yield LakeTransaction(tuple(taken))
+            taken = []
+
+
+def wanted(found: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
+    """`local_only`: those without an origin (origin = none)."""
+    return [snapshot for snapshot in found if not (local_only and snapshot.origin)]
+
+
+def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
+    """Those with changes that are told row by row: of what a TRUNCATE emptied, only that is."""
+    return tuple([table for table in snapshot.tables if table not in snapshot.truncated])
+
+
+def read_changes(session: Session, found: Sequence[Snapshot], is_read: IsRead) -> Changed:
+    """The changes of these snapshots. Every table is read once for each stretch without new definitions."""
+    changed: Changed = {}
+    for stretch in _stretches(found):
+        for table in sorted({table for snapshot in stretch for table in changed_tables(snapshot)}):
+            if not is_read(stretch[0].stretch, table):
+                continue
+            emptied = {snapshot.id for snapshot in stretch if table in snapshot.truncated}
+            for change in changes(session, table, stretch[0].id - 1, stretch[-1].id):
+                if change.snapshot not in emptied:
+                    changed.setdefault((change.snapshot, table), []).append(change)
+    return changed
+
+
+def _stretches(found: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
+    """Snapshots that see the same definitions."""
+    stretch: list[Snapshot] = []
+    for snapshot in found:
+        if stretch and stretch[0].stretch != snapshot.stretch:
+            yield stretch
+            stretch = []
+        stretch.append(snapshot)
+    if stretch:
+        yield stretch
+
+
+def class_row(session: Session, stretch: int, table: int) -> tables.pg_class | None:
+    """A table of the session's database as it was; None: it is another database's, or was not there."""
+    row = one(session.at(stretch), tables.pg_class, oid=table)
+    return row if row is not None and row.datid == session.database.oid else None
