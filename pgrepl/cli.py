@@ -9,8 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -59,18 +58,6 @@ _OPTIONS: dict[str, tuple[str | None, str | None]] = {
 _OTHER_NAMES = {"set": "--variable"}
 _NO_CONNECTION = 2
 _HELP = {"-?": "options", "--help": "options"}
-
-# word: the module and the function of (arguments) → exit code that it starts
-_SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("pgrepl.shell.applying", "apply"),
-    "describe": ("pgrepl.shell.subcommands", "describe"),
-    "dump": ("pgrepl.shell.subcommands", "dump"),
-    "import-schema": ("pgrepl.shell.import_schema", "import_schema"),
-    "status": ("pgrepl.shell.status", "status"),
-    "sync": ("pgrepl.shell.applying", "sync"),
-    "standby": ("pgrepl.shell.standby", "standby"),
-    "verify": ("pgrepl.shell.verify", "verify"),
-}
 
 
 class _Shell(click.Command):
@@ -126,9 +113,7 @@ def _collect_seldom() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in _SUBCOMMANDS:
-        module, function = _SUBCOMMANDS[arguments[0]]
-        code: int = getattr(import_module(module), function)(list(arguments[1:]))
-        return code
+        return _SUBCOMMANDS[arguments[0]](list(arguments[1:]))
     from pgrepl.shell import startup
 
     topic = _help_topic(arguments)
@@ -147,6 +132,66 @@ def run(arguments: Sequence[str]) -> int:
     ):  # it was taken for a database's name, or a role's
         startup.hint_at_command(later)
     return code
+
+
+def _apply(arguments: list[str]) -> int:
+    from pgrepl.shell.applying import apply
+
+    return apply(arguments)
+
+
+def _describe(arguments: list[str]) -> int:
+    from pgrepl.shell.subcommands import describe
+
+    return describe(arguments)
+
+
+def _dump(arguments: list[str]) -> int:
+    from pgrepl.shell.subcommands import dump
+
+    return dump(arguments)
+
+
+def _import_schema(arguments: list[str]) -> int:
+    from pgrepl.shell.import_schema import import_schema
+
+    return import_schema(arguments)
+
+
+def _status(arguments: list[str]) -> int:
+    from pgrepl.shell.status import status
+
+    return status(arguments)
+
+
+def _sync(arguments: list[str]) -> int:
+    from pgrepl.shell.applying import sync
+
+    return sync(arguments)
+
+
+def _standby(arguments: list[str]) -> int:
+    from pgrepl.shell.standby import standby
+
+    return standby(arguments)
+
+
+def _verify(arguments: list[str]) -> int:
+    from pgrepl.shell.verify import verify
+
+    return verify(arguments)
+
+
+_SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "apply": _apply,
+    "describe": _describe,
+    "dump": _dump,
+    "import-schema": _import_schema,
+    "status": _status,
+    "sync": _sync,
+    "standby": _standby,
+    "verify": _verify,
+}
 
 
 def _help_topic(arguments: Sequence[str]) -> str | None:

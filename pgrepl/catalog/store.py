@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sqlalchemy import Double, and_, bindparam, or_, select
+from sqlalchemy import and_, bindparam, or_, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import update as sql_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
@@ -22,10 +22,9 @@ from pgrepl.catalog import sums
 from pgrepl.catalog.declarative import SystemRow, SystemTable, VersionedRow
 from pgrepl.catalog.lake import WATCHED
 from pgrepl.errors import PgError
+from pgrepl.internals.sqlalchemy import Compiled
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-
     from pgrepl.catalog.context import Context
 
 NOT_NULL: Any = object()  # as a value of a condition: any but NULL
@@ -161,46 +160,15 @@ def count(session: Context, table: type[SystemRow], **eq: Any) -> int:
     return len(rows(session, table, **eq))
 
 
-class _Compiled:
-    """A statement for the driver: its text, and how values become parameters and columns become values."""
-
-    __slots__ = ("_binders", "_positional", "names", "readers", "sql")
-
-    def __init__(self, clause: ClauseElement, table: type[SystemRow] | None, dialect: Dialect) -> None:
-        compiled: Any = clause.compile(dialect=dialect)
-        self.sql = str(compiled)
-        positions: Any = compiled.positiontup if getattr(compiled, "positional", False) else None
-        self._positional = positions is not None
-        self.names: tuple[str, ...] = tuple(positions if positions is not None else compiled.params)
-        self._binders: dict[str, Callable[[Any], Any]] = {}
-        for name, bound in compiled.binds.items():
-            processor = bound.type.dialect_impl(dialect).bind_processor(dialect)
-            if processor is not None:
-                self._binders[name] = processor
-        self.readers: list[tuple[int, Callable[[Any], Any]]] = []
-        for position, column in enumerate(table.__table__.core().columns if table is not None else ()):
-            if isinstance(column.type, Double):  # drivers give floats as they are; psycopg's would ask for their type
-                continue
-            reader = column.type.dialect_impl(dialect).result_processor(dialect, None)
-            if reader is not None:
-                self.readers.append((position, reader))
-
-    def bind(self, values: Mapping[str, Any]) -> Any:
-        if self._binders:
-            values = {k: self._binders[k](v) if k in self._binders else v for k, v in values.items()}
-        if self._positional:
-            return tuple([values[name] for name in self.names])
-        return values
-
-
 def _statement(
     session: Context, action: str, table: type[SystemRow], names: tuple[str, ...], where: tuple[tuple[str, int], ...]
-) -> _Compiled:
+) -> Compiled:
     key = (action, table.__name__, names, where)
-    known: _Compiled | None = session.catalog.statements.get(key)
+    known: Compiled | None = session.catalog.statements.get(key)
     if known is None:
         clause = _clause(action, table, names, where)
-        known = _Compiled(clause, table if action == "select" else None, session.catalog.dialect)
+        read = table.__table__.core().columns if action == "select" else ()
+        known = Compiled(clause, read, session.catalog.dialect)
         session.catalog.statements[key] = known
     return known
 

@@ -12,6 +12,7 @@ from pgrepl.expr import lookup, tree, typefacts
 from pgrepl.expr.printer import Printer, type_with_typmod
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
 from pgrepl.expr.tree import Const, Expr, OpExpr, RteKind, Var
+from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import builtin, oids
@@ -31,6 +32,18 @@ def print_expr(expr: Expr, out: Printer, implicit: bool) -> None:
     """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr). What a filter or a default seldom has
     is printed by other modules (deparse.load_forms)."""
     raise UnknownForm(expr)
+
+
+@frozen
+class Printed(tree.Typed):
+    """Stands for a part of an expression whose text is known: a subquery, in EXPLAIN."""
+
+    text: str = ""
+
+
+@print_expr.register(Printed)
+def _(expr: Printed, out: Printer, implicit: bool) -> None:
+    out.put(expr.text)
 
 
 def print_list(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:

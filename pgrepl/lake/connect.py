@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.lake.start import SESSION_SETTINGS, be_quiet
+from pgrepl.internals.pyspark import be_quiet
+from pgrepl.lake.spark_options import SESSION_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from pgrepl import jobs
 from pgrepl.errors import PgError
+from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import ended, from_spark
 from pgrepl.lake.spark_options import Options, read_options
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.start import Driver
+    from pgrepl.lake.driver import Driver
 
 _options: Options | None = None
 _lock = threading.Lock()
@@ -56,10 +58,14 @@ class _Start:
                 from pgrepl.lake.connect import connect
 
                 self.session = connect(self.wanted)
-            else:
+            elif internals.is_tried():
                 from pgrepl.lake.start import start
 
                 self.driver, self.session = start(self.wanted)
+            else:
+                from pgrepl.lake.start_plain import start_plain
+
+                self.driver, self.session = start_plain(self.wanted)
         except BaseException as problem:  # whoever asks for the session gets it
             self.failure = problem
 
@@ -78,43 +84,73 @@ class _Start:
             return False
         return self.failure is not None or (self.driver is not None and self.driver.ended)
 
+    @property
+    def is_starting(self) -> bool:
+        return self.session is None and not self.lost
+
+    def running_tasks(self) -> tuple[int, int] | None:
+        """A Spark Connect server does not tell."""
+        if self.session is None or self.driver is None:
+            return None
+        done = tasks = 0
+        with suppress(Exception):  # it may end at any moment
+            tracker = self.session.sparkContext.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    done += info.numCompletedTasks
+                    tasks += info.numTasks
+        return (done, tasks) if tasks else None
+
+    def pg_error(self, problem: BaseException) -> PgError | None:
+        error, driver = from_spark(problem), self.driver
+        if driver is None:
+            return error
+        if error is None and isinstance(problem, ConnectionError):  # nobody listens any more
+            driver.kill()
+            return ended(out_of_memory=driver.out_of_memory())
+        if error is not None and error.sqlstate in ("58000", "XX000") and driver.ends_soon(1):
+            return ended(out_of_memory=driver.out_of_memory())
+        return error
+
+    def cancel(self) -> bool:
+        if self.session is None:
+            return False
+        if self.driver is not None:
+            return self.driver.cancel()
+        threading.Thread(target=_interrupt_remote, args=(self.session,), name="spark-cancel", daemon=True).start()
+        return False
+
+
+def _begin() -> _Start:
+    """Whoever calls holds the lock."""
+    global _start
+    _start = _Start(options())
+    jobs.announce(_start)
+    return _start
+
 
 def start_in_background() -> None:
     """Begin to make the session; returns at once and says nothing, whatever becomes of it."""
-    global _start
     with _lock:
         if _start is None:
             with suppress(PgError):  # session() will say it
-                _start = _Start(options())
+                _begin()
 
 
 def session() -> SparkSession:
     """The session, made now if there is none yet; PgError if it cannot be made."""
-    global _start
     with _lock:
-        if _start is not None and _start.lost:
-            _forget(_start)
-            _start = None
-        if _start is None:
-            _start = _Start(options())
         start = _start
+        if start is not None and start.lost:
+            if start.driver is not None:
+                start.driver.forget()
+            start = None
+        if start is None:
+            start = _begin()
     made = start.wait()
     _tag_jobs(made)
     return made
-
-
-def started() -> bool:
-    """Whether a session is there or on its way: a statement that could do without Spark need not wait for one."""
-    return _start is not None and not _start.lost
-
-
-def is_starting() -> bool:
-    return _start is not None and _start.session is None and not _start.lost
-
-
-def _forget(start: _Start) -> None:
-    if start.driver is not None:
-        start.driver.forget()
 
 
 def stop() -> None:
@@ -122,6 +158,7 @@ def stop() -> None:
     global _start
     with _lock:
         start, _start = _start, None
+        jobs.announce(None)
     if start is None:
         return
     with suppress(Exception):  # it is to end, whatever state it is in
@@ -135,16 +172,7 @@ def stop() -> None:
 
 def pg_error(problem: BaseException) -> PgError | None:
     """The PgError that this exception means, None if it does not come from Spark."""
-    error = from_spark(problem)
-    driver = _start.driver if _start is not None else None
-    if driver is None:
-        return error
-    if error is None and isinstance(problem, ConnectionError):  # nobody listens any more
-        driver.kill()
-        return ended(out_of_memory=driver.out_of_memory())
-    if error is not None and error.sqlstate in ("58000", "XX000") and driver.ends_soon(1):
-        return ended(out_of_memory=driver.out_of_memory())
-    return error
+    return from_spark(problem) if _start is None else _start.pg_error(problem)
 
 
 @contextmanager
@@ -159,21 +187,6 @@ def pg_errors() -> Iterator[None]:
         if error is None:
             raise
         raise error from problem
-
-
-def cancel() -> bool:
-    """End the running jobs; for a handler of SIGINT, so it does not wait.
-
-    True: the main thread is in the middle of a call to the JVM, which must not be broken off. It comes back as soon as
-    the jobs have ended, and then fails as a cancelled statement does.
-    """
-    start = _start
-    if start is None or start.session is None:
-        return False
-    if start.driver is not None:
-        return start.driver.gateway_client.cancel()
-    threading.Thread(target=_interrupt_remote, args=(start.session,), name="spark-cancel", daemon=True).start()
-    return False
 
 
 def _interrupt_remote(session: SparkSession) -> None:
@@ -231,16 +244,13 @@ def _is_remote() -> bool:
 
 
 __all__ = [
-    "cancel",
     "cancel_tagged",
     "configure",
-    "is_starting",
     "options",
     "pg_error",
     "pg_errors",
     "session",
     "start_in_background",
-    "started",
     "stop",
     "tag",
     "tag_jobs",

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from pgrepl import interrupts
 from pgrepl.errors import PgError, unmarked
+from pgrepl.internals.pyspark import stack_traces
 
 _FOREIGN = ("pyspark.", "py4j.", "grpc.")
 
@@ -74,16 +75,12 @@ def _texts(problem: BaseException) -> list[str]:
 
 
 def _text(problem: BaseException) -> str:
-    """The message, and what pyspark keeps beside it: the Java stack trace names causes that the message does not."""
+    """The message, and what pyspark keeps beside it."""
     try:
         parts = [str(problem)]
     except ConnectionError:  # it asks the JVM, which is gone
         parts = ["JVM is not running"]
-    for attribute in ("_stackTrace", "_stack_trace"):
-        trace = getattr(problem, attribute, None)
-        if isinstance(trace, str):
-            parts.append(trace)
-    return "\n".join(parts)
+    return "\n".join(parts + stack_traces(problem))
 
 
 # Arithmetic is Spark's own wherever it can be; it names the type it was done in, and here that is the result's type.

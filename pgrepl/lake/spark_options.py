@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import tempfile
 from collections.abc import Mapping
 
 from pgrepl.errors import PgError
@@ -43,3 +45,59 @@ def read_options(
             raise PgError("22023", f'invalid Spark setting "{word}"', hint="Write it as name=value.")
         settings[name.strip()] = value
     return Options(master, remote, tuple(settings.items()))
+
+
+# What makes Spark's files and values mean what DuckLake's mean; a user's --conf does not change these.
+SESSION_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def defaults(master: str) -> dict[str, str]:
+    """Settings a user may change with --conf."""
+    defaults = {
+        **SESSION_SETTINGS,
+        "spark.app.name": "pgrepl",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # a long session remembers few of the statements it has run
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+    if master.startswith("local"):
+        defaults |= {
+            "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(4 * _tasks(master)),
+            # listing some hundred files of one table is quicker than a job that lists them
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
+            "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "pgrepl-warehouse"),
+        }
+    return defaults
+
+
+def _tasks(master: str) -> int:
+    """How many tasks a local master runs at a time: local, local[4], local[*], local[2,3]."""
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()
+    if inside == "*":
+        return os.cpu_count() or 1
+    return int(inside) if inside.isdigit() and int(inside) > 0 else 1

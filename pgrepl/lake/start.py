@@ -13,25 +13,23 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import stat
-import struct
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
+from pgrepl.internals import pyspark as internals
+from pgrepl.internals.py4j import Gateway
 from pgrepl.lake import spill_folders, start_archive
-from pgrepl.lake.spark_options import DEFAULT_MASTER
-from pgrepl.lake.start_gateway import Client, open_gateway
+from pgrepl.lake.driver import OwnDriver
+from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
 
 if TYPE_CHECKING:
-    from py4j.clientserver import ClientServer
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.spark_options import Options
@@ -52,7 +50,6 @@ _JAVA_OPTIONS = (
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
 )
-_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 _UNUSED_JARS = ("spark-mllib_",)
 
 # Environment variables and settings that mean: only Spark's own scripts know how to start this.
@@ -63,78 +60,14 @@ _GET_JAVA = (
     "Install a Java 17 runtime (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
     "and set JAVA_HOME if java is not on the PATH."
 )
-_OUT_OF_MEMORY_EXIT = 52  # SparkExitCode.OOM
 _POLL = 0.005
 _PATIENCE = 300  # seconds
 
 
-class Driver:
-    """The JVM and the way to it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes] | None) -> None:
-        self.process = process
-        self.log = log
-        self.gateway: ClientServer | None = None
-
-    @property
-    def gateway_client(self) -> Client:
-        assert self.gateway is not None
-        client: Client = self.gateway._gateway_client
-        return client
-
-    @property
-    def ended(self) -> bool:
-        return self.process.poll() is not None
-
-    def ends_soon(self, seconds: float) -> bool:
-        """Whether it has ended or ends within a moment: a call fails before its process is gone."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        return self.ended
-
-    def kill(self) -> None:
-        """It does not answer: let it end, or make it."""
-        if not self.ends_soon(5):
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def last_words(self) -> str:
-        """The end of what the JVM has written, if that was kept."""
-        if self.log is None:
-            return ""
-        size = self.log.seek(0, os.SEEK_END)
-        self.log.seek(max(0, size - 20_000))
-        return self.log.read().decode("utf-8", "replace")
-
-    def out_of_memory(self) -> bool:
-        """Whether the JVM has ended because its heap was full."""
-        return self.ended and (
-            self.process.returncode == _OUT_OF_MEMORY_EXIT or "java.lang.OutOfMemoryError" in self.last_words()
-        )
-
-    def end(self) -> None:
-        """Close the pipe: the JVM cleans up and ends by itself. Returns at once."""
-        self.gateway_client.is_connected = False  # so that py4j does not tell it of objects that are gone
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        self.forget()
-
-    def forget(self) -> None:
-        """Let pyspark make another session after this JVM."""
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-
-        SparkContext._gateway = None
-        SparkContext._jvm = None
-        SparkContext._active_spark_context = None
-        SparkSession._instantiatedSession = None
-
-
-def start(wanted: Options) -> tuple[Driver, SparkSession]:
+def start(wanted: Options) -> tuple[OwnDriver, SparkSession]:
     """Start the JVM and make the session in it; PgError if that cannot be."""
     master = wanted.master or DEFAULT_MASTER
-    conf = {**_defaults(master), **dict(wanted.conf), "spark.master": master}
+    conf = {**defaults(master), **dict(wanted.conf), "spark.master": master}
     shows_log = "spark.log.level" in dict(wanted.conf)
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
     driver = _launch(master, conf, connection, shows_log)
@@ -142,10 +75,10 @@ def start(wanted: Options) -> tuple[Driver, SparkSession]:
     spill_folders.clean()
     port, secret = _wait_for_connection(driver, connection)
     connection.unlink()
-    driver.gateway = open_gateway(port, secret)
+    driver.gateway = Gateway(port, secret)
     if not shows_log:
-        be_quiet()
-    return driver, _make_session(driver.gateway, conf, local=master.startswith("local"))
+        internals.be_quiet()
+    return driver, internals.make_session(driver.gateway.server, conf, local=master.startswith("local"))
 
 
 def _meeting_place() -> Path:
@@ -173,99 +106,17 @@ def _load() -> None:
         import pandas  # noqa: F401  no need of ours, but pyspark looks for it when it takes rows
 
 
-def _make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
-    settings = SparkConf(loadDefaults=False)
-    settings.setAll(list(conf.items()))
-    context = SparkContext(conf=settings, gateway=gateway)
-    if local:
-        context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    return SparkSession(context)
-
-
-def be_quiet() -> None:
-    """Errors are raised: pyspark and py4j need not print them as well."""
-    import logging
-
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True
-    if not logging.getLogger().handlers:  # py4j logs there, which would make a handler that prints
-        logging.getLogger().addHandler(logging.NullHandler())
-
-
-# --- settings --------------------------------------------------------------------------------------------------------
-
-# What makes Spark's files and values mean what DuckLake's mean; a user's --conf does not change these.
-SESSION_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.timeType.enabled": "true",
-    "spark.sql.parquet.fieldId.read.enabled": "true",
-    "spark.sql.parquet.fieldId.write.enabled": "true",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.writeLegacyFormat": "false",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
-
-
-def _defaults(master: str) -> dict[str, str]:
-    """Settings a user may change with --conf."""
-    defaults = {
-        **SESSION_SETTINGS,
-        "spark.app.name": "pgrepl",
-        "spark.log.level": "ERROR",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # a long session remembers few of the statements it has run
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
-        "spark.ui.retainedTasks": "200",
-        "spark.sql.ui.retainedExecutions": "5",
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
-    }
-    if master.startswith("local"):
-        defaults |= {
-            "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(4 * _tasks(master)),
-            # listing some hundred files of one table is quicker than a job that lists them
-            "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
-            "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "pgrepl-warehouse"),
-        }
-    return defaults
-
-
-def _tasks(master: str) -> int:
-    """How many tasks a local master runs at a time: local, local[4], local[*], local[2,3]."""
-    inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()
-    if inside == "*":
-        return os.cpu_count() or 1
-    return int(inside) if inside.isdigit() and int(inside) > 0 else 1
-
-
 # --- the JVM ---------------------------------------------------------------------------------------------------------
 
 
-def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: bool) -> Driver:
-    environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_CONNECT_MODE": "0"}
+def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: bool) -> OwnDriver:
+    environment = {**os.environ, **internals.environment(connection)}
     environment["PYTHONPATH"] = os.pathsep.join(_import_path())
     java = _java()
     keep: tuple[int, ...] = ()
     if _goes_direct(master, conf, os.environ):
         command, keep = _direct_command(java, conf)
-        environment |= {"SPARK_HOME": str(_spark_home()), "SPARK_ENV_LOADED": "1", "SPARK_SCALA_VERSION": "2.13"}
+        environment |= internals.direct_environment()
         folder = "/"  # neither Spark nor Python workers find anything in the user's folder by chance
     else:
         command, folder = _script_command(conf), None
@@ -286,7 +137,7 @@ def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: b
     finally:
         for descriptor in keep:
             os.close(descriptor)
-    return Driver(process, log)
+    return OwnDriver(process, log)
 
 
 def _java() -> str:
@@ -310,17 +161,8 @@ def _goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str,
     return not any(name.startswith(_SCRIPT_SETTINGS) for name in conf)
 
 
-def _spark_home() -> Path:
-    """The folder of pip's pyspark, found without importing it."""
-    from importlib.util import find_spec
-
-    spec = find_spec("pyspark")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent
-
-
 def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
-    jars = sorted(p for p in (_spark_home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
+    jars = sorted(p for p in (internals.home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
     own = [os.path.abspath(p) for p in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if p]
     options = [*_JAVA_OPTIONS]
     if "spark.driver.memory" in conf:
@@ -329,7 +171,7 @@ def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tupl
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     class_path = [*own, *map(str, jars)]
     archive = start_archive.archive(java, class_path, options)
-    command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), _MAIN]
+    command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN]
     return archive.wrapped(command), archive.descriptors
 
 
@@ -340,7 +182,7 @@ def _java_size(size: str) -> str:
 
 
 def _script_command(conf: Mapping[str, str]) -> list[str]:
-    command = [os.path.join(os.environ.get("SPARK_HOME") or _spark_home(), "bin", "spark-submit")]
+    command = [os.path.join(os.environ.get("SPARK_HOME") or internals.home(), "bin", "spark-submit")]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     return command + shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
@@ -353,7 +195,7 @@ def _import_path() -> list[str]:
     return [own, *(p for p in given if p != own)]
 
 
-def _wait_for_connection(driver: Driver, connection: Path) -> tuple[int, str]:
+def _wait_for_connection(driver: OwnDriver, connection: Path) -> tuple[int, str]:
     patience = time.monotonic() + _PATIENCE
     while not connection.exists():
         if time.monotonic() > patience:
@@ -361,12 +203,10 @@ def _wait_for_connection(driver: Driver, connection: Path) -> tuple[int, str]:
         if driver.ended:
             raise _did_not_start(driver)
         time.sleep(_POLL)
-    said = connection.read_bytes()
-    port, length = struct.unpack(">ii", said[:8])
-    return port, said[8 : 8 + length].decode()
+    return internals.read_connection(connection)
 
 
-def _did_not_start(driver: Driver) -> PgError:
+def _did_not_start(driver: OwnDriver) -> PgError:
     words = driver.last_words()
     if "UnsupportedClassVersionError" in words or "jdk.incubator.vector not found" in words:
         return PgError("58000", "could not start Spark: it needs Java 17 or newer", hint=_GET_JAVA)

@@ -7,7 +7,6 @@ a deadline that its checks see (interrupts.py).
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from datetime import datetime, timezone
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from pgrepl import interrupts
+from pgrepl import interrupts, jobs
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 
@@ -144,8 +143,7 @@ def _run_until(moment: float, error: PgError) -> None:
 def interrupt(error: PgError, frame: FrameType | None) -> None:
     """For a signal's handler: end the running statement with an error, its jobs of Spark, too."""
     interrupts.note(error)
-    spark = sys.modules.get("pgrepl.lake.spark")
-    if spark is not None and spark.cancel():
+    if jobs.cancel():
         return  # the statement fails when Spark's answer has come
     importing = _is_importing(frame)
     _turn_on(_IMPORTING if importing else _AGAIN, lambda frame: interrupt(error, frame))

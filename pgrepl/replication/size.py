@@ -30,11 +30,11 @@ def is_large(session: Session, rows: int) -> bool:
 
 def is_for_spark(session: Session, rows: int) -> bool:
     """Whether it is worth a job of Spark's."""
-    from pgrepl.lake import spark
+    from pgrepl import jobs
 
     least = least_rows(session)
     if least is None:
         return False
     if session.settings.get("pgrepl.engine") == "auto":
-        least *= WARM if spark.started() else COLD
+        least *= WARM if jobs.started() else COLD
     return rows >= least

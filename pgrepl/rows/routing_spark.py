@@ -123,7 +123,8 @@ def condition_text(expr: Expr, statement: Statement) -> str:
 def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequence[int]) -> DataFrame:
     """The hash of the key's values by the largest modulus, which all others divide."""
     from pyspark.sql import functions as F
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+    from pgrepl.internals.pyspark import arrow_function
 
     kinds = [[column.opclass, column.type, column.typmod] for column in key.columns]
     program = json.dumps([kinds, max(moduli, default=1)])
@@ -132,7 +133,7 @@ def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequenc
         return hash_buckets(program, arrays)
 
     columns = [f"{name}_{number}" for number in range(len(kinds))]
-    function = arrow_udf(bucket, "bigint", ArrowUDFType.SCALAR)
+    function = arrow_function(bucket, "bigint")
     return frame.withColumn(name, function(*[F.col(column) for column in columns])).drop(*columns)
 
 

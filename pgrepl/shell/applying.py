@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, require_catalog, run, say
@@ -264,8 +265,7 @@ def _stoppable() -> Iterator[None]:
 
     def stop(number: int, _frame: object) -> None:
         code = _INTERRUPTED if number == signal.SIGINT else _TERMINATED
-        spark = sys.modules.get("pgrepl.lake.spark")
-        if spark is not None and spark.cancel():  # a call to the JVM must not be broken off: it ends by itself now
+        if jobs.cancel():  # a call to the JVM must not be broken off: it ends by itself now
             asked.append(code)
             timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
             timer.daemon = True

@@ -6,7 +6,6 @@ What is logged meanwhile appears above the bars, in lines as long as they are.
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -22,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from pgrepl.shell.busy import spark_tasks
+from pgrepl import jobs
 
 _MOMENT = 0.5  # seconds in which something may end unseen
 
@@ -56,12 +55,9 @@ class _Seen(ProgressColumn):
 
 
 def _of_spark() -> str:
-    lake = sys.modules.get("pgrepl.lake.spark")
-    if lake is None or not lake.started():
-        return ""
-    if lake.is_starting():
+    if jobs.is_starting():
         return "Spark starts"
-    found = spark_tasks()
+    found = jobs.running_tasks()
     return "" if found is None else f"Spark: {found[0]} of {found[1]} tasks"
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pgrepl import jobs
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,7 +29,7 @@ class Busy:
 
     def __init__(self, stream: TextIO, *, tasks: Tasks | None = None, patience: float = PATIENCE) -> None:
         self._stream = stream
-        self._tasks = tasks or spark_tasks
+        self._tasks = tasks or jobs.running_tasks
         self._patience = patience
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="busy", daemon=True)
@@ -92,12 +94,3 @@ def _without_echo(stream: TextIO) -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
-
-
-def spark_tasks() -> tuple[int, int] | None:
-    lake = sys.modules.get("pgrepl.lake.spark")
-    if lake is None or not lake.started():
-        return None
-    from pgrepl.lake.spark_progress import running_tasks
-
-    return running_tasks()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pgrepl import jobs
 from pgrepl.errors import PgError, Report
 from pgrepl.types.depth import stack_depth_exceeded
 
@@ -257,9 +257,7 @@ def _without_password(catalog: str) -> str:
 
 def _of_spark(problem: Exception) -> PgError | None:
     """What Spark complained of while a statement ran."""
-    spark = sys.modules.get("pgrepl.lake.spark")
-    error: PgError | None = None if spark is None else spark.pg_error(problem)
-    return error
+    return jobs.pg_error(problem)
 
 
 def internal_error(problem: Exception) -> PgError:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import sys
 from types import FrameType
 from typing import Literal
 
+from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.interrupts import user_request
 from pgrepl.query import timeouts
@@ -59,7 +59,5 @@ class _While:
 
 def cancelled() -> PgError:
     """Ctrl-C while the subscriptions catch up."""
-    spark = sys.modules.get("pgrepl.lake.spark")
-    if spark is not None:
-        spark.cancel()
+    jobs.cancel()
     return PgError("57014", "canceling statement due to user request")

@@ -146,7 +146,7 @@ def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
     """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
     unread = iter(FAMILIES)
     while alias not in BUILDERS and (family := next(unread, None)) is not None:
-        import_module(f"pgrepl.sql.build.{family}")
+        import_module(f"{__package__}.build.{family}")
     if alias in BUILDERS:
         return BUILDERS[alias]
     prefix, _, what = alias.partition("unsupported_")

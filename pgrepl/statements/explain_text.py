@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.deparse import load_forms
-from pgrepl.expr.print_expr import print_expr
+from pgrepl.expr.print_expr import Printed, print_expr
 from pgrepl.expr.print_names import names_of_query, relation_text
 from pgrepl.expr.printer import Names, Printer, Style
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SortGroup
 from pgrepl.expr.walk import rewrite
-from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.sql.quote import quote_identifier
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-
-@frozen
-class _Said(tree.Typed):
-    """Stands for a subquery in an expression: its text."""
-
-    text: str = field(default="")
-
-
-@print_expr.register(_Said)
-def _(expr: _Said, out: Printer, implicit: bool) -> None:
-    out.put(expr.text)
 
 
 class Texts:
@@ -93,6 +80,6 @@ class Texts:
             name = f"SubPlan {self.subplans.index(node) + 1}"
             if node.kind in (SubLinkType.ANY, SubLinkType.ALL, SubLinkType.EXISTS):
                 name = f"{node.kind.value.upper()} {name}"
-            return _Said(node.type, typmod=node.typmod, collation=node.collation, text=f"({name})")
+            return Printed(node.type, typmod=node.typmod, collation=node.collation, text=f"({name})")
 
         return rewrite(expr, said)

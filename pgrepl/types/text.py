@@ -72,7 +72,7 @@ def reader(typoid: int) -> Reader:
     """The input function of a type."""
     module = _READERS.get(typoid)
     if module is not None:
-        found: Reader = import_module(f"pgrepl.types.{module}").READ[typoid]
+        found: Reader = import_module(f"{__package__}.{module}").READ[typoid]
         return found
     ranges = range_by_oid(typoid) or range_of_multirange(typoid)
     if ranges is not None:
@@ -123,7 +123,7 @@ def writer(typoid: int) -> Writer:
         return lambda value, style: str(value)
     module = _MODULES.get(typoid)
     if module is not None:
-        found: Writer = import_module(f"pgrepl.types.{module}").WRITE[typoid]
+        found: Writer = import_module(f"{__package__}.{module}").WRITE[typoid]
         return found
     ranges = range_by_oid(typoid) or range_of_multirange(typoid)
     if ranges is not None:

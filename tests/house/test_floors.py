@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +27,17 @@ FLOORS = {
     "sql": 1,
     "types": 0,
     "memory": 0,
+    "internals": 0,
     "interrupts": -1,
+    "jobs": -1,
     "errors": -2,
     "frozen": -3,
     "__init__": -3,
 }
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+_NAMED = re.compile(r"pgrepl(\.\w+){2,}")
 
 
 def room_of(module: str) -> str:
@@ -51,6 +57,8 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
                 found += [(node.lineno, f"pgrepl.{alias.name}") for alias in node.names if alias.name != "__version__"]
             else:
                 found.append((node.lineno, base))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
+            found.append((node.lineno, node.value))  # in a table of modules to import
     return [(line, name) for line, name in found if name == "pgrepl" or name.startswith("pgrepl.")]
 
 
@@ -68,6 +76,83 @@ def test_imports_go_downwards_only(path: Path) -> None:
 def test_every_room_says_what_it_is_for() -> None:
     silent = [str(p.relative_to(PACKAGE)) for p in MODULES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
     assert silent == []
+
+
+# --- ways around --------------------------------------------------------------------------------------------------
+
+_OWN_FOLDER = re.compile(r"f'\{(__name__|__package__)\}\.[\w.]*\{\w+\}'")  # as ast.unparse() writes it
+
+
+def ways_around(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Imports that do not stand as imports. What is found by what is asked for may be imported by name: a folder's own
+    modules, and those that a table in the same module names in full, whose floors are looked at as those of others."""
+    names = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    has_table = any(map(_NAMED.fullmatch, names))
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "importlib" for alias in node.names):
+            yield line, "import importlib"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "importlib":
+            for alias in node.names:
+                if (node.module, alias.name) not in (("importlib", "import_module"), ("importlib.util", "find_spec")):
+                    yield line, f"from {node.module} import {alias.name}"
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.modules":
+            yield line, "sys.modules"
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called == "__import__" or (called == "import_module" and not _is_known(node, has_table)):
+                yield line, ast.unparse(node)
+
+
+def _is_known(node: ast.Call, has_table: bool) -> bool:
+    argument = ast.unparse(node.args[0])
+    return _OWN_FOLDER.fullmatch(argument) is not None or (has_table and argument == "module")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_is_imported_by_name(path: Path) -> None:
+    found = list(ways_around(ast.parse(path.read_text("utf-8"))))
+    assert found == []
+
+
+_HARMLESS = ("pgrepl.frozen.frozen", "pgrepl.cli.main")
+
+
+def fillings(path: Path) -> Iterator[str]:
+    """What a module calls as it is imported, of a room other than its own, and what it decorates with it."""
+    tree = ast.parse(path.read_text("utf-8"))
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    origins: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pgrepl"):
+            origins |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in tree.body:
+        used: list[ast.expr] = []
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            used.append(node.value.func)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            used += [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+        for each in used:
+            origin = origins.get(ast.unparse(each).split(".")[0])
+            if origin is not None and room_of(origin) != room:
+                yield origin
+
+
+def test_no_import_fills_a_table_of_another_room() -> None:
+    found = {(origin, str(path.relative_to(PACKAGE))) for path in MODULES for origin in fillings(path)}
+    assert {(origin, path) for origin, path in found if origin not in _HARMLESS} == set()
+
+
+def test_what_these_tests_see() -> None:
+    def seen(text: str) -> list[str]:
+        return [what for _, what in ways_around(ast.parse(text))]
+
+    assert seen("import_module('pgrepl.lake.spark')") == ["import_module('pgrepl.lake.spark')"]
+    assert seen("import_module(module)") == ["import_module(module)"]
+    assert seen("module = 'pgrepl.lake.spark'\nimport_module(module)") == []
+    assert seen("import_module(f'pgrepl.{room}')") == ["import_module(f'pgrepl.{room}')"]
+    assert seen("import_module(f'{__name__}.{family}')") == []
+    assert seen("def f():\n    return sys.modules.get(name)") == ["sys.modules"]
 
 
 HEAVY = {"pyspark", "pyarrow", "sqlglot", "pandas", "lark"}

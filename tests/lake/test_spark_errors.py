@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from pgrepl import jobs
 from pgrepl.errors import PgError, marked, unmarked
-from pgrepl.lake import scan, start_gateway
+from pgrepl.internals import py4j
+from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
 from tests.lake.conftest import Lake
@@ -148,7 +150,7 @@ def interrupts() -> Iterator[None]:
     """As the shell handles them."""
 
     def interrupted(_signal: int, _frame: FrameType | None) -> None:
-        if not lake_spark.cancel():
+        if not jobs.cancel():
             raise PgError("57014", "canceling statement due to user request")
 
     before = signal.signal(signal.SIGINT, interrupted)
@@ -167,7 +169,7 @@ def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: 
 def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
     spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_gateway, "_PAUSE", 0.7)  # the next job is under way when the canceller looks again
+    monkeypatch.setattr(py4j, "_PAUSE", 0.7)  # the next job is under way when the canceller looks again
     threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     assert told(error_of(spark.range(10**13).filter("sha2(string(id), 256) = 'x'").count))[0] == "57014"
     with lake_spark.threads(1) as pool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import start, start_archive
+from pgrepl.lake import spark_options, start, start_archive
 from pgrepl.lake.spark_options import Options, read_options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
     ("master", "tasks"), [("local", 1), ("local[4]", 4), ("local[*]", os.cpu_count()), ("local[3, 2]", 3)]
 )
 def test_a_local_master_says_how_many_tasks_run(master: str, tasks: int) -> None:
-    assert start._tasks(master) == tasks
+    assert spark_options._tasks(master) == tasks
 
 
 def test_without_java_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:

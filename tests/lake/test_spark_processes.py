@@ -76,11 +76,43 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
         "except PgError as error: print(error.sqlstate, error.message)\n"
         "print(spark.session().range(5).count())\n"
         "spark.stop()\n"
-        "print(spark.started())\n"
+        "from pgrepl import jobs; print(jobs.started())\n"
     )
     answer, complaint = process.communicate(timeout=4 * PATIENCE)
     assert answer.splitlines() == ["58000 Spark ended unexpectedly while the statement ran", "5", "False"]
     assert complaint == ""
+
+
+def test_an_unknown_pyspark_is_started_in_the_documented_way() -> None:
+    process = play(
+        "from pgrepl.internals import pyspark\n"
+        "pyspark.version = lambda: '9.9.9'\n"
+        "session = spark.session()\n"
+        "print(type(spark._start.driver).__name__, session.range(5).count())\n"
+        "import signal, threading, time\n"
+        "from pgrepl import interrupts, jobs\n"
+        "from pgrepl.errors import PgError\n"
+        "cancelled = []\n"
+        "def handler(*_):\n"
+        "    interrupts.note(interrupts.user_request())\n"
+        "    cancelled.append(jobs.cancel())\n"
+        "signal.signal(signal.SIGINT, handler)\n"
+        "threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    with spark.pg_errors(): session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
+        "except PgError as error: print(error.sqlstate, error.message, cancelled)\n"
+        "print(spark.session().range(5).count(), spark._start.running_tasks())\n"
+        "spark.stop()\n"
+        "print(spark.session().range(6).count())\n"
+        "spark.stop()\n"
+    )
+    answer, complaint = process.communicate(timeout=4 * PATIENCE)
+    assert answer.splitlines() == [
+        "PlainDriver 5",
+        "57014 canceling statement due to user request [True]",
+        "5 None",
+        "6",
+    ], complaint
 
 
 def test_the_prompt_starts_spark_and_leaves_without_waiting(tmp_path: Path) -> None:

@@ -33,12 +33,10 @@ class FallBack:
         return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
 
     def register(self, spark: SparkSession) -> None:
-        from pyspark.sql.pandas import functions
-
         from pgrepl.expr.spark.worker import function_of
+        from pgrepl.internals.pyspark import arrow_function
 
-        make: Any = functions.arrow_udf
-        function = make(function_of(self.program), f"struct<v:{self.result},e:string>")
+        function = arrow_function(function_of(self.program), f"struct<v:{self.result},e:string>")
         spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 

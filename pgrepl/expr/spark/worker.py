@@ -45,9 +45,6 @@ def function_of(program: str) -> Callable[..., Any]:
     def function(*arrays: Any) -> Any:
         return run_program(program, arrays)
 
-    import pyarrow as pa
-
-    function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
     return function
 
 

@@ -73,7 +73,7 @@ def _run(command: Command) -> Outcome:
         return Outcome.UNKNOWN
     if module == "describing":
         name = "describe"
-    import_module(f"pgrepl.shell.backslash.{module}")
+    import_module(f"{__name__}.{module}")
     entry = COMMANDS[name]
     if active or entry.always:
         result = _guarded(command, entry)

@@ -1,4 +1,4 @@
-"""The connection to the JVM (py4j), made so that a signal never breaks a call off in the middle.
+"""All that is used of py4j: the connection to the JVM, made so that a signal never breaks a call off in the middle.
 
 A handler of SIGINT that raises while a call waits for its answer would leave the answer in the pipe for the next call
 to read. So it asks `Client.cancel`, which raises nothing: a thread cancels the running jobs until the calls under way
@@ -12,31 +12,16 @@ import threading
 import time
 from contextlib import suppress
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 from py4j.clientserver import ClientServer, JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import java_import
 
 from pgrepl import interrupts
+from pgrepl.internals.pyspark import JAVA_IMPORTS, active_context
 
 _PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
-
-# What pyspark's launch_gateway imports; its Python code names these classes without their packages.
-_IMPORTED = (
-    "org.apache.spark.SparkConf",
-    "org.apache.spark.api.java.*",
-    "org.apache.spark.api.python.*",
-    "org.apache.spark.ml.python.*",
-    "org.apache.spark.mllib.api.python.*",
-    "org.apache.spark.resource.*",
-    "org.apache.spark.sql.Encoders",
-    "org.apache.spark.sql.OnSuccessCall",
-    "org.apache.spark.sql.functions",
-    "org.apache.spark.sql.classic.*",
-    "org.apache.spark.sql.api.python.*",
-    "org.apache.spark.sql.hive.*",
-    "scala.Tuple2",
-)
 
 
 class Client(JavaClient):  # type: ignore[misc]
@@ -74,13 +59,11 @@ class Client(JavaClient):  # type: ignore[misc]
         return self._interrupted
 
     def _cancel_jobs(self) -> None:
-        from pyspark import SparkContext
-
         while True:
             call = self._requests.get()
             begun = set(self._under_way)  # threads that begin later have work that nobody has interrupted
             while True:
-                context = SparkContext._active_spark_context
+                context = active_context()
                 with suppress(Exception):  # the JVM has died: then no job runs
                     if context is not None:
                         context.cancelAllJobs()
@@ -91,19 +74,42 @@ class Client(JavaClient):  # type: ignore[misc]
                     break
 
 
-class _Gateway(ClientServer):  # type: ignore[misc]
+class _Server(ClientServer):  # type: ignore[misc]
     def _create_gateway_client(self) -> Client:
         worker = self._create_finalizer_worker()
         return Client(self.java_parameters, self.python_parameters, finalizer_deque=worker)
 
 
-def open_gateway(port: int, secret: str) -> ClientServer:
-    """As pyspark's launch_gateway does for a JVM that runs already."""
-    gateway = _Gateway(
-        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
-        python_parameters=PythonParameters(port=0, eager_load=False),
-    )
-    gateway.proc = None
-    for name in _IMPORTED:
-        java_import(gateway.jvm, name)
-    return gateway
+class Gateway:
+    """The way to a JVM that runs already, as pyspark's launch_gateway makes it."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        self.server = _Server(
+            java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+            python_parameters=PythonParameters(port=0, eager_load=False),
+        )
+        self.server.proc = None
+        for name in JAVA_IMPORTS:
+            java_import(self.server.jvm, name)
+
+    @property
+    def _client(self) -> Client:
+        client: Client = self.server._gateway_client
+        return client
+
+    def cancel(self) -> bool:
+        return self._client.cancel()
+
+    def disconnect(self) -> None:
+        """From now on py4j does not tell the JVM of objects that are gone."""
+        self._client.is_connected = False
+
+
+def call_under_way(frame: FrameType | None) -> FrameType | None:
+    """Where what runs there has called the JVM, if it is in the middle of a call."""
+    found = None
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("py4j."):
+            found = frame
+        frame = frame.f_back
+    return found

@@ -1,0 +1,150 @@
+"""What is used of pyspark that is not documented for its users: all of it stands here, and nowhere else.
+
+Starting a session fast needs it: pyspark's own way goes through Spark's scripts. So the versions are named that it was
+tried with, and with any other the session is made in the documented way (lake/start_plain.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+TRIED = ("4.0", "4.1", "4.2", "4.3")
+
+MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+"""Listens for Python; writes its port and its secret into a file."""
+
+# What launch_gateway() imports; pyspark's own code names these classes without their packages.
+JAVA_IMPORTS = (
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.api.java.*",
+    "org.apache.spark.api.python.*",
+    "org.apache.spark.ml.python.*",
+    "org.apache.spark.mllib.api.python.*",
+    "org.apache.spark.resource.*",
+    "org.apache.spark.sql.Encoders",
+    "org.apache.spark.sql.OnSuccessCall",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.*",
+    "org.apache.spark.sql.api.python.*",
+    "org.apache.spark.sql.hive.*",
+    "scala.Tuple2",
+)
+
+_OF_JVM = ("_gateway", "_jvm", "_active_spark_context")  # attributes of SparkContext
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_TRACES = ("_stackTrace", "_stack_trace", "_stacktrace")  # attributes of exceptions
+
+
+def version() -> str:
+    """Of the installed pyspark, found without importing it; empty: not known."""
+    try:
+        found = re.search(r"""__version__\b.*["'](\d+\.\d+[\w.]*)["']""", (home() / "version.py").read_text("utf-8"))
+    except OSError:
+        return ""
+    return "" if found is None else found[1]
+
+
+def is_tried() -> bool:
+    return ".".join(version().split(".")[:2]) in TRIED
+
+
+def home() -> Path:
+    """The folder of pip's pyspark, found without importing it."""
+    from importlib.util import find_spec
+
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+# --- the JVM ----------------------------------------------------------------------------------------------------------
+
+
+def environment(connection: Path) -> dict[str, str]:
+    """What tells the JVM where to write down how it is reached."""
+    return {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_CONNECT_MODE": "0"}
+
+
+def direct_environment() -> dict[str, str]:
+    """What Spark's scripts would have set."""
+    return {"SPARK_HOME": str(home()), "SPARK_ENV_LOADED": "1", "SPARK_SCALA_VERSION": "2.13"}
+
+
+def read_connection(file: Path) -> tuple[int, str]:
+    """Port and secret."""
+    said = file.read_bytes()
+    port, length = struct.unpack(">ii", said[:8])
+    return port, said[8 : 8 + length].decode()
+
+
+def make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool) -> SparkSession:
+    """The session in a JVM that runs already."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    settings = SparkConf(loadDefaults=False)
+    settings.setAll(list(conf.items()))
+    context = SparkContext(conf=settings, gateway=gateway)
+    if local:
+        context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return SparkSession(context)
+
+
+def active_context() -> SparkContext | None:
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def forget_jvm() -> None:
+    """Let pyspark make another session after this JVM."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    for name in _OF_JVM:
+        setattr(SparkContext, name, None)
+    SparkSession._instantiatedSession = None
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def be_quiet() -> None:
+    """Errors are raised: pyspark and py4j need not print them as well."""
+    import logging
+
+    from pyspark.logger import PySparkLogger
+
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    if not logging.getLogger().handlers:  # py4j logs there, which would make a handler that prints
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+def stack_traces(problem: BaseException) -> list[str]:
+    """What pyspark keeps beside the message: Java's stack trace names causes that the message does not."""
+    return [trace for name in _TRACES if isinstance(trace := getattr(problem, name, None), str)]
+
+
+# --- functions in Python ----------------------------------------------------------------------------------------------
+
+
+def arrow_function(function: Callable[..., Any], result: str) -> Any:
+    """A function of Arrow arrays for Spark's expressions."""
+    import pyarrow as pa
+    from pyspark.sql.pandas import functions
+
+    function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
+    make: Any = functions.arrow_udf
+    return make(function, result)

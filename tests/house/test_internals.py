@@ -1,0 +1,129 @@
+"""What is used of libraries beyond their documentation stands in pgrepl/internals (of Lark: where tables are made), and
+the versions that are installed have it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.internals import pyspark as internals
+
+PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
+LIBRARIES = ("pyspark", "py4j", "sqlalchemy", "lark")
+HOMES = {
+    "pyspark": ("internals/pyspark.py",),
+    "py4j": ("internals/py4j.py", "internals/pyspark.py"),  # a type's name
+    "sqlalchemy": ("internals/sqlalchemy.py",),
+    "lark": ("sql/make_tables.py",),
+}
+
+# modules that the libraries document
+PUBLIC = {
+    "pyspark", "pyspark.sql", "pyspark.sql.functions", "pyspark.sql.types", "sqlalchemy", "sqlalchemy.engine",
+    "sqlalchemy.exc", "sqlalchemy.pool", "sqlalchemy.sql", "sqlalchemy.types", "sqlalchemy.orm",
+}  # fmt: skip
+
+# attributes of named tuples, of pathlib and of this package's own classes begin with an underscore, too
+_INNER = re.compile(
+    r"_(jvm|jsc|jdf|jc|sc|gateway|gateway_client|jsparkSession|active_spark_context|instantiatedSession|conf|stackTrace"
+    r"|stack_trace|stacktrace|java_\w+|judf\w*|to_\w+|create_gateway_client|dbapi_connection|sa_\w+)"
+    r"|positiontup|binds|dialect_impl|bind_processor|result_processor|is_clause_element|is_connected|pythonExec"
+)
+
+
+def used(path: Path) -> Iterator[tuple[int, str]]:
+    """Inner modules and inner names."""
+    tree = ast.parse(path.read_text("utf-8"))
+    own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        yield from ((node.lineno, n) for n in names if n.split(".")[0] in LIBRARIES and n not in PUBLIC)  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute) and _INNER.fullmatch(node.attr) and node.attr not in own:
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                yield node.lineno, node.attr
+
+
+def test_inner_names_are_used_in_one_module_of_each_library() -> None:
+    homes = {name for names in HOMES.values() for name in names}
+    paths = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+    found = {name: list(used(path)) for name, path in paths.items() if name not in homes}
+    assert {name: each for name, each in found.items() if each} == {}
+    assert all(list(used(paths[home])) for home in homes)
+
+
+# --- what each relies on ---------------------------------------------------------------------------------------------
+
+
+def test_pyspark_has_what_is_used_of_it() -> None:
+    from pyspark import SparkContext, java_gateway
+    from pyspark.errors.exceptions import captured
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession, session
+
+    assert internals.is_tried()
+    for name in internals._OF_JVM:
+        assert hasattr(SparkContext, name)
+    assert hasattr(SparkSession, "_instantiatedSession")
+    assert "gateway" in inspect.signature(SparkContext).parameters
+    assert next(iter(inspect.signature(SparkSession).parameters)) == "sparkContext"
+    launch = inspect.getsource(java_gateway)
+    assert tuple(re.findall(r'java_import\(gateway.jvm, "([^"]+)"\)', launch)) == internals.JAVA_IMPORTS
+    assert "_PYSPARK_DRIVER_CONN_INFO_PATH" in launch
+    assert "read_int(info)" in launch and "UTF8Deserializer().loads(info)" in launch
+    assert "pythonExec" in inspect.getsource(SparkContext)
+    assert "_stackTrace" in inspect.getsource(captured)
+    assert callable(PySparkLogger.getLogger)
+    assert inspect.getsource(session)
+
+
+def test_py4j_has_what_is_used_of_it() -> None:
+    from py4j.clientserver import ClientServer, JavaClient
+
+    assert list(inspect.signature(JavaClient.send_command).parameters) == ["self", "command", "retry", "binary"]
+    assert "finalizer_deque" in inspect.signature(JavaClient).parameters
+    assert callable(ClientServer._create_gateway_client) and callable(ClientServer._create_finalizer_worker)
+    assert "self._gateway_client" in inspect.getsource(ClientServer.__mro__[1])
+    assert "is_connected" in inspect.getsource(JavaClient.__mro__[1])
+
+
+def test_sqlalchemy_has_what_is_used_of_it() -> None:
+    from sqlalchemy import BigInteger, Column, MetaData, Table, bindparam, create_engine, select
+    from sqlalchemy.types import TypeEngine
+
+    table = Table("t", MetaData(), Column("n", BigInteger))
+    compiled = select(table).where(table.c.n == bindparam("n")).compile(dialect=create_engine("sqlite://").dialect)
+    assert compiled.positional and compiled.positiontup == ["n"]  # type: ignore[attr-defined]
+    assert list(compiled.binds) == ["n"]  # type: ignore[attr-defined]
+    assert callable(TypeEngine.dialect_impl) and callable(TypeEngine.bind_processor)
+
+
+def test_lark_has_what_is_used_of_it() -> None:
+    lark = pytest.importorskip("lark")
+    from lark.grammar import RuleOptions
+    from lark.parsers.lalr_analysis import LALR_Analyzer
+
+    assert lark.__version__
+    for name in ("compute_lalr", "compute_lalr1_states", "lr0_start_states"):
+        assert name in inspect.getsource(LALR_Analyzer)
+    assert "empty_indices" in inspect.signature(RuleOptions).parameters
+
+
+# --- another version -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "tried"),
+    [("4.0.0", True), ("4.1.4", True), ("4.3.0", True), ("4.2.0.dev1", True), ("5.0.0", False), ("3.5.9", False)],
+)
+def test_a_version_that_nobody_has_tried_is_told(version: str, tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(internals, "version", lambda: version)
+    assert internals.is_tried() is tried
