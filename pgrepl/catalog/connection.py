@@ -11,10 +11,12 @@ is told the setting, and waits as that server does.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -42,6 +44,12 @@ _DATABASE = """'postgresql:' || (SELECT system_identifier FROM pg_catalog.pg_con
 _connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
 
 
+@lru_cache(1024)
+def for_psycopg(sql: str) -> str:
+    """With `%s` for each parameter `?`. A quoted name or text means what it meant: psycopg takes `%%` for `%`."""
+    return re.sub(r"""("[^"]*"|'[^']*')|\?""", lambda found: found[1].replace("%", "%%") if found[1] else "%s", sql)
+
+
 class CatalogConnection:
     """One connection to the catalog. Transactions are ours to begin and end; the driver never begins one by itself."""
 
@@ -52,7 +60,6 @@ class CatalogConnection:
         self._driver = driver
         self._cursor: Any = self._driver.cursor()
         self.is_sqlite = catalog.is_sqlite
-        self.mark = "?" if self.is_sqlite else "%s"  # of a parameter
         self.file = _identity(catalog.path)
         self._gives_up = False
         self._waits = False  # for the lock, in PostgreSQL
@@ -63,7 +70,8 @@ class CatalogConnection:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
 
     def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and fetch all of its rows."""
+        """Run one statement, whose parameters are written `?`, and fetch all of its rows."""
+        sql = self._for_driver(sql)
         try:
             cursor = self._cursor
             cursor.execute(sql, parameters)
@@ -75,9 +83,12 @@ class CatalogConnection:
 
     def execute_many(self, sql: str, parameters: Sequence[Any]) -> None:
         try:
-            self._cursor.executemany(sql, parameters)
+            self._cursor.executemany(self._for_driver(sql), parameters)
         except self.catalog.driver_error as problem:
             raise self.catalog.failure(problem) from problem
+
+    def _for_driver(self, sql: str) -> str:
+        return sql if self.is_sqlite else for_psycopg(sql)
 
     @property
     def changed_rows(self) -> int:

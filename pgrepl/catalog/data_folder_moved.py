@@ -72,14 +72,12 @@ def _has(folder: str, named: list[str]) -> bool:
 def move(link: CatalogConnection, before: str, now: str) -> None:
     """The catalog's files are in another folder: it says so, where it names them by their whole paths, too."""
     link.begin(write=True, lock_timeout=_PATIENCE)
-    mark = link.mark
     for table in (*_WITH_PATHS, "ducklake_files_scheduled_for_deletion"):
         link.execute(
-            f"UPDATE {table} SET path = {mark} || substr(path, {mark}) WHERE NOT path_is_relative"
-            f" AND substr(path, 1, {mark}) = {mark}",
+            f"UPDATE {table} SET path = ? || substr(path, ?) WHERE NOT path_is_relative AND substr(path, 1, ?) = ?",
             (now, len(before) + 1, len(before), before),
         )
-    link.execute(f"UPDATE ducklake_metadata SET value = {mark} WHERE key = 'data_path' AND scope IS NULL", (now,))
+    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (now,))
     link.commit()
 
 

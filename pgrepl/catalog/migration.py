@@ -52,13 +52,12 @@ def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
     ):
         link.execute(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT")
     every_table().create_all(link.sqlalchemy)
-    mark = link.mark
     link.execute(
         "INSERT INTO ducklake_schema (schema_id, schema_uuid, begin_snapshot, schema_name, path, path_is_relative)"
-        f" VALUES (0, {mark}, 0, 'main', 'main/', {mark})",
+        " VALUES (0, ?, 0, 'main', 'main/', ?)",
         (str(uuid.uuid4()), True),
     )
     link.execute_many(
-        f"INSERT INTO ducklake_metadata (key, value) VALUES ({mark}, {mark})",
+        "INSERT INTO ducklake_metadata (key, value) VALUES (?, ?)",
         list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()),
     )

@@ -63,7 +63,7 @@ class Now:
 
 _NOW = (
     "SELECT i.change_count, i.next_oid, i.lake_schema_version, s.snapshot_id, s.next_catalog_id, s.next_file_id,"
-    " s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = {}) FROM pgrepl_instance i"
+    " s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = ?) FROM pgrepl_instance i"
     " LEFT JOIN ducklake_snapshot s ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
 )
 
@@ -104,7 +104,7 @@ class Numbering:
         """Ask the catalog anew."""
         link = self._session.link
         change_count, next_oid, adopted, snapshot, catalog_id, file_id, version, standby = link.execute(
-            _NOW.format(link.mark), (recovery.STANDBY,)
+            _NOW, (recovery.STANDBY,)
         )[0]
         if snapshot is None and not standby:
             raise self._without_snapshots()
@@ -133,9 +133,7 @@ class Numbering:
         changes are."""
         link = self._session.link
         if self._oids_taken:
-            link.execute(
-                f"UPDATE pgrepl_instance SET next_oid = {link.mark}, change_count = change_count + 1", (self._next_oid,)
-            )
+            link.execute("UPDATE pgrepl_instance SET next_oid = ?, change_count = change_count + 1", (self._next_oid,))
         elif self._defines or not link.is_sqlite:
             link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
         self._oids_taken = self._defines = False
@@ -266,7 +264,7 @@ class Numbering:
         if now is not None and now.snapshot == snapshot - 1:
             return int(getattr(now, column))
         link = self._session.link
-        sql = f"SELECT {column} FROM ducklake_snapshot WHERE snapshot_id = {link.mark}"
+        sql = f"SELECT {column} FROM ducklake_snapshot WHERE snapshot_id = ?"
         return int(link.execute(sql, (snapshot - 1,))[0][0])
 
     def store_snapshot(self) -> None:
@@ -284,7 +282,6 @@ class Numbering:
             self._here = _Statement()
             return
         link = self._session.link
-        mark = link.mark
         if self._session.origin is not None:
             here.extra.setdefault("origin", self._session.origin.name)
             here.extra.setdefault("origin_lsn", self._session.origin.remote_lsn)
@@ -294,26 +291,20 @@ class Numbering:
         now = datetime.now(timezone.utc).isoformat(sep=" ").removesuffix(":00")  # as DuckDB writes it: +00
         link.execute(
             "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
-            f" SELECT {mark}, {mark}, schema_version + {mark},"
-            " {0}, {1} FROM ducklake_snapshot WHERE snapshot_id = {2}".format(
-                "next_catalog_id" if here.next_catalog_id is None else int(here.next_catalog_id),
-                "next_file_id" if here.next_file_id is None else int(here.next_file_id),
-                mark,
-            ),
-            (made, now, int(here.schema_changed), made - 1),
+            " SELECT ?, ?, schema_version + ?, coalesce(?, next_catalog_id), coalesce(?, next_file_id)"
+            " FROM ducklake_snapshot WHERE snapshot_id = ?",
+            (made, now, int(here.schema_changed), here.next_catalog_id, here.next_file_id, made - 1),
         )
         link.execute(
-            "INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, commit_extra_info)"
-            f" VALUES ({mark}, {mark}, {mark})",
+            "INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, commit_extra_info) VALUES (?, ?, ?)",
             (made, ",".join(here.changes), _json(here.extra)),
         )
         if here.schema_changed:
             version = self.schema_version
-            link.execute(f"UPDATE pgrepl_instance SET lake_schema_version = {mark}", (version,))
+            link.execute("UPDATE pgrepl_instance SET lake_schema_version = ?", (version,))
             if here.altered:
                 link.execute_many(
-                    "INSERT INTO ducklake_schema_versions (begin_snapshot, schema_version, table_id)"
-                    f" VALUES ({mark}, {mark}, {mark})",
+                    "INSERT INTO ducklake_schema_versions (begin_snapshot, schema_version, table_id) VALUES (?, ?, ?)",
                     [(made, version, table) for table in here.altered],
                 )
         self._last = made
@@ -348,14 +339,14 @@ class Numbering:
         import json
 
         link = self._session.link
-        where = f"WHERE snapshot_id = {link.mark}"
+        where = "WHERE snapshot_id = ?"
         text = link.execute(f"SELECT commit_extra_info FROM ducklake_snapshot_changes {where}", (snapshot,))[0][0]
         extra = json.loads(text or "{}")
         before = dict(extra)
         yield extra
         if extra != before:
             link.execute(
-                f"UPDATE ducklake_snapshot_changes SET commit_extra_info = {link.mark} {where}",
+                f"UPDATE ducklake_snapshot_changes SET commit_extra_info = ? {where}",
                 (_json(extra), snapshot),
             )
 
@@ -369,7 +360,7 @@ class Numbering:
         """Bring the system tables in line."""
         link = self._session.link
         if not self.lake_is_new():
-            link.execute(f"INSERT INTO pgrepl_adopted (snapshot_id) VALUES ({link.mark})", (self.snapshot(),))
+            link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (?)", (self.snapshot(),))
         self._session.adopt_from_lake()
         self.store_snapshot()
         link.execute(

@@ -20,7 +20,7 @@ STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
 
 def is_standby(link: CatalogConnection) -> bool:
     """As the catalog says now."""
-    return bool(link.execute(f"SELECT 1 FROM pgrepl_setting WHERE name = {link.mark}", (STANDBY,)))
+    return bool(link.execute("SELECT 1 FROM pgrepl_setting WHERE name = ?", (STANDBY,)))
 
 
 def in_recovery(session: Context) -> bool:

@@ -143,9 +143,8 @@ def _return(session: Session, oid: int) -> None:
     link = session.link
     with suppress(PgError):
         link.begin(write=True, lock_timeout=_KEEP_TIMEOUT)
-        mark = link.mark
         link.execute(
-            f"UPDATE pg_sequence SET last_value = {mark}, is_called = {mark} WHERE seqrelid = {mark}",
+            "UPDATE pg_sequence SET last_value = ?, is_called = ? WHERE seqrelid = ?",
             (position.value, position.is_called, oid),
         )
         link.commit()

@@ -310,7 +310,7 @@ def _raw(
 def expire(session: Context, table: SystemTable, oldest: int) -> None:
     """Remove versions for good that ended before a snapshot."""
     link = session.link
-    condition = f"WHERE end_snapshot <= {link.mark}"
+    condition = "WHERE end_snapshot <= ?"
     if link.is_sqlite:
         sums.add(link, table, sums.rows(link, table, condition, (oldest,)), -1)
     link.execute(f"DELETE FROM {table.name} {condition}", (oldest,))

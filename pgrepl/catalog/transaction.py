@@ -272,10 +272,9 @@ class Transaction:
                 self.reads.check(seen)
             return
         link = self._session.link
-        like = f"changes_made LIKE {link.mark}"
+        like = "changes_made LIKE ?"
         changed = link.execute(
-            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark} AND ({like} OR {like} OR {like})"
-            " LIMIT 1",
+            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > ? AND ({like} OR {like} OR {like}) LIMIT 1",
             (seen, "%insert%", "%deleted_from%", "%inlined_delete%"),
         )
         if changed:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import store, tables
 from pgrepl.frozen import frozen
 from pgrepl.lake import definition_names as names
+from pgrepl.lake import sql
 from pgrepl.lake.definition import taken_names
 from pgrepl.lake.definition_columns import NO_COLUMNS, NO_DEFAULT, column_names, default_of
 from pgrepl.lake.definition_types import fits
@@ -115,33 +116,17 @@ class _Lake:
 
     def __init__(self, session: Session) -> None:
         link = session.link
-        self.schemas = {
-            row[0]: row[1:]
-            for row in link.execute(
-                "SELECT schema_id, schema_name, begin_snapshot FROM ducklake_schema WHERE end_snapshot IS NULL"
-            )
-        }
-        self.tables = {
-            row[0]: row[1:]
-            for row in link.execute(
-                "SELECT table_id, table_name, schema_id, begin_snapshot FROM ducklake_table WHERE end_snapshot IS NULL"
-            )
-        }
+        self.schemas = {row[0]: row[1:] for row in link.execute(sql.SCHEMAS)}
+        self.tables = {row[0]: row[1:] for row in link.execute(sql.TABLES)}
         self.columns: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        for row in link.execute(
-            "SELECT table_id, column_id, column_name, column_type, nulls_allowed, default_value, default_value_type,"
-            " initial_default, parent_column, begin_snapshot FROM ducklake_column WHERE end_snapshot IS NULL"
-            " ORDER BY table_id, column_order"
-        ):
+        for row in link.execute(sql.COLUMNS):
             self.columns[row[0]].append(row[1:])
         self._session = session
 
     def ended(self, table: str, **key: int) -> int:
         """When what is not there any more has gone. The newest snapshot, if even that is not remembered."""
         link = self._session.link
-        condition = " AND ".join(f"{name} = {link.mark}" for name in key)
-        sql = f"SELECT max(end_snapshot) FROM {table} WHERE {condition}"
-        found = link.execute(sql, tuple(key.values()))[0][0]
+        found = link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
         return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
     def foreign_columns(self, table_id: int) -> list[tuple[int, ForeignColumn]]:

@@ -13,6 +13,7 @@ from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode, co
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.transaction import LockNeeded
+from pgrepl.lake import sql
 from pgrepl.lake.commit_rows import record
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.pending import changes_of
@@ -36,9 +37,7 @@ def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -
     indexes or privileges; holding the write lock."""
     link = session.link
     wanted = {str(table_id) for table_id in table_ids}
-    for (changes,) in link.execute(
-        f"SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark}", (snapshot,)
-    ):
+    for (changes,) in link.execute(sql.CHANGES_AFTER, (snapshot,)):
         for change in (changes or "").split(","):
             _, colon, what = change.rpartition(":")
             if colon and what in wanted:
@@ -46,17 +45,8 @@ def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -
     own = session.transaction.numbering.first_snapshot
     until = session.transaction.numbering.last_snapshot() + 1 if own is None else own
     for table_id in table_ids:
-        if link.execute(_REDEFINED.format(mark=link.mark), (table_id, *(snapshot, until) * 3))[0][0]:
+        if link.execute(sql.REDEFINED, (table_id, *(snapshot, until) * 3))[0][0]:
             raise Stale
-
-
-# What the lake's other readers need not know of stands in the system tables alone.
-_REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = {mark} AND (
-    c.begin_snapshot > {mark} AND c.begin_snapshot < {mark}
-    OR EXISTS (SELECT 1 FROM pg_index i
-               WHERE i.indrelid = c.oid AND i.begin_snapshot > {mark} AND i.begin_snapshot < {mark})
-    OR EXISTS (SELECT 1 FROM pg_constraint k WHERE (k.conrelid = c.oid OR k.confrelid = c.oid)
-               AND k.begin_snapshot > {mark} AND k.begin_snapshot < {mark}))"""
 
 
 def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | None = None) -> None:

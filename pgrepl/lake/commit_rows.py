@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import statistics as counting
-from pgrepl.lake import inlined, statistics
+from pgrepl.lake import inlined, sql, statistics
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.definition_inlined import inlined_table
 from pgrepl.lake.files import data_file_entry, delete_file_entry
@@ -63,8 +63,7 @@ class _Commit:
         self.snapshot = session.snapshot()
         self.numbering = session.transaction.numbering
         found = self.link.execute(
-            "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats"
-            f" WHERE table_id = {self.link.mark}",
+            sql.TABLE_STATISTICS,
             (self.table_id,),
         )
         self.is_first = not found
@@ -99,13 +98,9 @@ class _Commit:
     # --- rows go ---------------------------------------------------------------------------------------------------
 
     def truncate(self) -> None:
-        mark = self.link.mark
         ended = 0
-        for name in ("ducklake_data_file", "ducklake_delete_file"):
-            self.link.execute(
-                f"UPDATE {name} SET end_snapshot = {mark} WHERE table_id = {mark} AND end_snapshot IS NULL",
-                (self.snapshot, self.table_id),
-            )
+        for end in sql.END_FILES_OF_TABLE:
+            self.link.execute(end, (self.snapshot, self.table_id))
             ended += self.link.changed_rows
         if ended:
             self.note("deleted_from_table")
@@ -115,8 +110,7 @@ class _Commit:
     def is_outdated(self, staged: StagedDeletes) -> bool:
         """Has the data file another delete file meanwhile, or this statement another snapshot than was thought?"""
         found = self.link.execute(
-            f"SELECT delete_file_id FROM ducklake_delete_file WHERE data_file_id = {self.link.mark}"
-            " AND end_snapshot IS NULL",
+            sql.DELETE_FILES_OF,
             (staged.data_file_id,),
         )
         if tuple(sorted(row[0] for row in found)) != staged.replaces:
@@ -124,14 +118,10 @@ class _Commit:
         return staged.file is not None and staged.file.snapshot not in (None, self.snapshot)
 
     def delete(self, staged: StagedDeletes) -> None:
-        mark = self.link.mark
         self.note("deleted_from_table")
         if staged.file is None:
-            for name in ("ducklake_data_file", "ducklake_delete_file"):
-                self.link.execute(
-                    f"UPDATE {name} SET end_snapshot = {mark} WHERE data_file_id = {mark} AND end_snapshot IS NULL",
-                    (self.snapshot, staged.data_file_id),
-                )
+            for end in sql.END_FILE:
+                self.link.execute(end, (self.snapshot, staged.data_file_id))
             return
         for old in staged.replaces:
             self.replace(old)
@@ -139,9 +129,7 @@ class _Commit:
         file_id = self.numbering.next_file_id()
         begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
         self.link.execute(
-            "INSERT INTO ducklake_delete_file (delete_file_id, table_id, begin_snapshot, data_file_id, path,"
-            " path_is_relative, format, delete_count, file_size_bytes, footer_size, partial_max)"
-            f" VALUES ({', '.join([mark] * 11)})",
+            sql.INSERT_DELETE_FILE,
             (
                 file_id,
                 self.table_id,
@@ -165,12 +153,9 @@ class _Commit:
     def replace(self, delete_file_id: int) -> None:
         """The new delete file says all that the old one said: no snapshot needs it."""
         link = self.link
-        where = f"WHERE delete_file_id = {link.mark}"
-        path, relative = link.execute(
-            f"SELECT path, path_is_relative FROM ducklake_delete_file {where}", (delete_file_id,)
-        )[0]
-        link.execute(f"DELETE FROM ducklake_delete_file {where}", (delete_file_id,))
-        link.execute(f"DELETE FROM pgrepl_file WHERE file_id = {link.mark}", (delete_file_id,))
+        path, relative = link.execute(sql.PATH_OF_DELETE_FILE, (delete_file_id,))[0]
+        link.execute(sql.DELETE_DELETE_FILE, (delete_file_id,))
+        link.execute(sql.DELETE_OWN_FILE, (delete_file_id,))
         data_path = self.session.catalog.data_path
         if relative:  # to the table's folder; here paths are relative to the lake's
             path = self.table.location + path
@@ -179,8 +164,7 @@ class _Commit:
             else:
                 relative = self.truth(False)
         link.execute(
-            "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
-            f" VALUES ({', '.join([link.mark] * 4)})",
+            sql.SCHEDULE_DELETION,
             (delete_file_id, path, relative, _now()),
         )
 
@@ -201,8 +185,7 @@ class _Commit:
     ) -> None:
         """The checksums of a new file, and of the row that names it."""
         self.link.execute(
-            "INSERT INTO pgrepl_file (file_id, table_id, data_file_id, begin_snapshot, path, row_checksum,"
-            f" footer_checksum, checksum) VALUES ({', '.join([self.link.mark] * 8)})",
+            sql.INSERT_OWN_FILE,
             (file_id, self.table_id, data_file_id, begin, file.name, entry, file.footer_checksum, file.checksum),
         )
 
@@ -215,9 +198,7 @@ class _Commit:
         self.file_ids.append(file_id)
         mapping = self.add_mapping(file.mapping) if file.mapping else None
         link.execute(
-            "INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, path, path_is_relative,"
-            " file_format, record_count, file_size_bytes, footer_size, row_id_start, mapping_id)"
-            f" VALUES ({', '.join([link.mark] * 11)})",
+            sql.INSERT_DATA_FILE,
             (
                 file_id,
                 self.table_id,
@@ -251,8 +232,7 @@ class _Commit:
         link = self.link
         mapping_id = self.numbering.next_catalog_id()
         link.execute(
-            "INSERT INTO ducklake_column_mapping (mapping_id, table_id, type)"
-            f" VALUES ({link.mark}, {link.mark}, {link.mark})",
+            sql.INSERT_COLUMN_MAPPING,
             (mapping_id, self.table_id, "map_by_name"),
         )
         rows: list[tuple[Any, ...]] = []
@@ -265,8 +245,7 @@ class _Commit:
 
         add(mapping, None)
         link.execute_many(
-            "INSERT INTO ducklake_name_mapping (mapping_id, column_id, source_name, target_field_id, parent_column,"
-            f" is_partition) VALUES ({', '.join([link.mark] * 6)})",
+            sql.INSERT_NAME_MAPPING,
             rows,
         )
         return mapping_id
@@ -300,19 +279,8 @@ class _Commit:
                 self.written[column_id] = statistics.together(form, known, new)
 
     def store_table_statistics(self) -> None:
-        link = self.link
-        mark = link.mark
-        if self.is_first:
-            sql = (
-                "INSERT INTO ducklake_table_stats (record_count, next_row_id, file_size_bytes, table_id)"
-                f" VALUES ({mark}, {mark}, {mark}, {mark})"
-            )
-        else:
-            sql = (
-                f"UPDATE ducklake_table_stats SET record_count = {mark}, next_row_id = {mark},"
-                f" file_size_bytes = {mark} WHERE table_id = {mark}"
-            )
-        link.execute(sql, (self.record_count, self.next_row_id, self.size, self.table_id))
+        store = sql.INSERT_TABLE_STATISTICS if self.is_first else sql.UPDATE_TABLE_STATISTICS
+        self.link.execute(store, (self.record_count, self.next_row_id, self.size, self.table_id))
 
     def truth(self, value: bool) -> Any:
         return int(value) if self.link.is_sqlite else value
@@ -330,12 +298,8 @@ class Compaction(_Commit):
         self, files: Sequence[NewFile], ended: Sequence[int], flushed: Sequence[int]
     ) -> None:
         crash_point("compact.begin")
-        mark = self.link.mark
-        for name in ("ducklake_data_file", "ducklake_delete_file"):
-            self.link.execute_many(
-                f"UPDATE {name} SET end_snapshot = {mark} WHERE data_file_id = {mark} AND end_snapshot IS NULL",
-                [(self.snapshot, file_id) for file_id in ended],
-            )
+        for end in sql.END_FILE:
+            self.link.execute_many(end, [(self.snapshot, file_id) for file_id in ended])
         inlined.end_rows(self.session, self.table, flushed)
         for file in files:
             self.add_file(file)

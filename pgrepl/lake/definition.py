@@ -26,6 +26,7 @@ from pgrepl.catalog.ducklake import (
 )
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.lake import definition_rows as versions
+from pgrepl.lake import sql
 from pgrepl.lake.definition_columns import define_columns
 from pgrepl.lake.definition_names import free, is_variant, lower, quoted
 from pgrepl.lake.definition_schema import define_schemas, require_schema
@@ -186,15 +187,11 @@ def free_name(session: Session, schema_id: int, name: str, itself: int = -1) -> 
 def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
     """The names of tables and views that begin as this one does, in lower case."""
     link = session.link
-    mark = link.mark
     found: set[str] = set()
     for table, id_, column in (("ducklake_table", "table_id", "table_name"), ("ducklake_view", "view_id", "view_name")):
-        sql = (
-            f"SELECT lower({column}) FROM {table} WHERE schema_id = {mark} AND end_snapshot IS NULL AND {id_} <> {mark}"
-            f" AND lower({column}) >= {mark} AND lower({column}) < {mark}"
-        )
         start = lower(name)
-        found.update(r[0] for r in link.execute(sql, (schema_id, itself, start, start + "\U0010ffff")))
+        named = link.execute(sql.names_like(table, id_, column), (schema_id, itself, start, start + "\U0010ffff"))
+        found.update(row[0] for row in named)
     return found
 
 

@@ -16,6 +16,7 @@ from pgrepl.catalog.ducklake import ducklake_column, ducklake_column_tag
 from pgrepl.frozen import frozen
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
+from pgrepl.lake import sql
 from pgrepl.lake.definition_inlined import keep_inlining
 from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits
 
@@ -221,5 +222,5 @@ def _collect(
 def _next_id(session: Session, table_id: int) -> int:
     """One that the table never had."""
     link = session.link
-    found = link.execute(f"SELECT max(column_id) FROM ducklake_column WHERE table_id = {link.mark}", (table_id,))
+    found = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
     return int(found[0][0] or 0) + 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
 from pgrepl.catalog.ducklake import ducklake_column, ducklake_inlined_data_tables
+from pgrepl.lake import sql
 from pgrepl.lake.definition_names import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.table import InlinedTable, inlined_tables
 
@@ -59,11 +60,8 @@ def _make(session: Session, table_id: int, columns: list[ducklake_column]) -> In
     version = numbering.schema_version
     name = f"ducklake_inlined_data_{table_id}_{version}"
     link = session.link
-    own = ", ".join(f"{quoted(row.column_name)} {_sqlite_type(row.column_type)}" for row in columns)
-    link.execute(
-        f"CREATE TABLE IF NOT EXISTS {name}"
-        f" (row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT{', ' if own else ''}{own})"
-    )
+    own = [f"{quoted(row.column_name)} {_sqlite_type(row.column_type)}" for row in columns]
+    link.execute(sql.create_inlined_table(name, own))
     store.insert(session, ducklake_inlined_data_tables, table_id=table_id, table_name=name, schema_version=version)
     return InlinedTable(name, version, tuple([(c.column_id, c.column_name, c.column_type) for c in columns]))
 

@@ -16,7 +16,7 @@ from pgrepl.catalog import store, tables
 from pgrepl.catalog.declarative import every
 from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
-from pgrepl.lake import inlined_checksums, storage
+from pgrepl.lake import inlined_checksums, sql, storage
 from pgrepl.lake.inlined import deletes_table, exists, settle
 from pgrepl.lake.owner import claim
 from pgrepl.lake.snapshot_pins import oldest_pin
@@ -62,9 +62,7 @@ def horizon(session: Session, keep: timedelta) -> int:
     if keep:
         since = (datetime.now(timezone.utc) - keep).isoformat(sep=" ")
         link = session.link
-        found = link.execute(
-            f"SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= {link.mark}", (since,)
-        )[0][0]
+        found = link.execute(sql.SNAPSHOT_AT, (since,))[0][0]
         needed.append(0 if found is None else int(found))
     return max(0, min(needed))
 
@@ -72,30 +70,28 @@ def horizon(session: Session, keep: timedelta) -> int:
 def expire(session: Session, keep: timedelta) -> Expired:
     """Forget the snapshots before the horizon; holding the write lock."""
     link = session.link
-    mark = link.mark
     oldest = horizon(session, keep)
-    gone = link.execute(f"SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < {mark}", (oldest,))[0][0]
+    gone = link.execute(sql.COUNT_SNAPSHOTS_BEFORE, (oldest,))[0][0]
     if not gone:
         return Expired(0, 0)
-    for table in ("ducklake_snapshot", "ducklake_snapshot_changes"):
-        link.execute(f"DELETE FROM {table} WHERE snapshot_id < {mark}", (oldest,))
+    for delete in sql.DELETE_SNAPSHOTS_BEFORE:
+        link.execute(delete, (oldest,))
     dropped = [
         row[0]
         for row in link.execute(
-            f"SELECT DISTINCT table_id FROM ducklake_table WHERE end_snapshot <= {mark} AND table_id NOT IN"
-            f" (SELECT table_id FROM ducklake_table WHERE end_snapshot IS NULL OR end_snapshot > {mark})",
+            sql.DROPPED_TABLES,
             (oldest, oldest),
         )
     ]
-    for (table_id,) in link.execute("SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"):
+    for (table_id,) in link.execute(sql.TABLES_WITH_INLINED_ROWS):
         settle(link, table_id)
     files = _expire_files(session, oldest, dropped)
     _expire_inlined(session, oldest, dropped)
     for table_id in dropped:
         for table in _OF_TABLES:
-            link.execute(f"DELETE FROM {table} WHERE table_id = {mark}", (table_id,))
+            link.execute(sql.delete(table, "table_id"), (table_id,))
     for table in _ENDING:
-        link.execute(f"DELETE FROM {table} WHERE end_snapshot <= {mark}", (oldest,))
+        link.execute(sql.delete_ended(table), (oldest,))
     for system_table in every:
         if system_table.versioned:
             store.expire(session, system_table, oldest)
@@ -106,27 +102,12 @@ def expire(session: Session, keep: timedelta) -> Expired:
 def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
     """Files that no snapshot left can see are scheduled for deletion."""
     link = session.link
-    mark = link.mark
-    columns = "table_id, path, path_is_relative"
-    data = link.execute(
-        f"SELECT data_file_id, {columns} FROM ducklake_data_file WHERE end_snapshot <= {mark}", (oldest,)
-    )
-    deletes = link.execute(
-        f"SELECT delete_file_id, {columns}, data_file_id FROM ducklake_delete_file WHERE end_snapshot <= {mark}",
-        (oldest,),
-    )
+    data = link.execute(sql.ENDED_DATA_FILES, (oldest,))
+    deletes = link.execute(sql.ENDED_DELETE_FILES, (oldest,))
     for table_id in dropped:
-        data += link.execute(
-            f"SELECT data_file_id, {columns} FROM ducklake_data_file WHERE table_id = {mark}"
-            f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
-            (table_id, oldest),
-        )
+        data += link.execute(sql.OTHER_DATA_FILES_OF_TABLE, (table_id, oldest))
     for row in data:
-        deletes += link.execute(
-            f"SELECT delete_file_id, {columns}, data_file_id FROM ducklake_delete_file WHERE data_file_id = {mark}"
-            f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
-            (row[0], oldest),
-        )
+        deletes += link.execute(sql.OTHER_DELETE_FILES_OF_FILE, (row[0], oldest))
     folders: dict[int, str] = {}
     data_path = session.catalog.data_path
     now = datetime.now(timezone.utc).isoformat(sep=" ")
@@ -137,36 +118,35 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
         relative = path.startswith(data_path)
         scheduled[file_id] = (file_id, path.removeprefix(data_path), int(relative) if link.is_sqlite else relative, now)
     link.execute_many(
-        "INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start)"
-        f" VALUES ({mark}, {mark}, {mark}, {mark})",
+        sql.SCHEDULE_DELETION,
         list(scheduled.values()),
     )
     for row in data:
-        for table in ("ducklake_data_file", "ducklake_file_column_stats", "ducklake_file_partition_value"):
-            link.execute(f"DELETE FROM {table} WHERE data_file_id = {mark}", (row[0],))
-    link.execute_many(f"DELETE FROM pgrepl_file WHERE file_id = {mark}", [(file_id,) for file_id in scheduled])
+        for delete in sql.DELETE_DATA_FILE:
+            link.execute(delete, (row[0],))
+    link.execute_many(sql.DELETE_OWN_FILE, [(file_id,) for file_id in scheduled])
     for row in deletes:
-        link.execute(f"DELETE FROM ducklake_delete_file WHERE delete_file_id = {mark}", (row[0],))
+        link.execute(sql.DELETE_DELETE_FILE, (row[0],))
     ended = {row[0] for row in data}
     for table_id in {row[1] for row in data}:
         name = deletes_table(table_id)
         if exists(link, name):
             for file_id in ended:
-                _remove_rows(link, name, f"file_id = {mark}", file_id)
+                _remove_rows(link, name, "file_id = ?", file_id)
     return len(scheduled)
 
 
 def _expire_inlined(session: Session, oldest: int, dropped: list[int]) -> None:
     link = session.link
-    for name, table_id in link.execute("SELECT table_name, table_id FROM ducklake_inlined_data_tables"):
+    for name, table_id in link.execute(sql.EVERY_INLINED_TABLE):
         if table_id not in dropped:
-            _remove_rows(link, name, f"end_snapshot <= {link.mark}", oldest)
+            _remove_rows(link, name, "end_snapshot <= ?", oldest)
             continue
-        link.execute(f'DROP TABLE "{name}"')
-        link.execute(f"DELETE FROM ducklake_inlined_data_tables WHERE table_name = {link.mark}", (name,))
+        link.execute(sql.drop_inlined_table(name))
+        link.execute(sql.DELETE_INLINED_TABLE, (name,))
         deletes = deletes_table(table_id)
         if exists(link, deletes):
-            link.execute(f"DROP TABLE {deletes}")
+            link.execute(sql.drop_inlined_table(deletes))
         for dropped_name in (name, deletes):
             inlined_checksums.forget(link, dropped_name)
 
@@ -175,7 +155,7 @@ def _remove_rows(link: CatalogConnection, table: str, condition: str, value: int
     if link.is_sqlite:
         inlined_checksums.delete(link, table, condition, (value,))
     else:
-        link.execute(f'DELETE FROM "{table}" WHERE {condition}', (value,))
+        link.execute(sql.delete_inlined_rows(table, condition), (value,))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -189,17 +169,15 @@ def remove_files(session: Session, grace: timedelta) -> int:
     link = session.link
     removed = 0
     scheduled = link.execute(
-        "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
-        f" WHERE schedule_start <= {link.mark}",
+        sql.DUE_FOR_DELETION,
         (due,),
     )
     for file_id, path, relative in scheduled:
         if not relative and not path.startswith(data_path):
             continue  # whoever put it elsewhere has to remove it
         storage.remove(data_path + path if relative else path)
-        for table in ("ducklake_files_scheduled_for_deletion", "pgrepl_file"):
-            key = "file_id" if table == "pgrepl_file" else "data_file_id"
-            link.execute(f"DELETE FROM {table} WHERE {key} = {link.mark}", (file_id,))
+        for delete in sql.DELETE_REMOVED_FILE:
+            link.execute(delete, (file_id,))
         removed += 1
     forget_removed(session)
     for path, age in unused_files(session):
@@ -212,23 +190,17 @@ def remove_files(session: Session, grace: timedelta) -> int:
 def forget_removed(session: Session) -> None:
     """What is known of files that pgrepl has written, and that another program has removed or is going to."""
     link = session.link
-    unnamed = link.execute(
-        "SELECT o.file_id, o.table_id, o.path, s.data_file_id FROM pgrepl_file o"
-        " JOIN ducklake_table t ON t.table_id = o.table_id"
-        " LEFT JOIN ducklake_files_scheduled_for_deletion s ON s.data_file_id = o.file_id"
-        " WHERE o.file_id NOT IN (SELECT data_file_id FROM ducklake_data_file)"
-        " AND o.file_id NOT IN (SELECT delete_file_id FROM ducklake_delete_file)"
-    )
+    unnamed = link.execute(sql.UNNAMED_OWN_FILES)
     for file_id, table_id, path, scheduled in unnamed:
         if scheduled is not None or storage.size_of(table_folder(session, table_id) + path) is None:
-            link.execute(f"DELETE FROM pgrepl_file WHERE file_id = {link.mark}", (file_id,))
+            link.execute(sql.DELETE_OWN_FILE, (file_id,))
 
 
 def unused_files(session: Session) -> list[tuple[str, timedelta]]:
     """Files that nothing refers to, with their age. One that pgrepl has written is never among them, even if the
     catalog has lost the row of its table."""
     named = named_files(session)
-    written = {os.path.basename(path) for (path,) in session.link.execute("SELECT path FROM pgrepl_file")}
+    written = {os.path.basename(path) for (path,) in session.link.execute(sql.OWN_PATHS)}
     return [
         (path, age)
         for path, age in storage.listed(session.catalog.data_path)
@@ -238,9 +210,7 @@ def unused_files(session: Session) -> list[tuple[str, timedelta]]:
 
 def known_files(session: Session) -> set[str]:
     """Every file the catalog refers to; also one that pgrepl has written and whose row is lost."""
-    written = session.link.execute(
-        "SELECT table_id, path FROM pgrepl_file WHERE table_id IN (SELECT table_id FROM ducklake_table)"
-    )
+    written = session.link.execute(sql.OWN_FILES)
     return named_files(session) | set(_in_folders(session, written))
 
 
@@ -248,14 +218,14 @@ def named_files(session: Session) -> set[str]:
     """Every file the catalog refers to, with its whole path."""
     link = session.link
     named: set[str] = set()
-    for table in ("ducklake_data_file", "ducklake_delete_file"):
-        found = link.execute(f"SELECT table_id, path, path_is_relative FROM {table}")
+    for paths in sql.PATHS_OF_FILES:
+        found = link.execute(paths)
         named.update(path for _, path, relative in found if not relative)
         named.update(_in_folders(session, ((table_id, path) for table_id, path, relative in found if relative)))
     from pgrepl.lake import prepared
 
     named.update(lake_table(session, oid).location + name for oid, name in prepared.files(session))
-    for path, relative in link.execute("SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"):
+    for path, relative in link.execute(sql.SCHEDULED_FOR_DELETION):
         named.add(session.catalog.data_path + path if relative else path)
     return named
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
+from pgrepl.lake import sql
 from pgrepl.lake.data_file import DataFile, DeleteFile, SourceNames
 from pgrepl.lake.inlined import count_rows
 from pgrepl.lake.overlay import overlay
@@ -44,33 +45,12 @@ def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: i
     return found[0] if found else None
 
 
-_DATA_COLUMNS = (
-    "f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,"
-    " f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key, p.row_checksum, p.footer_checksum,"
-    " p.checksum"
-)
-_DELETE_COLUMNS = (
-    "d.delete_file_id, d.begin_snapshot, d.path, d.path_is_relative, d.format, d.delete_count, d.file_size_bytes,"
-    " d.partial_max, d.encryption_key, q.row_checksum, q.footer_checksum, q.checksum"
-)
-_OWN_DATA = "LEFT JOIN pgrepl_file p ON p.file_id = f.data_file_id"
-_OWN_DELETE = "LEFT JOIN pgrepl_file q ON q.file_id = d.delete_file_id"
-_ALIVE = "{0}.begin_snapshot <= {1} AND ({0}.end_snapshot IS NULL OR {0}.end_snapshot > {1})"
-
-
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
     session.transaction.require_read()
     check_entries(session, table.table_id)
     link = session.link
-    mark = link.mark
-    one = "" if only is None else f" AND f.data_file_id = {mark}"
-    rows = link.execute(
-        f"SELECT {_DATA_COLUMNS}, {_DELETE_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} LEFT JOIN"
-        f" ducklake_delete_file d ON d.data_file_id = f.data_file_id AND {_ALIVE.format('d', mark)} {_OWN_DELETE}"
-        f" WHERE f.table_id = {mark} AND {_ALIVE.format('f', mark)}{one}"
-        " ORDER BY f.begin_snapshot, f.data_file_id",
-        (snapshot, snapshot, table.table_id, snapshot, snapshot, *(() if only is None else (only,))),
-    )
+    given = (snapshot, snapshot, table.table_id, snapshot, snapshot)
+    rows = link.execute(sql.FILES_THEN, given) if only is None else link.execute(sql.FILE_THEN, (*given, only))
     found: dict[int, DataFile] = {}
     for row in rows:
         file = _made(session, table, row)
@@ -167,24 +147,13 @@ def _damaged(session: Session, what: str) -> PgError:
     return PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
 
 
-_FORGOTTEN = """SELECT o.path, o.data_file_id, CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END
-FROM pgrepl_file o LEFT JOIN ducklake_data_file f ON f.data_file_id = o.file_id
-LEFT JOIN ducklake_delete_file d ON d.delete_file_id = o.file_id
-WHERE o.table_id = {0} AND CASE WHEN o.data_file_id IS NULL
-    THEN f.table_id IS NULL OR f.table_id <> o.table_id OR f.begin_snapshot <> o.begin_snapshot
-        OR f.end_snapshot < f.begin_snapshot
-    ELSE d.table_id IS NULL OR d.table_id <> o.table_id OR d.begin_snapshot <> o.begin_snapshot
-        OR d.data_file_id <> o.data_file_id OR d.end_snapshot < d.begin_snapshot END
-AND NOT EXISTS (SELECT 1 FROM ducklake_files_scheduled_for_deletion s WHERE s.data_file_id = o.file_id)"""
-
-
 def check_entries(session: Session, table_id: int) -> None:
     """Raise an error if rows are lost that name files which pgrepl has written for the table."""
     key = ("files_checked", table_id)
     if key in session.derived:
         return
     link = session.link
-    for path, data_file_id, owner in link.execute(_FORGOTTEN.format(link.mark), (table_id,)):
+    for path, data_file_id, owner in link.execute(sql.FORGOTTEN_OWN_FILES, (table_id,)):
         where = "ducklake_data_file" if data_file_id is None else "ducklake_delete_file"
         if owner is not None:
             raise _damaged(session, f'the row of file "{path}" in {where} is not as it was written')
@@ -210,8 +179,7 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
         return known
     link = session.link
     found = link.execute(
-        "SELECT target_field_id, source_name, is_partition FROM ducklake_name_mapping"
-        f" WHERE mapping_id = {link.mark} AND parent_column IS NULL",
+        sql.SOURCE_NAMES,
         (mapping_id,),
     )
     known = SourceNames({r[0]: r[1] for r in found if not r[2]}, {r[0]: r[1] for r in found if r[2]})
@@ -230,9 +198,7 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
     link = session.link
     for limit in limits(table, bounds):
         rows = link.execute(
-            "SELECT s.data_file_id, s.min_value, s.max_value, s.contains_nan, s.null_count, f.record_count"
-            " FROM ducklake_file_column_stats s JOIN ducklake_data_file f ON f.data_file_id = s.data_file_id"
-            f" WHERE s.table_id = {link.mark} AND s.column_id = {link.mark}",
+            sql.FILE_BOUNDS,
             (table.table_id, limit.column.column_id),
         )
         for file_id, low, high, nan, nulls, count in rows:
@@ -269,14 +235,8 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
     """The files that were there at some time behind `after` up to `upto`, in the order of their rows; without their
     delete files."""
     link = session.link
-    mark = link.mark
     check_entries(session, table.table_id)
-    rows = link.execute(
-        f"SELECT {_DATA_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} WHERE f.table_id = {mark}"
-        f" AND f.begin_snapshot <= {mark} AND (f.end_snapshot IS NULL OR f.end_snapshot > {mark})"
-        " ORDER BY f.begin_snapshot, f.data_file_id",
-        (table.table_id, upto, after),
-    )
+    rows = link.execute(sql.FILES_BETWEEN, (table.table_id, upto, after))
     return [_made(session, table, (*row, None, 0, "", 0, None, 0, 0, *(None,) * 5)) for row in rows]
 
 
@@ -284,10 +244,5 @@ def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[De
     """All delete files of the table up to a snapshot, those that others have taken the place of included."""
     check_entries(session, table.table_id)
     link = session.link
-    rows = link.execute(
-        f"SELECT d.data_file_id, {_DELETE_COLUMNS} FROM ducklake_delete_file d {_OWN_DELETE}"
-        f" WHERE d.table_id = {link.mark} AND d.begin_snapshot <= {link.mark}"
-        " ORDER BY d.begin_snapshot, d.delete_file_id",
-        (table.table_id, upto),
-    )
+    rows = link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
     return [file for row in rows for file in _made_delete_files(session, table, *row)]

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -70,11 +71,8 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
     """Those behind `after` up to `upto` that changed rows or end a transaction, in order."""
     session.transaction.require_read()
     link = session.link
-    mark = link.mark
     rows = link.execute(
-        "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
-        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
-        f" WHERE s.snapshot_id > {mark} AND s.snapshot_id <= {mark} ORDER BY s.snapshot_id",
+        sql.HISTORY,
         (after, upto),
     )
     parsed = [(number, when, _words(made), json.loads(extra or "{}")) for number, when, made, extra in rows]
@@ -115,10 +113,8 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
 def compactions(session: Session, table_id: int, after: int, upto: int) -> frozenset[int]:
     """The snapshots that only rearranged the files of a table, or rewrote its rows for a new definition."""
     link = session.link
-    mark = link.mark
     rows = link.execute(
-        "SELECT snapshot_id, changes_made, commit_extra_info FROM ducklake_snapshot_changes"
-        f" WHERE snapshot_id > {mark} AND snapshot_id <= {mark}",
+        sql.CHANGES_BETWEEN,
         (after, upto),
     )
     found = set()
@@ -144,7 +140,7 @@ def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
     link = session.link
     found: dict[int, int] = {}
     for table_id in table_ids:
-        rows = link.execute(f"SELECT oid FROM pg_class WHERE table_id = {link.mark} LIMIT 1", (table_id,))
+        rows = link.execute(sql.RELATION_OF_TABLE, (table_id,))
         if rows:
             found[table_id] = rows[0][0]
     return found

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.errors import PgError
-from pgrepl.lake import inlined_checksums
+from pgrepl.lake import inlined_checksums, sql
 from pgrepl.lake.bounds import limits
+from pgrepl.lake.definition_names import quoted
 from pgrepl.lake.overlay import overlay
 from pgrepl.lake.table import InlinedTable, inlined_tables
 from pgrepl.types import oids
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 class InlinedRow(NamedTuple):
     row_id: int
     begin_snapshot: int
@@ -41,8 +38,7 @@ def rows(
 ) -> list[InlinedRow]:
     """The inlined rows alive at the snapshot, in the order they were written; values as Python forms. Rows outside the
     bounds may be among them."""
-    mark = session.link.mark
-    alive = f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
+    alive = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
     found = _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
     own = overlay(session, table, snapshot)
     return found if own is None else _laid_over(found, own, table, columns, bounds)
@@ -86,15 +82,10 @@ def _read(
     order = "rowid" if link.is_sqlite else "row_id"
     for inlined in inlined_tables(session, table.table_id):
         picked, readers = _layout(inlined, columns, link.is_sqlite)
-        names = "".join(f", {name}" for name in picked)
         conditions, given = [condition], list(values)
         for limit in limited if link.is_sqlite else ():
             _add(conditions, given, inlined, limit)
-        stored = link.execute(
-            f"SELECT row_id, begin_snapshot{names} FROM {quoted(inlined.name)} WHERE {' AND '.join(conditions)}"
-            f" ORDER BY begin_snapshot, {order}",
-            tuple(given),
-        )
+        stored = link.execute(sql.inlined_rows(inlined.name, picked, conditions, order), tuple(given))
         for row in stored:
             found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers])))
     found.sort(key=lambda row: row.begin_snapshot)
@@ -175,8 +166,7 @@ def rows_begun(
     session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
 ) -> list[InlinedRow]:
     """The inlined rows that came behind snapshot `after` up to `upto`, in order."""
-    mark = session.link.mark
-    return _read(session, table, columns, f"begin_snapshot > {mark} AND begin_snapshot <= {mark}", (after, upto))
+    return _read(session, table, columns, "begin_snapshot > ? AND begin_snapshot <= ?", (after, upto))
 
 
 def rows_ended(
@@ -184,19 +174,12 @@ def rows_ended(
 ) -> list[tuple[InlinedRow, int]]:
     """The inlined rows that went behind snapshot `after` up to `upto`, with the snapshot at which they did."""
     link = session.link
-    mark = link.mark
     found = []
     for inlined in inlined_tables(session, table.table_id):
-        ends = link.execute(
-            f"SELECT DISTINCT end_snapshot FROM {quoted(inlined.name)}"
-            f" WHERE end_snapshot > {mark} AND end_snapshot <= {mark}",
-            (after, upto),
-        )
+        ends = link.execute(sql.ends_of_inlined_rows(inlined.name), (after, upto))
         found += [end for (end,) in ends]
     return [
-        (row, end)
-        for end in sorted(set(found))
-        for row in _read(session, table, columns, f"end_snapshot = {mark}", (end,))
+        (row, end) for end in sorted(set(found)) for row in _read(session, table, columns, "end_snapshot = ?", (end,))
     ]
 
 
@@ -217,17 +200,10 @@ def among_files(
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """How many inlined rows are alive at the snapshot."""
     link = session.link
-    mark = link.mark
     own = overlay(session, table, snapshot)
     more = 0 if own is None else len(own.rows) - len(own.dead_rows)
     return more + sum(
-        int(
-            link.execute(
-                f"SELECT count(*) FROM {quoted(inlined.name)} WHERE begin_snapshot <= {mark}"
-                f" AND (end_snapshot IS NULL OR end_snapshot > {mark})",
-                (snapshot, snapshot),
-            )[0][0]
-        )
+        int(link.execute(sql.count_inlined_rows(inlined.name), (snapshot, snapshot))[0][0])
         for inlined in inlined_tables(session, table.table_id)
     )
 
@@ -241,8 +217,8 @@ def deletes_table(table_id: int) -> str:
 
 def exists(link: CatalogConnection, name: str) -> bool:
     if link.is_sqlite:
-        return bool(link.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
-    return link.execute("SELECT to_regclass(%s)", (name,))[0][0] is not None
+        return bool(link.execute(sql.IS_TABLE_IN_SQLITE, (name,)))
+    return link.execute(sql.IS_TABLE_ON_SERVER, (name,))[0][0] is not None
 
 
 def deletes(
@@ -255,11 +231,8 @@ def deletes(
     name = deletes_table(table.table_id)
     if not exists(link, name):
         return kept
-    only = "" if file_id is None else f" AND file_id = {link.mark}"
-    found = link.execute(
-        f"SELECT file_id, row_id, begin_snapshot FROM {name} WHERE begin_snapshot <= {link.mark}{only}",
-        (snapshot, *(() if file_id is None else (file_id,))),
-    )
+    of_one = file_id is not None
+    found = link.execute(sql.inlined_deletes(name, of_one_file=of_one), (snapshot, file_id) if of_one else (snapshot,))
     return [*((f, p, s) for f, p, s in found), *kept]
 
 
@@ -290,7 +263,7 @@ def settle(link: CatalogConnection, table_id: int) -> None:
     """See inlined_checksums.settle; holding the write lock."""
     if not link.is_sqlite:
         return
-    names = link.execute("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table_id,))
+    names = link.execute(sql.NAMES_OF_INLINED_TABLES, (table_id,))
     for name in [*(name for (name,) in names), deletes_table(table_id)]:
         if exists(link, name):
             inlined_checksums.settle(link, name, table_id)
@@ -306,11 +279,10 @@ def insert(
     link = session.link
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
-    marks = ", ".join([link.mark] * (3 + len(inlined.columns)))
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
     before = inlined_checksums.newest(link, inlined.name)
     link.execute_many(
-        f"INSERT INTO {quoted(inlined.name)} VALUES ({marks})",
+        sql.insert_inlined_row(inlined.name, len(inlined.columns)),
         [
             (
                 row_id,
@@ -328,13 +300,11 @@ def insert(
 def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None:
     """The rows are gone from the running statement's snapshot on; what began at it was never there."""
     link = session.link
-    mark = link.mark
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
-        name = quoted(inlined.name)
         _remove_new(link, inlined, snapshot, row_ids)
         link.execute_many(
-            f"UPDATE {name} SET end_snapshot = {mark} WHERE row_id = {mark} AND end_snapshot IS NULL",
+            sql.end_inlined_row(inlined.name),
             [(snapshot, row_id) for row_id in row_ids],
         )
 
@@ -343,9 +313,7 @@ def _remove_new(link: CatalogConnection, inlined: InlinedTable, snapshot: int, r
     """Rows that began at this very snapshot, those with these ids or all of them; how many there were."""
     if not link.is_sqlite:
         return 0
-    if not link.execute(
-        "SELECT 1 FROM pgrepl_inlined WHERE table_name = ? AND begin_snapshot = ?", (inlined.name, snapshot)
-    ):
+    if not link.execute(sql.HAS_INLINED_SUM, (inlined.name, snapshot)):
         return 0
     new = f"begin_snapshot = {snapshot} AND end_snapshot IS NULL"
     if row_ids is None:
@@ -356,13 +324,11 @@ def _remove_new(link: CatalogConnection, inlined: InlinedTable, snapshot: int, r
 def end_all_rows(session: Session, table: LakeTable) -> bool:
     """TRUNCATE: every inlined row goes. Was there any?"""
     link = session.link
-    mark = link.mark
     snapshot = session.snapshot()
     ended = 0
     for inlined in inlined_tables(session, table.table_id):
-        name = quoted(inlined.name)
         ended += _remove_new(link, inlined, snapshot, None)
-        link.execute(f"UPDATE {name} SET end_snapshot = {mark} WHERE end_snapshot IS NULL", (snapshot,))
+        link.execute(sql.end_inlined_rows(inlined.name), (snapshot,))
         ended += link.changed_rows
     return ended > 0
 
@@ -372,11 +338,11 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
     link = session.link
     name = deletes_table(table.table_id)
     if not exists(link, name):
-        link.execute(f"CREATE TABLE {name} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)")
+        link.execute(sql.create_inlined_deletes(name))
     snapshot = session.snapshot()
     before = inlined_checksums.newest(link, name) if link.is_sqlite else 0
     link.execute_many(
-        f"INSERT INTO {name} (file_id, row_id, begin_snapshot) VALUES ({link.mark}, {link.mark}, {link.mark})",
+        sql.insert_inlined_delete(name),
         [(file_id, position, snapshot) for file_id, position in positions],
     )
     if link.is_sqlite:

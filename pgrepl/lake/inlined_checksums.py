@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError
+from pgrepl.lake import sql
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
@@ -21,7 +22,7 @@ _END = "end_snapshot"
 
 def newest(link: CatalogConnection, table: str) -> int:
     """The number of the row that was written last."""
-    return int(link.execute(f'SELECT coalesce(max(rowid), 0) FROM "{table}"')[0][0])
+    return int(link.execute(sql.newest_inlined_row(table))[0][0])
 
 
 def add(link: CatalogConnection, table: str, after: int) -> None:
@@ -33,30 +34,26 @@ def delete(link: CatalogConnection, table: str, condition: str, values: Sequence
     """Delete rows for good, and take them from the sums; how many there were."""
     gone = _sums(link, table, condition, values)
     if gone:
-        link.execute(f'DELETE FROM "{table}" WHERE {condition}', tuple(values))
+        link.execute(sql.delete_inlined_rows(table, condition), tuple(values))
         _change(link, table, {begin: (-rows, -checksum) for begin, (rows, checksum) in gone.items()})
     return sum(rows for rows, _ in gone.values())
 
 
 def forget(link: CatalogConnection, table: str) -> None:
     """The table is dropped."""
-    link.execute(f"DELETE FROM pgrepl_inlined WHERE table_name = {link.mark}", (table,))
+    link.execute(sql.DELETE_INLINED_SUMS, (table,))
 
 
 def settle(link: CatalogConnection, table: str, table_id: int) -> None:
     """Forget the sums of what another program has moved into a file, while it can still be seen that it did."""
-    gone = f'begin_snapshot NOT IN (SELECT begin_snapshot FROM "{table}")'
-    where = f"table_name = ? AND {gone}"
-    if link.execute(f"SELECT 1 FROM pgrepl_inlined WHERE {where} LIMIT 1", (table,)):
+    if link.execute(sql.has_moved_inlined_sums(table), (table,)):
         if not damaged(link, table, table_id):
-            link.execute(f"DELETE FROM pgrepl_inlined WHERE {where}", (table,))
+            link.execute(sql.delete_moved_inlined_sums(table), (table,))
 
 
 def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
     """The snapshots whose rows are not as they were written."""
-    known = link.execute(
-        "SELECT begin_snapshot, row_count, checksum FROM pgrepl_inlined WHERE table_name = ?", (table,)
-    )
+    known = link.execute(sql.INLINED_SUMS, (table,))
     if not known:
         return []
     there = _sums(link, table, "true", ())
@@ -72,23 +69,20 @@ def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
 
 def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
     return any(
-        link.execute(
-            f"SELECT 1 FROM {table} WHERE table_id = ? AND {key} NOT IN (SELECT file_id FROM pgrepl_file) LIMIT 1",
-            (table_id,),
-        )
+        link.execute(sql.is_file_of_others(table, key), (table_id,))
         for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))
     )
 
 
 def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> dict[int, tuple[int, int]]:
     """The number of rows and the sum of their checksums by their snapshots."""
-    names = [row[1] for row in link.execute(f'PRAGMA table_info("{table}")')]
+    names = [row[1] for row in link.execute(sql.columns_of_inlined_table(table))]
     if "begin_snapshot" not in names:
         raise PgError("XX001", f'catalog "{link.catalog.name}" is damaged: {table} has no column begin_snapshot')
     begin = names.index("begin_snapshot")
     kept = [i for i, name in enumerate(names) if name != _END]
     found: dict[int, tuple[int, int]] = {}
-    for row in link.execute(f'SELECT * FROM "{table}" WHERE {condition}', tuple(values)):
+    for row in link.execute(sql.every_column_of_inlined_rows(table, condition), tuple(values)):
         rows, checksum = found.get(row[begin], (0, 0))
         found[row[begin]] = rows + 1, checksum + of_row([row[i] for i in kept])
     return found
@@ -96,10 +90,8 @@ def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[
 
 def _change(link: CatalogConnection, table: str, sums: dict[int, tuple[int, int]]) -> None:
     link.execute_many(
-        "INSERT INTO pgrepl_inlined (table_name, begin_snapshot, row_count, checksum) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (table_name, begin_snapshot) DO UPDATE SET row_count = row_count + excluded.row_count,"
-        " checksum = checksum + excluded.checksum",
+        sql.ADD_TO_INLINED_SUM,
         [(table, begin, rows, checksum) for begin, (rows, checksum) in sums.items()],
     )
     if any(rows < 0 for rows, _ in sums.values()):
-        link.execute("DELETE FROM pgrepl_inlined WHERE table_name = ? AND row_count <= 0", (table,))
+        link.execute(sql.DELETE_EMPTY_INLINED_SUMS, (table,))

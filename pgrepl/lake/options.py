@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.lake import sql
+
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.table import LakeTable
@@ -14,12 +16,8 @@ DEFAULT_INLINING_LIMIT = 100  # rows; beyond it a file is written about as fast,
 def option(session: Session, table: LakeTable, name: str) -> str | None:
     """The value nearest to the table."""
     link = session.link
-    mark = link.mark
     found = link.execute(
-        f"SELECT m.value FROM ducklake_metadata m WHERE m.key = {mark} AND (m.scope IS NULL"
-        f" OR (m.scope = 'table' AND m.scope_id = {mark}) OR (m.scope = 'schema' AND m.scope_id ="
-        f" (SELECT t.schema_id FROM ducklake_table t WHERE t.table_id = {mark} AND t.end_snapshot IS NULL)))"
-        " ORDER BY CASE m.scope WHEN 'table' THEN 1 WHEN 'schema' THEN 2 ELSE 3 END",
+        sql.OPTION,
         (name, table.table_id, table.table_id),
     )
     return str(found[0][0]) if found else None

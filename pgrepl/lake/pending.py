@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.lake import commit_rows
+from pgrepl.lake import commit_rows, sql
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
 from pgrepl.lake.place import Place
@@ -179,9 +179,7 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
 def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
     """Has anybody done more to the table since than to add rows?"""
     link = session.link
-    for (changes,) in link.execute(
-        f"SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark}", (since,)
-    ):
+    for (changes,) in link.execute(sql.CHANGES_AFTER, (since,)):
         for change in (changes or "").split(","):
             word, _, what = change.rpartition(":")
             if what == str(table_id) and word not in ("inserted_into_table", "inlined_insert"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.statistics import count_scan
 from pgrepl.frozen import frozen
-from pgrepl.lake import bitmaps, footers, inlined, spark
+from pgrepl.lake import bitmaps, footers, inlined, spark, sql
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.files import data_files, last_snapshot
@@ -198,10 +198,8 @@ def _file_name(file: DataFile) -> str:
 
 def source_names(session: Session, mapping_id: int) -> dict[int, str]:
     """The names in a file of the columns by their ids, as a mapping says them."""
-    mark = session.link.mark
     rows = session.link.execute(
-        "SELECT target_field_id, source_name FROM ducklake_name_mapping"
-        f" WHERE mapping_id = {mark} AND parent_column IS NULL",
+        sql.NAMES_OF_MAPPING,
         (mapping_id,),
     )
     return dict(rows)
@@ -209,10 +207,7 @@ def source_names(session: Session, mapping_id: int) -> dict[int, str]:
 
 def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
     """Under which name a column is read that is found by its id."""
-    mark = session.link.mark
-    rows = session.link.execute(
-        f"SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = {mark}", (table.table_id,)
-    )
+    rows = session.link.execute(sql.COLUMN_NAMES, (table.table_id,))
     owners: dict[str, set[int]] = {"_metadata": {0, 1}, ROW_ID_NAME: {0, 1}, SNAPSHOT_ID_NAME: {0, 1}}
     for owned, column_id in rows:
         owners.setdefault(owned, set()).add(column_id)

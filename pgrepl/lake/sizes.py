@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ class Volume:
 def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
     """By the numbers that DuckLake has for tables; those without files are not among them."""
     link = session.link
-    only, given = ("", ()) if table_id is None else (f" AND table_id = {link.mark}", (table_id,))
+    of_one = table_id is not None
 
     def sums(table: str, count: str) -> dict[int, tuple[int, int]]:
-        asked = f"SELECT table_id, sum(file_size_bytes), sum({count}) FROM {table} WHERE end_snapshot IS NULL"
-        found = link.execute(f"{asked}{only} GROUP BY table_id", given)
+        found = link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
         return {int(number): (int(size), int(rows)) for number, size, rows in found}
 
     deleted = sums("ducklake_delete_file", "delete_count")
@@ -49,9 +49,6 @@ def _in_catalog(session: Session, table_id: int) -> int:
     """Of rows inlined, in whole pages."""
     size = 0
     for inlined in inlined_tables(session, table_id):
-        name = inlined.name.replace('"', '""')
-        lengths = [f'coalesce(length(CAST("{column.replace(chr(34), chr(34) * 2)}" AS text)), 0)'
-                   for _, column, _ in inlined.columns]  # fmt: skip
-        query = f'SELECT sum({" + ".join([str(_ROW), *lengths])}) FROM "{name}" WHERE end_snapshot IS NULL'
+        query = sql.size_of_inlined_rows(inlined.name, _ROW, [column for _, column, _ in inlined.columns])
         size += int(session.link.execute(query)[0][0] or 0)
     return -(-size // PAGE) * PAGE

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 from pgrepl.types.lake_lists import list_items
 
 if TYPE_CHECKING:
@@ -212,10 +213,8 @@ def _widest(
 
 def store_of_file(session: Session, table_id: int, file_id: int, statistics: dict[int, ColumnStatistics]) -> None:
     link = session.link
-    marks = ", ".join([link.mark] * 9)
     link.execute_many(
-        "INSERT INTO ducklake_file_column_stats (data_file_id, table_id, column_id, column_size_bytes, value_count,"
-        f" null_count, min_value, max_value, contains_nan) VALUES ({marks})",
+        sql.INSERT_FILE_STATISTICS,
         [
             (file_id, table_id, column_id, s.size, s.values, s.nulls, s.low, s.high, _stored(session, s.has_nan))
             for column_id, s in statistics.items()
@@ -230,12 +229,10 @@ def _stored(session: Session, value: bool | None) -> Any:
 def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistics], *, first: bool) -> None:
     """The table's bounds hold for what is written now, too. `first`: nothing was ever written before."""
     link = session.link
-    mark = link.mark
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
     if first:
         link.execute_many(
-            "INSERT INTO ducklake_table_column_stats (table_id, column_id, contains_null, contains_nan, min_value,"
-            f" max_value) VALUES ({', '.join([mark] * 6)})",
+            sql.INSERT_COLUMN_STATISTICS,
             [
                 (table.table_id, column_id, _stored(session, s.nulls > 0), _stored(session, s.has_nan), s.low, s.high)
                 for column_id, s in written.items()
@@ -244,10 +241,9 @@ def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistic
         )
         return
     inside = [(table.table_id, inner) for column in table.columns for inner in _inner(column) if inner not in forms]
-    link.execute_many(f"DELETE FROM ducklake_table_column_stats WHERE table_id = {mark} AND column_id = {mark}", inside)
+    link.execute_many(sql.DELETE_COLUMN_STATISTICS, inside)
     rows = link.execute(
-        "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats"
-        f" WHERE table_id = {mark}",
+        sql.COLUMN_STATISTICS,
         (table.table_id,),
     )
     for column_id, has_null, has_nan, low, high in rows:
@@ -255,13 +251,11 @@ def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistic
         if new is None:
             continue
         after = _widened(forms.get(column_id), (has_null, has_nan, low, high), new)
-        where = f"WHERE table_id = {mark} AND column_id = {mark}"
         if after is None:
-            link.execute(f"DELETE FROM ducklake_table_column_stats {where}", (table.table_id, column_id))
+            link.execute(sql.DELETE_COLUMN_STATISTICS, (table.table_id, column_id))
         elif after != (has_null, has_nan, low, high):
             link.execute(
-                f"UPDATE ducklake_table_column_stats SET contains_null = {mark}, contains_nan = {mark},"
-                f" min_value = {mark}, max_value = {mark} {where}",
+                sql.UPDATE_COLUMN_STATISTICS,
                 (_stored(session, after[0]), _stored(session, after[1]), *after[2:], table.table_id, column_id),
             )
 

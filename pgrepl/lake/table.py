@@ -10,6 +10,7 @@ from pgrepl.catalog.object_names import ObjectNames
 from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 
 if TYPE_CHECKING:
     from pgrepl.catalog.data_folder import DataFolder
@@ -118,7 +119,7 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind != "r":
         return None
     attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
-    found = _made(session, oid, row.table_id, attributes, "end_snapshot IS NULL", ())
+    found = _made(session, oid, row.table_id, attributes, ())
     if found is None:
         what = f'ducklake_table has no row of table "{row.relname}"'
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
@@ -131,34 +132,22 @@ def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind != "r":
         return None
     attributes = store.rows(then, tables.pg_attribute, attrelid=oid)
-    mark = session.link.mark
-    alive = f"begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
-    return _made(session, oid, row.table_id, attributes, alive, (snapshot, snapshot))
+    return _made(session, oid, row.table_id, attributes, (snapshot, snapshot))
 
 
 def _made(
-    session: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], alive: str, at: tuple[int, ...]
+    session: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
 ) -> LakeTable | None:
     link = session.link
-    mark = link.mark
-    found = link.execute(
-        "SELECT t.table_name, t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
-        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {mark}"
-        f" AND {alive.replace('begin_', 't.begin_').replace('end_', 't.end_')}",
-        (table_id, *at),
-    )
+    found = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
     if not found:
         return None
     name, *paths = found[0]
-    version = link.execute(
-        f"SELECT max(schema_version) FROM ducklake_schema_versions WHERE table_id = {mark}"
-        + (f" AND begin_snapshot <= {mark}" if at else ""),
-        (table_id, *at[:1]),
-    )[0][0]
+    version = link.execute(sql.SCHEMA_VERSION_THEN if at else sql.SCHEMA_VERSION_NOW, (table_id, *at[:1]))[0][0]
     here = session.transaction.numbering
     if not at and table_id in here.altered_tables:
         version = here.schema_version
-    columns = _columns(session, table_id, attributes, alive, at)
+    columns = _columns(session, table_id, attributes, at)
     return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns, session.catalog.folder)
 
 
@@ -173,9 +162,7 @@ def table_folder(session: Session, table_id: int) -> str:
     """Where the files of a table are, dropped ones too."""
     link = session.link
     found = link.execute(
-        "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
-        f" JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = {link.mark}"
-        " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1",
+        sql.FOLDER,
         (table_id,),
     )
     if not found:
@@ -185,13 +172,9 @@ def table_folder(session: Session, table_id: int) -> str:
 
 
 def _columns(
-    session: Session, table_id: int, attributes: list[tables.pg_attribute], alive: str, at: tuple[int, ...]
+    session: Session, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
 ) -> tuple[LakeColumn, ...]:
-    rows = session.link.execute(
-        "SELECT column_id, column_name, column_type, parent_column, initial_default FROM ducklake_column"
-        f" WHERE table_id = {session.link.mark} AND {alive} ORDER BY column_order",
-        (table_id, *at),
-    )
+    rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
     from pgrepl.types.lake_forms import is_row_type
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
@@ -237,11 +220,8 @@ def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
 
 def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     link = session.link
-    mark = link.mark
     named = link.execute(
-        "SELECT table_name, schema_version, (SELECT max(begin_snapshot) FROM ducklake_schema_versions v"
-        " WHERE v.table_id = i.table_id AND v.schema_version <= i.schema_version) FROM ducklake_inlined_data_tables i"
-        f" WHERE table_id = {mark} ORDER BY schema_version",
+        sql.INLINED_TABLES,
         (table_id,),
     )
     found = []
@@ -251,9 +231,7 @@ def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]
         if at is None or (table_id in numbering.altered_tables and version == numbering.schema_version):
             at = numbering.last_snapshot()  # the running statement's
         columns = link.execute(
-            f"SELECT column_id, column_name, column_type FROM ducklake_column WHERE table_id = {mark}"
-            f" AND begin_snapshot <= {mark} AND (end_snapshot IS NULL OR end_snapshot > {mark})"
-            " AND parent_column IS NULL ORDER BY column_order",
+            sql.COLUMNS_OF_INLINED,
             (table_id, at, at),
         )
         found.append(InlinedTable(name, version, tuple([(c[0], c[1], c[2]) for c in columns])))

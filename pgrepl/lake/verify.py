@@ -16,7 +16,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.catalog.verify import catalog_problems
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake import storage
+from pgrepl.lake import sql, storage
 from pgrepl.lake.definition import see_everything
 from pgrepl.lake.expire import known_files, unused_files
 from pgrepl.lake.inlined import count_rows
@@ -92,7 +92,7 @@ class Verification:
         transaction = session.transaction
         try:
             with reading(session):
-                if session.link.execute("SELECT 1 FROM pgrepl_adopted"):
+                if session.link.execute(sql.IS_ADOPTED):
                     return  # others have defined what only they understand
             transaction.begin_statement(writes=True)
             try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, deleted_rows, footers, inlined
+from pgrepl.lake import checksums, deleted_rows, footers, inlined, sql
 from pgrepl.lake.data_file import DataFile, DeleteFile
 from pgrepl.lake.definition_types import default_text
 from pgrepl.lake.file_scan import locate
@@ -66,8 +66,7 @@ def contents(session: Session, table: LakeTable) -> Contents:
 def _statistics(session: Session, table: LakeTable) -> dict[int, dict[int, ColumnStatistics]]:
     found: dict[int, dict[int, ColumnStatistics]] = {}
     for file_id, column_id, values, nulls, low, high, has_nan in session.link.execute(
-        "SELECT data_file_id, column_id, value_count, null_count, min_value, max_value, contains_nan"
-        f" FROM ducklake_file_column_stats WHERE table_id = {session.link.mark}",
+        sql.FILE_STATISTICS,
         (table.table_id,),
     ):
         nan = None if has_nan is None else bool(has_nan)
@@ -87,9 +86,7 @@ def _rows(
 ) -> Iterator[str]:
     """What the catalog says of the table that cannot be true."""
     by_id = {file.data_file_id: file for file in files}
-    found = session.link.execute(
-        f"SELECT next_row_id FROM ducklake_table_stats WHERE table_id = {session.link.mark}", (table.table_id,)
-    )
+    found = session.link.execute(sql.NEXT_ROW_ID, (table.table_id,))
     if len(found) != 1 and files:
         yield f"ducklake_table_stats has {len(found)} rows of the table"
     next_row_id = found[0][0] if found else 0
@@ -116,12 +113,9 @@ def _rows(
 
 def _bounds(session: Session, table: LakeTable) -> Iterator[str]:
     """The bounds of a column in the whole table are not within those of a file."""
-    mark = session.link.mark
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
     rows = session.link.execute(
-        "SELECT t.column_id, t.min_value, t.max_value, f.min_value, f.max_value FROM ducklake_table_column_stats t"
-        " LEFT JOIN ducklake_file_column_stats f ON f.table_id = t.table_id AND f.column_id = t.column_id"
-        f" WHERE t.table_id = {mark}",
+        sql.BOUNDS_OF_TABLE_AND_FILES,
         (table.table_id,),
     )
     wrong = set()

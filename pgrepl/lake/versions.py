@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake import deleted_rows, inlined
+from pgrepl.lake import deleted_rows, sql
 from pgrepl.lake.files import data_file, last_snapshot
 from pgrepl.lake.table import inlined_tables
 
@@ -42,11 +42,7 @@ def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[
     for each in inlined_tables(session, table.table_id):
         for start in range(0, len(row_ids), _AT_ONCE):
             some = row_ids[start : start + _AT_ONCE]
-            rows = link.execute(
-                f"SELECT row_id FROM {inlined.quoted(each.name)} WHERE end_snapshot IS NULL"
-                f" AND row_id IN ({', '.join([link.mark] * len(some))})",
-                tuple(some),
-            )
+            rows = link.execute(sql.living_inlined_rows(each.name, len(some)), tuple(some))
             found.update(row[0] for row in rows)
     return found
 
@@ -57,11 +53,7 @@ def begun_after(session: Session, table: LakeTable, places: Sequence[Place], sna
     wanted = {place.row: place for place in places if place.file is None}
     found: set[Place] = set()
     for each in inlined_tables(session, table.table_id) if wanted else ():
-        rows = link.execute(
-            f"SELECT row_id FROM {inlined.quoted(each.name)} WHERE end_snapshot IS NULL"
-            f" AND begin_snapshot > {link.mark}",
-            (snapshot,),
-        )
+        rows = link.execute(sql.inlined_rows_begun_after(each.name), (snapshot,))
         found.update(wanted[row[0]] for row in rows if row[0] in wanted)
     return found
 
@@ -70,10 +62,7 @@ def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int
     """Has a row, which is gone, had a newer version than the snapshot's?"""
     link = session.link
     return any(
-        link.execute(
-            f"SELECT 1 FROM {inlined.quoted(each.name)} WHERE row_id = {link.mark} AND begin_snapshot > {link.mark}",
-            (row_id, snapshot),
-        )
+        link.execute(sql.is_inlined_row_begun_after(each.name), (row_id, snapshot))
         for each in inlined_tables(session, table.table_id)
     )
 

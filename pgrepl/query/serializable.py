@@ -60,10 +60,9 @@ class Reads:
 
     def _changed(self, snapshot: int) -> set[int]:
         """The tables whose rows others have changed since."""
-        link = self._session.link
-        found = link.execute(
-            f"SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > {link.mark}", (snapshot,)
-        )
+        from pgrepl.lake import sql
+
+        found = self._session.link.execute(sql.CHANGES_AFTER, (snapshot,))
         words = [change.partition(":") for (changes,) in found for change in (changes or "").split(",")]
         return {int(table) for word, _, table in words if word in _OF_ROWS}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
+from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.errors import PgError, Report
 
@@ -217,3 +217,8 @@ def test_a_sqlite_url_is_the_file(path: Path) -> None:
     catalog: Catalog = open_catalog(f"sqlite:///{path}")
     assert catalog.path == path
     catalog.close()
+
+
+def test_parameters_are_written_as_the_driver_wants_them() -> None:
+    sql = """SELECT "w%?", '5 %?' FROM t WHERE a = ? AND "b""?" LIKE ?"""
+    assert for_psycopg(sql) == """SELECT "w%%?", '5 %%?' FROM t WHERE a = %s AND "b""?" LIKE %s"""

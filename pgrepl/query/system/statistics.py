@@ -103,6 +103,7 @@ def _of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
 
 def _rows_there(session: Session) -> tuple[dict[int | None, int], dict[int | None, int]]:
     """By table, the rows that are alive and those that are deleted and still stand in files."""
+    from pgrepl.lake import sql
     from pgrepl.lake.inlined import deletes_table, exists
     from pgrepl.lake.table import inlined_tables
 
@@ -110,25 +111,19 @@ def _rows_there(session: Session) -> tuple[dict[int | None, int], dict[int | Non
     link = session.link
     alive: dict[int | None, int] = {}
     dead: dict[int | None, int] = {}
-    for name, column, counts, sign in (
-        ("ducklake_data_file", "record_count", alive, 1), ("ducklake_delete_file", "delete_count", alive, -1),
-        ("ducklake_delete_file", "delete_count", dead, 1),
+    for asked, counts, sign in (
+        (sql.LIVING_ROWS_BY_TABLE, alive, 1), (sql.DEAD_ROWS_BY_TABLE, alive, -1), (sql.DEAD_ROWS_BY_TABLE, dead, 1),
     ):  # fmt: skip
-        for table_id, count in link.execute(
-            f"SELECT table_id, sum({column}) FROM {name} WHERE end_snapshot IS NULL GROUP BY table_id"
-        ):
+        for table_id, count in link.execute(asked):
             counts[table_id] = counts.get(table_id, 0) + sign * int(count)
-    for (table_id,) in link.execute("SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"):
+    for (table_id,) in link.execute(sql.TABLES_WITH_INLINED_ROWS):
         for inlined in inlined_tables(session, table_id):
-            found = link.execute(f'SELECT count(*) FROM "{inlined.name}" WHERE end_snapshot IS NULL')
+            found = link.execute(sql.count_living_inlined_rows(inlined.name))
             alive[table_id] = alive.get(table_id, 0) + int(found[0][0])
     for table_id in list(alive):
         name = deletes_table(int(table_id or 0))
         if exists(link, name):
-            gone = link.execute(
-                f"SELECT count(*) FROM {name} WHERE file_id IN"
-                " (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL)"
-            )[0][0]
+            gone = link.execute(sql.count_inlined_deletes(name))[0][0]
             alive[table_id] -= int(gone)
             dead[table_id] = dead.get(table_id, 0) + int(gone)
     return alive, dead

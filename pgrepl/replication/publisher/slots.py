@@ -351,8 +351,9 @@ def check_retained(session: Session, row: tables.pg_replication_slot, start: int
     last = session.transaction.numbering.last_snapshot()
     if start > last:
         return
-    link = session.link
-    ((kept,),) = link.execute(f"SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= {link.mark}", (start - 1,))
+    from pgrepl.lake import sql
+
+    ((kept,),) = session.link.execute(sql.COUNT_SNAPSHOTS_FROM, (start - 1,))
     if kept == last - start + 2:
         return
     with at_once(session) as writing:

@@ -22,6 +22,7 @@ from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.connection import CatalogConnection
 from pgrepl.catalog.engine import place_file, sqlite_catalog
 from pgrepl.errors import PgError
+from pgrepl.lake import sql
 from pgrepl.lake.expire import forget_removed
 from pgrepl.replication.standby.files import Place, move_paths
 
@@ -55,7 +56,7 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
         _back_up(primary.link, path)
         draft = primary.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=copy)
         forget_removed(draft)
-        draft.link.execute("DELETE FROM ducklake_files_scheduled_for_deletion")  # they are the primary's to remove
+        draft.link.execute(sql.DELETE_SCHEDULED)  # they are the primary's to remove
         try:
             yield draft
         finally:

@@ -17,6 +17,7 @@ from pgrepl.catalog.store import delete
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.expire import known_files
 from pgrepl.lake.owner import claim
@@ -155,7 +156,7 @@ def _drafted(
 
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
     link = draft.link
-    lsn = int(link.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]) + 1
+    lsn = int(link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1
     slots = link.execute("SELECT slot_name FROM pg_replication_slot WHERE synced ORDER BY slot_name")
     return Synchronized(lsn, tuple([name for (name,) in slots]), got.files, got.bytes, removed)
 

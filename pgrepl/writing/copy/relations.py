@@ -10,6 +10,7 @@ from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_class
 from pgrepl.errors import PgError
+from pgrepl.lake import sql
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -68,10 +69,8 @@ def _is_new(session: Session, found: Relation) -> bool:
     link = session.link
     row = one(session, pg_class, oid=found.oid)
     assert row is not None
-    where = f"WHERE table_id = {link.mark}"
-    begun = link.execute(f"SELECT min(begin_snapshot) FROM ducklake_table {where}", (row.table_id,))[0][0]
+    begun = link.execute(sql.TABLE_BEGUN, (row.table_id,))[0][0]
     if begun is None or int(begun) >= first:
         return True
-    made = f"SELECT commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id >= {link.mark}"
-    noted = [json.loads(extra or "{}") for (extra,) in link.execute(made, (first,))]
+    noted = [json.loads(extra or "{}") for (extra,) in link.execute(sql.EXTRA_INFO_FROM, (first,))]
     return any(found.oid in extra.get("truncate", {}).get("tables", ()) for extra in noted)

@@ -86,6 +86,7 @@ def pg_xact_status(call: Call, xid: int) -> str | None:
         return "in progress"
     if xid >= following:
         raise PgError("22023", f"transaction ID {xid} is in the future")
-    link = session.link
-    found = link.execute(f"SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = {link.mark}", (xid,))
+    from pgrepl.lake import sql
+
+    found = session.link.execute(sql.IS_SNAPSHOT, (xid,))
     return "committed" if found and xid > 0 else None

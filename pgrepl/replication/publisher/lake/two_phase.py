@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.lake import prepared
+from pgrepl.lake import prepared, sql
 from pgrepl.lake.history import COMMIT, PREPARE, Snapshot, TwoPhase, snapshots
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction
 
@@ -83,12 +83,7 @@ def _as_of(changes: list[Snapshot], said: TwoPhase, *, at_prepare: bool) -> list
 
 def _committed(session: Session, said: TwoPhase) -> list[Snapshot]:
     """Its snapshots, if it is committed."""
-    link = session.link
-    rows = link.execute(
-        "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes"
-        f' WHERE snapshot_id > {link.mark} AND commit_extra_info LIKE \'%"two_phase": ["commit"%\'',
-        (said.xid,),
-    )
+    rows = session.link.execute(sql.COMMITS_OF_PREPARED_AFTER, (said.xid,))
     for last, extra in rows:
         known = json.loads(extra)
         if known["two_phase"][2] == said.xid:

@@ -1,0 +1,478 @@
+"""Statements of the lake's own SQL, by name: what is asked and written in DuckLake's tables beyond rows found by
+equality of columns (catalog/store.py).
+
+`?` is a parameter, on a server too. NOW: rows that are there; THEN: rows that were there at a snapshot, which is given
+twice. Tables of inlined rows have names of their own, so that their statements are functions of the name.
+"""
+
+from __future__ import annotations
+
+from pgrepl.lake.definition_names import quoted
+
+NOW = "end_snapshot IS NULL"
+THEN = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+THEN_OF = "{0}.begin_snapshot <= ? AND ({0}.end_snapshot IS NULL OR {0}.end_snapshot > ?)"
+
+
+def _insert(table: str, *columns: str) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def delete(table: str, column: str) -> str:
+    """What has a value in a column."""
+    return f"DELETE FROM {table} WHERE {column} = ?"
+
+
+def delete_ended(table: str) -> str:
+    """What ended by a snapshot."""
+    return f"DELETE FROM {table} WHERE end_snapshot <= ?"
+
+
+# --- snapshots -------------------------------------------------------------------------------------------------------
+
+CHANGES_AFTER = "SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
+HISTORY = (
+    "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
+    " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id > ?"
+    " AND s.snapshot_id <= ? ORDER BY s.snapshot_id"
+)
+CHANGES_BETWEEN = (
+    "SELECT snapshot_id, changes_made, commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
+    " AND snapshot_id <= ?"
+)
+SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= ?"
+COUNT_SNAPSHOTS_BEFORE = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < ?"
+# What the lake's other readers need not know of stands in the system tables alone.
+REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND (
+    c.begin_snapshot > ? AND c.begin_snapshot < ?
+    OR EXISTS (SELECT 1 FROM pg_index i
+               WHERE i.indrelid = c.oid AND i.begin_snapshot > ? AND i.begin_snapshot < ?)
+    OR EXISTS (SELECT 1 FROM pg_constraint k WHERE (k.conrelid = c.oid OR k.confrelid = c.oid)
+               AND k.begin_snapshot > ? AND k.begin_snapshot < ?))"""
+COUNT_SNAPSHOTS_FROM = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= ?"
+IS_SNAPSHOT = "SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = ?"
+LAST_SNAPSHOT = "SELECT max(snapshot_id) FROM ducklake_snapshot"
+EXTRA_INFO_FROM = "SELECT commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id >= ?"
+COMMITS_OF_PREPARED_AFTER = (
+    "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
+    """ AND commit_extra_info LIKE '%"two_phase": ["commit"%'"""
+)
+DELETE_SNAPSHOTS_BEFORE = (
+    "DELETE FROM ducklake_snapshot WHERE snapshot_id < ?",
+    "DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < ?",
+)
+
+
+# --- definitions -----------------------------------------------------------------------------------------------------
+
+SCHEMAS = "SELECT schema_id, schema_name, begin_snapshot FROM ducklake_schema WHERE end_snapshot IS NULL"
+TABLES = "SELECT table_id, table_name, schema_id, begin_snapshot FROM ducklake_table WHERE end_snapshot IS NULL"
+COLUMNS = (
+    "SELECT table_id, column_id, column_name, column_type, nulls_allowed, default_value, default_value_type,"
+    " initial_default, parent_column, begin_snapshot FROM ducklake_column WHERE end_snapshot IS NULL"
+    " ORDER BY table_id, column_order"
+)
+TABLE_BEGUN = "SELECT min(begin_snapshot) FROM ducklake_table WHERE table_id = ?"
+HIGHEST_COLUMN_ID = "SELECT max(column_id) FROM ducklake_column WHERE table_id = ?"
+COLUMN_NAMES = "SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = ?"
+COLUMNS_OF_INLINED = (
+    "SELECT column_id, column_name, column_type FROM ducklake_column WHERE table_id = ? AND begin_snapshot <= ?"
+    " AND (end_snapshot IS NULL OR end_snapshot > ?) AND parent_column IS NULL ORDER BY column_order"
+)
+FOLDER = (
+    "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
+    " JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = ?"
+    " ORDER BY t.begin_snapshot DESC, s.begin_snapshot DESC LIMIT 1"
+)
+DROPPED_TABLES = (
+    "SELECT DISTINCT table_id FROM ducklake_table WHERE end_snapshot <= ? AND table_id NOT IN (SELECT table_id"
+    " FROM ducklake_table WHERE end_snapshot IS NULL OR end_snapshot > ?)"
+)
+OPTION = (
+    "SELECT m.value FROM ducklake_metadata m WHERE m.key = ? AND (m.scope IS NULL OR (m.scope = 'table'"
+    " AND m.scope_id = ?) OR (m.scope = 'schema' AND m.scope_id = (SELECT t.schema_id FROM ducklake_table t"
+    " WHERE t.table_id = ? AND t.end_snapshot IS NULL))) ORDER BY"
+    " CASE m.scope WHEN 'table' THEN 1 WHEN 'schema' THEN 2 ELSE 3 END"
+)
+RELATION_OF_TABLE = "SELECT oid FROM pg_class WHERE table_id = ? LIMIT 1"
+IS_ADOPTED = "SELECT 1 FROM pgrepl_adopted"
+_TABLE = (
+    "SELECT t.table_name, t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"
+    " JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = ? AND "
+)
+TABLE_NOW = f"{_TABLE} t.end_snapshot IS NULL"
+TABLE_THEN = _TABLE + THEN_OF.format("t")
+SCHEMA_VERSION_NOW = "SELECT max(schema_version) FROM ducklake_schema_versions WHERE table_id = ?"
+SCHEMA_VERSION_THEN = f"{SCHEMA_VERSION_NOW} AND begin_snapshot <= ?"
+_COLUMNS_OF_TABLE = (
+    "SELECT column_id, column_name, column_type, parent_column, initial_default FROM ducklake_column WHERE table_id = ?"
+)
+COLUMNS_NOW = f"{_COLUMNS_OF_TABLE} AND {NOW} ORDER BY column_order"
+COLUMNS_THEN = f"{_COLUMNS_OF_TABLE} AND {THEN} ORDER BY column_order"
+
+
+def ended(table: str, *key: str) -> str:
+    """When what has these values ended last."""
+    return f"SELECT max(end_snapshot) FROM {table} WHERE {' AND '.join(f'{column} = ?' for column in key)}"
+
+
+def names_like(table: str, number: str, column: str) -> str:
+    """The names between two, in lower case, of tables or views of a schema, but for one of them."""
+    return (
+        f"SELECT lower({column}) FROM {table} WHERE schema_id = ? AND {NOW} AND {number} <> ?"
+        f" AND lower({column}) >= ? AND lower({column}) < ?"
+    )
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+DELETE_FILES_OF = "SELECT delete_file_id FROM ducklake_delete_file WHERE data_file_id = ? AND end_snapshot IS NULL"
+INSERT_DATA_FILE = _insert(
+    "ducklake_data_file",
+    "data_file_id",
+    "table_id",
+    "begin_snapshot",
+    "path",
+    "path_is_relative",
+    "file_format",
+    "record_count",
+    "file_size_bytes",
+    "footer_size",
+    "row_id_start",
+    "mapping_id",
+)
+INSERT_DELETE_FILE = _insert(
+    "ducklake_delete_file",
+    "delete_file_id",
+    "table_id",
+    "begin_snapshot",
+    "data_file_id",
+    "path",
+    "path_is_relative",
+    "format",
+    "delete_count",
+    "file_size_bytes",
+    "footer_size",
+    "partial_max",
+)
+DELETE_DELETE_FILE = delete("ducklake_delete_file", "delete_file_id")
+INSERT_COLUMN_MAPPING = _insert("ducklake_column_mapping", "mapping_id", "table_id", "type")
+INSERT_NAME_MAPPING = _insert(
+    "ducklake_name_mapping",
+    "mapping_id",
+    "column_id",
+    "source_name",
+    "target_field_id",
+    "parent_column",
+    "is_partition",
+)
+SOURCE_NAMES = (
+    "SELECT target_field_id, source_name, is_partition FROM ducklake_name_mapping WHERE mapping_id = ?"
+    " AND parent_column IS NULL"
+)
+NAMES_OF_MAPPING = (
+    "SELECT target_field_id, source_name FROM ducklake_name_mapping WHERE mapping_id = ? AND parent_column IS NULL"
+)
+_DATA_COLUMNS = (
+    "f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,"
+    " f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key, p.row_checksum,"
+    " p.footer_checksum, p.checksum"
+)
+_DELETE_COLUMNS = (
+    "d.delete_file_id, d.begin_snapshot, d.path, d.path_is_relative, d.format, d.delete_count, d.file_size_bytes,"
+    " d.partial_max, d.encryption_key, q.row_checksum, q.footer_checksum, q.checksum"
+)
+_OWN_DATA = "LEFT JOIN pgrepl_file p ON p.file_id = f.data_file_id"
+_OWN_DELETE = "LEFT JOIN pgrepl_file q ON q.file_id = d.delete_file_id"
+_IN_ORDER = " ORDER BY f.begin_snapshot, f.data_file_id"
+_FILES_THEN = (
+    f"SELECT {_DATA_COLUMNS}, {_DELETE_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} LEFT JOIN ducklake_delete_file d"
+    f" ON d.data_file_id = f.data_file_id AND {THEN_OF.format('d')} {_OWN_DELETE}"
+    f" WHERE f.table_id = ? AND {THEN_OF.format('f')}"
+)
+FILES_THEN = _FILES_THEN + _IN_ORDER
+FILE_THEN = f"{_FILES_THEN} AND f.data_file_id = ?{_IN_ORDER}"
+FILES_BETWEEN = (
+    f"SELECT {_DATA_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} WHERE f.table_id = ? AND {THEN_OF.format('f')}"
+    f"{_IN_ORDER}"
+)
+DELETE_FILES_UNTIL = (
+    f"SELECT d.data_file_id, {_DELETE_COLUMNS} FROM ducklake_delete_file d {_OWN_DELETE}"
+    " WHERE d.table_id = ? AND d.begin_snapshot <= ? ORDER BY d.begin_snapshot, d.delete_file_id"
+)
+END_FILES_OF_TABLE = (
+    f"UPDATE ducklake_data_file SET end_snapshot = ? WHERE table_id = ? AND {NOW}",
+    f"UPDATE ducklake_delete_file SET end_snapshot = ? WHERE table_id = ? AND {NOW}",
+)
+END_FILE = (
+    f"UPDATE ducklake_data_file SET end_snapshot = ? WHERE data_file_id = ? AND {NOW}",
+    f"UPDATE ducklake_delete_file SET end_snapshot = ? WHERE data_file_id = ? AND {NOW}",
+)
+PATH_OF_DELETE_FILE = "SELECT path, path_is_relative FROM ducklake_delete_file WHERE delete_file_id = ?"
+PATHS_OF_FILES = (
+    "SELECT table_id, path, path_is_relative FROM ducklake_data_file",
+    "SELECT table_id, path, path_is_relative FROM ducklake_delete_file",
+)
+_DATA_PLACES = "SELECT data_file_id, table_id, path, path_is_relative FROM ducklake_data_file WHERE"
+_DELETE_PLACES = "SELECT delete_file_id, table_id, path, path_is_relative, data_file_id FROM ducklake_delete_file WHERE"
+_NOT_ENDED = "(end_snapshot IS NULL OR end_snapshot > ?)"
+ENDED_DATA_FILES = f"{_DATA_PLACES} end_snapshot <= ?"
+ENDED_DELETE_FILES = f"{_DELETE_PLACES} end_snapshot <= ?"
+OTHER_DATA_FILES_OF_TABLE = f"{_DATA_PLACES} table_id = ? AND {_NOT_ENDED}"
+OTHER_DELETE_FILES_OF_FILE = f"{_DELETE_PLACES} data_file_id = ? AND {_NOT_ENDED}"
+DELETE_DATA_FILE = tuple(
+    delete(table, "data_file_id")
+    for table in ("ducklake_data_file", "ducklake_file_column_stats", "ducklake_file_partition_value")
+)
+
+
+ROWS_BY_SNAPSHOT = (
+    "SELECT begin_snapshot, sum(record_count) FROM ducklake_data_file WHERE begin_snapshot >= ? AND begin_snapshot < ?"
+    " GROUP BY begin_snapshot"
+)
+_BETWEEN = "SELECT coalesce(sum({0}), 0) FROM {1} WHERE {2} >= ? AND {2} < ?"
+ROWS_CHANGED_BETWEEN = (
+    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
+    _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
+)
+ROWS_OF_TABLE_CHANGED_BETWEEN = (
+    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot") + " AND table_id = ?",
+    _BETWEEN.format("delete_count", "ducklake_delete_file", "begin_snapshot") + " AND table_id = ?",
+)
+LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
+DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"
+
+
+def volumes(table: str, count: str, *, of_one: bool) -> str:
+    """Bytes and rows of the files of each table, or of one."""
+    only = " AND table_id = ?" if of_one else ""
+    return f"SELECT table_id, sum(file_size_bytes), sum({count}) FROM {table} WHERE {NOW}{only} GROUP BY table_id"
+
+
+# --- files that pgrepl has written, and files to be removed ----------------------------------------------------------
+
+INSERT_OWN_FILE = _insert(
+    "pgrepl_file",
+    "file_id",
+    "table_id",
+    "data_file_id",
+    "begin_snapshot",
+    "path",
+    "row_checksum",
+    "footer_checksum",
+    "checksum",
+)
+DELETE_OWN_FILE = delete("pgrepl_file", "file_id")
+OWN_PATHS = "SELECT path FROM pgrepl_file"
+OWN_FILES = "SELECT table_id, path FROM pgrepl_file WHERE table_id IN (SELECT table_id FROM ducklake_table)"
+UNNAMED_OWN_FILES = (
+    "SELECT o.file_id, o.table_id, o.path, s.data_file_id FROM pgrepl_file o"
+    " JOIN ducklake_table t ON t.table_id = o.table_id"
+    " LEFT JOIN ducklake_files_scheduled_for_deletion s ON s.data_file_id = o.file_id"
+    " WHERE o.file_id NOT IN (SELECT data_file_id FROM ducklake_data_file)"
+    " AND o.file_id NOT IN (SELECT delete_file_id FROM ducklake_delete_file)"
+)
+DELETE_SCHEDULED = "DELETE FROM ducklake_files_scheduled_for_deletion"
+SCHEDULE_DELETION = _insert(
+    "ducklake_files_scheduled_for_deletion", "data_file_id", "path", "path_is_relative", "schedule_start"
+)
+DUE_FOR_DELETION = (
+    "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion WHERE schedule_start <= ?"
+)
+SCHEDULED_FOR_DELETION = "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
+FORGOTTEN_OWN_FILES = """SELECT o.path, o.data_file_id,
+    CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END
+FROM pgrepl_file o LEFT JOIN ducklake_data_file f ON f.data_file_id = o.file_id
+LEFT JOIN ducklake_delete_file d ON d.delete_file_id = o.file_id
+WHERE o.table_id = ? AND CASE WHEN o.data_file_id IS NULL
+    THEN f.table_id IS NULL OR f.table_id <> o.table_id OR f.begin_snapshot <> o.begin_snapshot
+        OR f.end_snapshot < f.begin_snapshot
+    ELSE d.table_id IS NULL OR d.table_id <> o.table_id OR d.begin_snapshot <> o.begin_snapshot
+        OR d.data_file_id <> o.data_file_id OR d.end_snapshot < d.begin_snapshot END
+AND NOT EXISTS (SELECT 1 FROM ducklake_files_scheduled_for_deletion s WHERE s.data_file_id = o.file_id)"""
+DELETE_REMOVED_FILE = (
+    delete("ducklake_files_scheduled_for_deletion", "data_file_id"),
+    delete("pgrepl_file", "file_id"),
+)
+
+
+def is_file_of_others(table: str, key: str) -> str:
+    """Has a table a file that another program has written?"""
+    return f"SELECT 1 FROM {table} WHERE table_id = ? AND {key} NOT IN (SELECT file_id FROM pgrepl_file) LIMIT 1"
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+TABLE_STATISTICS = "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE table_id = ?"
+NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
+INSERT_TABLE_STATISTICS = _insert("ducklake_table_stats", "record_count", "next_row_id", "file_size_bytes", "table_id")
+UPDATE_TABLE_STATISTICS = (
+    "UPDATE ducklake_table_stats SET record_count = ?, next_row_id = ?, file_size_bytes = ? WHERE table_id = ?"
+)
+COLUMN_STATISTICS = (
+    "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats"
+    " WHERE table_id = ?"
+)
+INSERT_COLUMN_STATISTICS = _insert(
+    "ducklake_table_column_stats", "table_id", "column_id", "contains_null", "contains_nan", "min_value", "max_value"
+)
+UPDATE_COLUMN_STATISTICS = (
+    "UPDATE ducklake_table_column_stats SET contains_null = ?, contains_nan = ?, min_value = ?, max_value = ?"
+    " WHERE table_id = ? AND column_id = ?"
+)
+DELETE_COLUMN_STATISTICS = "DELETE FROM ducklake_table_column_stats WHERE table_id = ? AND column_id = ?"
+INSERT_FILE_STATISTICS = _insert(
+    "ducklake_file_column_stats",
+    "data_file_id",
+    "table_id",
+    "column_id",
+    "column_size_bytes",
+    "value_count",
+    "null_count",
+    "min_value",
+    "max_value",
+    "contains_nan",
+)
+FILE_STATISTICS = (
+    "SELECT data_file_id, column_id, value_count, null_count, min_value, max_value, contains_nan"
+    " FROM ducklake_file_column_stats WHERE table_id = ?"
+)
+FILE_BOUNDS = (
+    "SELECT s.data_file_id, s.min_value, s.max_value, s.contains_nan, s.null_count, f.record_count"
+    " FROM ducklake_file_column_stats s JOIN ducklake_data_file f ON f.data_file_id = s.data_file_id"
+    " WHERE s.table_id = ? AND s.column_id = ?"
+)
+BOUNDS_OF_TABLE_AND_FILES = (
+    "SELECT t.column_id, t.min_value, t.max_value, f.min_value, f.max_value FROM ducklake_table_column_stats t"
+    " LEFT JOIN ducklake_file_column_stats f ON f.table_id = t.table_id AND f.column_id = t.column_id"
+    " WHERE t.table_id = ?"
+)
+
+
+# --- inlined rows ----------------------------------------------------------------------------------------------------
+
+INLINED_TABLES = (
+    "SELECT table_name, schema_version, (SELECT max(begin_snapshot) FROM ducklake_schema_versions v"
+    " WHERE v.table_id = i.table_id AND v.schema_version <= i.schema_version) FROM ducklake_inlined_data_tables i"
+    " WHERE table_id = ? ORDER BY schema_version"
+)
+NAMES_OF_INLINED_TABLES = "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?"
+EVERY_INLINED_TABLE = "SELECT table_name, table_id FROM ducklake_inlined_data_tables"
+TABLES_WITH_INLINED_ROWS = "SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"
+DELETE_INLINED_TABLE = delete("ducklake_inlined_data_tables", "table_name")
+IS_TABLE_IN_SQLITE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+IS_TABLE_ON_SERVER = "SELECT to_regclass(%s)"
+HAS_INLINED_SUM = "SELECT 1 FROM pgrepl_inlined WHERE table_name = ? AND begin_snapshot = ?"
+INLINED_SUMS = "SELECT begin_snapshot, row_count, checksum FROM pgrepl_inlined WHERE table_name = ?"
+ADD_TO_INLINED_SUM = (
+    "INSERT INTO pgrepl_inlined (table_name, begin_snapshot, row_count, checksum) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (table_name, begin_snapshot) DO UPDATE SET row_count = row_count + excluded.row_count,"
+    " checksum = checksum + excluded.checksum"
+)
+DELETE_EMPTY_INLINED_SUMS = "DELETE FROM pgrepl_inlined WHERE table_name = ? AND row_count <= 0"
+DELETE_INLINED_SUMS = delete("pgrepl_inlined", "table_name")
+
+
+def create_inlined_table(name: str, columns: list[str]) -> str:
+    every = ", ".join(["row_id BIGINT", "begin_snapshot BIGINT", "end_snapshot BIGINT", *columns])
+    return f"CREATE TABLE IF NOT EXISTS {name} ({every})"
+
+
+def inlined_rows(name: str, columns: list[str], conditions: list[str], order: str) -> str:
+    picked = ", ".join(["row_id", "begin_snapshot", *columns])
+    return f"SELECT {picked} FROM {quoted(name)} WHERE {' AND '.join(conditions)} ORDER BY begin_snapshot, {order}"
+
+
+def count_inlined_rows(name: str) -> str:
+    return f"SELECT count(*) FROM {quoted(name)} WHERE {THEN}"
+
+
+def count_living_inlined_rows(name: str) -> str:
+    return f"SELECT count(*) FROM {quoted(name)} WHERE {NOW}"
+
+
+def count_inlined_deletes(name: str) -> str:
+    """Of files that are there."""
+    return f"SELECT count(*) FROM {name} WHERE file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE {NOW})"
+
+
+def size_of_inlined_rows(name: str, each: int, columns: list[str]) -> str:
+    """The bytes of the columns' text, and so many more of each row."""
+    lengths = [f"coalesce(length(CAST({quoted(column)} AS text)), 0)" for column in columns]
+    return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {NOW}"
+
+
+def ends_of_inlined_rows(name: str) -> str:
+    return f"SELECT DISTINCT end_snapshot FROM {quoted(name)} WHERE end_snapshot > ? AND end_snapshot <= ?"
+
+
+def living_inlined_rows(name: str, count: int) -> str:
+    """Which of so many rows are alive."""
+    return f"SELECT row_id FROM {quoted(name)} WHERE {NOW} AND row_id IN ({', '.join('?' * count)})"
+
+
+def inlined_rows_begun_after(name: str) -> str:
+    return f"SELECT row_id FROM {quoted(name)} WHERE {NOW} AND begin_snapshot > ?"
+
+
+def is_inlined_row_begun_after(name: str) -> str:
+    return f"SELECT 1 FROM {quoted(name)} WHERE row_id = ? AND begin_snapshot > ?"
+
+
+def insert_inlined_row(name: str, columns: int) -> str:
+    return f"INSERT INTO {quoted(name)} VALUES ({', '.join('?' * (3 + columns))})"
+
+
+def end_inlined_row(name: str) -> str:
+    return f"UPDATE {quoted(name)} SET end_snapshot = ? WHERE row_id = ? AND {NOW}"
+
+
+def end_inlined_rows(name: str) -> str:
+    return f"UPDATE {quoted(name)} SET end_snapshot = ? WHERE {NOW}"
+
+
+def create_inlined_deletes(name: str) -> str:
+    return f"CREATE TABLE {name} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)"
+
+
+def insert_inlined_delete(name: str) -> str:
+    return _insert(name, "file_id", "row_id", "begin_snapshot")
+
+
+def inlined_deletes(name: str, *, of_one_file: bool) -> str:
+    only = " AND file_id = ?" if of_one_file else ""
+    return f"SELECT file_id, row_id, begin_snapshot FROM {name} WHERE begin_snapshot <= ?{only}"
+
+
+def newest_inlined_row(name: str) -> str:
+    return f"SELECT coalesce(max(rowid), 0) FROM {quoted(name)}"
+
+
+def columns_of_inlined_table(name: str) -> str:
+    return f"PRAGMA table_info({quoted(name)})"
+
+
+def every_column_of_inlined_rows(name: str, condition: str) -> str:
+    return f"SELECT * FROM {quoted(name)} WHERE {condition}"
+
+
+def delete_inlined_rows(name: str, condition: str) -> str:
+    return f"DELETE FROM {quoted(name)} WHERE {condition}"
+
+
+def drop_inlined_table(name: str) -> str:
+    return f"DROP TABLE {quoted(name)}"
+
+
+def _of_moved(name: str) -> str:
+    """Sums of snapshots that have no rows in the table."""
+    gone = f"begin_snapshot NOT IN (SELECT begin_snapshot FROM {quoted(name)})"
+    return f"FROM pgrepl_inlined WHERE table_name = ? AND {gone}"
+
+
+def has_moved_inlined_sums(name: str) -> str:
+    return f"SELECT 1 {_of_moved(name)} LIMIT 1"
+
+
+def delete_moved_inlined_sums(name: str) -> str:
+    return f"DELETE {_of_moved(name)}"
