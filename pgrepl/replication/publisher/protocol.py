@@ -1,8 +1,11 @@
 """What a subscription asks of its publisher, whoever that is.
 
-CREATE, ALTER and DROP SUBSCRIPTION need the publisher's catalog as it is now, and its slots; workers copy tables and
-receive transactions. An operation that the publisher refuses raises PublisherError with the text that libpq would have
-for it.
+CREATE, ALTER and DROP SUBSCRIPTION need the publisher's catalog as it is now (Publications), and its slots (Slots);
+workers copy tables (TableCopies) and receive transactions (ChangeStream). An operation that the publisher refuses
+raises PublisherError with the text that libpq would have for it.
+
+A kind of publisher is a class that inherits from Publisher. What has a body here is the default of a kind that lacks
+it; the rest it must provide. Who needs only one of the small protocols takes that.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
-from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.wire.batch import BulkRows, WireBatch
 from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
 from pgrepl.types.lsn import lsn_text
@@ -150,23 +153,33 @@ class Backlog:
     exact: bool = True
 
 
-class Publisher(Protocol):
-    """An open connection to a database that publishes."""
+class Connection(Protocol):
+    """To whom one is connected."""
 
     @property
     def is_open(self) -> bool:
         """Is it still there, as far as one can see without asking?"""
-        ...
+        return True
 
     @property
     def used_password(self) -> bool:
         """Did the publisher ask for the password?"""
-        ...
+        return False
 
     @property
     def system_identifier(self) -> str:
-        """Of the server, or of the instance."""
+        """Of the server, or of the instance: it tells one from another that took its place."""
         ...
+
+    def interrupt(self) -> None:
+        """From another thread: what the connection is busy with, or waits for, ends with an error."""
+        return
+
+    def close(self) -> None: ...
+
+
+class Publications(Protocol):
+    """What is published, by the publisher's catalog as it is now."""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         """Which of these publications there are."""
@@ -176,40 +189,61 @@ class Publisher(Protocol):
         """The tables of those publications, a table once for each different column list."""
         ...
 
+    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+        """What of a table the publications publish; None: nothing."""
+        ...
+
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """Which publications have tables that subscriptions of the publisher write to; (schema, table) pairs in `known`
         do not count."""
-        ...
+        return []
+
+
+class Slots(Protocol):
+    """Replication slots: what the publisher keeps for a subscriber, and who reads from one."""
 
     def create_slot(self, name: str, *, two_phase: bool, failover: bool) -> int:
         """A new slot; its consistent point."""
         ...
 
-    def alter_slot(self, name: str, *, failover: bool) -> None: ...
+    def alter_slot(self, name: str, *, failover: bool) -> None:
+        raise PublisherError("0A000", f'ERROR:  replication slot "{name}" cannot be altered')
 
     def drop_slot(self, name: str) -> None: ...
 
-    def current_lsn(self) -> int:
-        """The end of what has been written there."""
+    def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
+        """How far the slot is behind; None: there is no such slot. `tell`: what it waits for is said, once."""
         ...
 
     @property
     def shares_catalog(self) -> bool:
         """Are publisher and subscriber databases of one instance? Then what a worker changes at its publisher can be
         part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
-        ...
+        return False
 
-    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+    def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
         """Nobody else reads from the slot from here on; an error if somebody does."""
-        ...
-
-    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """The worker with this token has done its work."""
-        ...
+        return
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use.
         `two_phase`: prepared transactions are to be told when they are prepared."""
+        ...
+
+    def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
+        """Everything before `lsn` is safe with the subscriber."""
+        ...
+
+    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
+        """The worker with this token has done its work."""
+        return
+
+
+class ChangeStream(Protocol):
+    """The transactions that a slot sends."""
+
+    def current_lsn(self) -> int:
+        """The end of what has been written there."""
         ...
 
     def transactions(
@@ -231,23 +265,15 @@ class Publisher(Protocol):
     ) -> tuple[WireBatch, int] | None:
         """The first of these transactions as columns, and before which LSN they end. None: there are fewer than about
         `least` changes, or they cannot be had so."""
-        ...
-
-    def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        """Everything before `lsn` is safe with the subscriber."""
-        ...
-
-    def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
-        """How far the slot is behind; None: there is no such slot. `tell`: what it waits for is said, once."""
-        ...
+        return None
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
         """What there is to send between two LSNs; None: the publisher cannot tell without sending it."""
-        ...
+        return None
 
-    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-        """What of a table the publications publish; None: nothing."""
-        ...
+
+class TableCopies(Protocol):
+    """The rows of published tables, for initial copies."""
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The rows of a table as they are now, as far as the publications publish them. They are read as they are
@@ -259,8 +285,6 @@ class Publisher(Protocol):
         """How many rows such a copy would have now; the same errors."""
         ...
 
-    def interrupt(self) -> None:
-        """From another thread: what the connection is busy with, or waits for, ends with an error."""
-        ...
 
-    def close(self) -> None: ...
+class Publisher(Connection, Publications, Slots, ChangeStream, TableCopies, Protocol):
+    """An open connection to a database that publishes."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Sender:
-    """Who is going to read."""
+class WalSender:
+    """A worker that is going to read."""
 
     token: str
     application_name: str
@@ -52,7 +52,7 @@ def is_alive(row: tables.pgrepl_walsender) -> bool:
     return processes.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
-def occupy(session: Session, slot: tables.pg_replication_slot, sender: Sender) -> None:
+def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender) -> None:
     """The slot is ours from here on; in a write transaction."""
     pid = active_pid(session, slot, sender.token)
     if pid:

@@ -22,7 +22,7 @@ from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication.publisher import senders
-from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def acquire(session: Session, name: str, token: str = "") -> tables.pg_replicati
     return row
 
 
-def occupy(session: Session, name: str, sender: Sender) -> None:
+def occupy(session: Session, name: str, sender: WalSender) -> None:
     """A worker begins to read from the slot."""
     row = acquire(session, name, sender.token)
     _check_not_synchronized(session, row)

@@ -28,7 +28,14 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
-from pgrepl.replication.publisher.protocol import Came, Publisher, PublisherError, TableCopy, not_created, not_received
+from pgrepl.replication.publisher.protocol import (
+    Came,
+    PublisherError,
+    TableCopies,
+    TableCopy,
+    not_created,
+    not_received,
+)
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
@@ -159,7 +166,7 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 
 def _received(
-    receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: Publisher
+    receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
 ) -> tuple[Player | BulkCopy, int, int]:
     """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
     large, unless a row is wrong: which one, and how, is found out row by row."""
@@ -184,7 +191,7 @@ def _received(
             raise not_received(error) from None
 
 
-def _source(table: Relation, subscription: tables.pg_subscription, publisher: Publisher) -> TableCopy:
+def _source(table: Relation, subscription: tables.pg_subscription, publisher: TableCopies) -> TableCopy:
     try:
         return publisher.copy(table.schema, table.name, subscription.subpublications)
     except PublisherError as error:

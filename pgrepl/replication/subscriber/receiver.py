@@ -28,8 +28,8 @@ from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
-from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_received, not_started
+from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.subscriber import lease, same_server, state
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.heartbeat import Heart
@@ -177,7 +177,7 @@ class Receiver:
             raise
         self._heart = Heart(self.session, token)
 
-    def _catch_up_with_slot(self, publisher: Publisher, subscription: tables.pg_subscription) -> None:
+    def _catch_up_with_slot(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
         """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
         with all that was looked at."""
         lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
@@ -218,10 +218,10 @@ class Receiver:
         if other is not None and other.token != self.token:
             raise LeaseHeld(other.pid)
 
-    def _occupy(self, publisher: Publisher, subscription: tables.pg_subscription, token: str) -> None:
+    def _occupy(self, publisher: Slots, subscription: tables.pg_subscription, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
         try:
-            sender = Sender(token, self._application_name(subscription), self._statement(subscription))
+            sender = WalSender(token, self._application_name(subscription), self._statement(subscription))
             publisher.occupy(catalog.slot_of(subscription), sender, within)
         except PublisherError as error:
             raise WorkerFailed(not_started(error), began=False) from None

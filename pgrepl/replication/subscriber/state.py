@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,15 @@ def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     """Of each table its state and the LSN that belongs to it."""
     listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
+
+
+def applies_from(states: Mapping[int, tuple[str, int]], relid: int) -> int | None:
+    """From which finish LSN on transactions concern a table: its copy has those before (should_apply_changes_for_rel).
+    None: none does yet."""
+    current, since = states.get(relid, ("", 0))
+    if current == catalog.READY:
+        return 0
+    return since if current in (catalog.SYNC_DONE, catalog.FINISHED_COPY) else None
 
 
 def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: int | None) -> None:

@@ -15,7 +15,7 @@ from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received, not_started
+from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, Slots, not_received, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
@@ -90,9 +90,7 @@ def enable_two_phase(receiver: Receiver) -> bool:
     return True
 
 
-def _start(
-    publisher: Publisher, subscription: tables.pg_subscription, position: int, *, two_phase: bool = False
-) -> int:
+def _start(publisher: Slots, subscription: tables.pg_subscription, position: int, *, two_phase: bool = False) -> int:
     two_phase = two_phase or subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
     try:
         return publisher.start(catalog.slot_of(subscription), position, two_phase=two_phase)
@@ -145,7 +143,12 @@ class _Received:
 
 
 def _bulk(
-    receiver: Receiver, subscription: tables.pg_subscription, position: int, publisher: Publisher, start: int, end: int
+    receiver: Receiver,
+    subscription: tables.pg_subscription,
+    position: int,
+    publisher: ChangeStream,
+    start: int,
+    end: int,
 ) -> tuple[Applied, int] | None:
     """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
     written. None: it is played."""

@@ -16,7 +16,7 @@ from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError, RemoteTable
+from pgrepl.replication.publisher.protocol import Publications, Publisher, PublisherError, RemoteTable, Slots
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.statements.subscription.rights import must_use_password
@@ -39,7 +39,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
         yield publisher
 
 
-def check_publications(session: Session, publisher: Publisher, names: Sequence[str]) -> None:
+def check_publications(session: Session, publisher: Publications, names: Sequence[str]) -> None:
     """Say which publications are missing; that is no error, they may come later."""
     try:
         there = publisher.existing_publications(names)
@@ -59,7 +59,7 @@ def check_publications(session: Session, publisher: Publisher, names: Sequence[s
 
 def check_publications_origin(
     session: Session,
-    publisher: Publisher,
+    publisher: Publications,
     subscription: tables.pg_subscription,
     *,
     copy_data: bool,
@@ -95,7 +95,7 @@ def quoted_list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def fetch_tables(publisher: Publisher, publications: Sequence[str]) -> list[RemoteTable]:
+def fetch_tables(publisher: Publications, publications: Sequence[str]) -> list[RemoteTable]:
     """What the publications publish; one table must have one column list in all of them (fetch_table_list)."""
     try:
         found = publisher.published_tables(publications)
@@ -123,7 +123,9 @@ def target_relation(session: Session, table: RemoteTable) -> Relation:
     return found
 
 
-def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
+def add_tables(
+    session: Session, publisher: Publications, subscription: tables.pg_subscription, *, copy_data: bool
+) -> int:
     """The tables of a new subscription; how many there are."""
     listed = fetch_tables(publisher, subscription.subpublications)
     state = catalog.INIT if copy_data else catalog.READY
@@ -174,7 +176,7 @@ def _say(session: Session, found: Relation, what: str, subscription: tables.pg_s
     session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
 
 
-def drop_slot(session: Session, publisher: Publisher, name: str, *, missing_ok: bool = False) -> None:
+def drop_slot(session: Session, publisher: Slots, name: str, *, missing_ok: bool = False) -> None:
     """As ReplicationSlotDropAtPubNode."""
     try:
         publisher.drop_slot(name)

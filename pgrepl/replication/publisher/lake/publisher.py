@@ -26,6 +26,7 @@ from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.protocol import (
     Backlog,
     Published,
+    Publisher,
     PublisherError,
     RemoteTable,
     SlotLag,
@@ -34,7 +35,7 @@ from pgrepl.replication.publisher.protocol import (
     server_text,
     slot_is_ahead,
 )
-from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import MESSAGE_BYTES, Message, TruncateMessage, WireTransaction, message_bytes
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _SNAPSHOTS = 4  # how many are read together at first where not all changes are wanted at once
 
 
-class LakePublisher:
+class LakePublisher(Publisher):
     """`session` is in the publishing database, as the role of the connection."""
 
     def __init__(self, session: Session, *, used_password: bool, own_instance: bool, apart: bool) -> None:
@@ -189,7 +190,7 @@ class LakePublisher:
                     session.transaction.waits_for_disk = False
                 yield session
 
-    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+    def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
         self._statement = sender.statement
         with self._writing(within) as session, self._telling():
             slots.occupy(session, slot, replace(sender, role=self._session.role))

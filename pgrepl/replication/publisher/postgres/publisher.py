@@ -14,8 +14,8 @@ from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.prefetch import Wanted
 from pgrepl.replication.publisher.postgres.reading import Reading
-from pgrepl.replication.publisher.protocol import Backlog, Published, PublisherError, RemoteTable, SlotLag, TableCopy
-from pgrepl.replication.publisher.senders import Sender
+from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _LOG_OF_CHANGE = 30  # bytes of log that a change takes at least
 _COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
 
 
-class PostgresPublisher:
-    """An open connection."""
+class PostgresPublisher(Publisher):
+    """An open connection to a server."""
 
     def __init__(self, link: Link, data_path: str) -> None:
         """`data_path`: where Spark's machines find files."""
@@ -138,11 +138,7 @@ class PostgresPublisher:
         if reading is not None:
             reading.close()
 
-    @property
-    def shares_catalog(self) -> bool:
-        return False
-
-    def occupy(self, slot: str, sender: Sender, within: Session | None = None) -> None:
+    def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
         """A peek holds the slot only as long as it takes; that nobody else reads it shows in its position."""
         slots.check_free(self._link, slot)
         self._slot = slot
@@ -190,9 +186,6 @@ class PostgresPublisher:
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         return slots.lag(self._link, slot)
-
-    def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
-        return None
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return published.published_as(self._link, schema, name, publications)

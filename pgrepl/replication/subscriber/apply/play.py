@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import Identity, Target, identity_of
+from pgrepl.replication.subscriber.apply.truncate import emptied_by
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,
@@ -28,7 +28,6 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
-from pgrepl.rows.references import refuse_referenced
 from pgrepl.rows.routing import Router, column_places, converter
 
 if TYPE_CHECKING:
@@ -133,21 +132,11 @@ class Player:
                 table.delete(message)
 
     def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
-        """As apply_handle_truncate: never cascades further than the publisher did."""
-        emptied: list[Relation] = []
-        for sent in message.relations:
-            table = self._open(sent).target.relation
-            if not self._applies(table.oid, finish_lsn):
-                continue
-            for oid in inheritors(self._session, table.oid) if table.kind == "p" else [table.oid]:
-                one = relation(self._session, oid)
-                if all(one.oid != other.oid for other in emptied):
-                    check_target_privilege(self._session, one, "TRUNCATE")
-                    emptied.append(one)
+        """As apply_handle_truncate."""
+        opened = (self._open(sent).target.relation for sent in message.relations)
+        targets = (table for table in opened if self._applies(table.oid, finish_lsn))
+        emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
         self.passed += not emptied
-        refuse_referenced(self._session, [one.oid for one in emptied])
-        if message.restart_identity:
-            check_sequences_owner(self._session, [one.oid for one in emptied])
         if not emptied:
             return
         oids = [one.oid for one in emptied]

@@ -222,10 +222,8 @@ def _player(
     states = state.table_states(session, subscription.oid)
 
     def applies(relid: int, finish_lsn: int) -> bool:
-        """As should_apply_changes_for_rel."""
-        current, since = states.get(relid, ("", 0))
-        copied = current in (catalog.SYNC_DONE, catalog.FINISHED_COPY)
-        return current == catalog.READY or (copied and since <= finish_lsn)
+        since = state.applies_from(states, relid)
+        return since is not None and since <= finish_lsn
 
     return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed)
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import LogOf
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.size import is_for_spark, is_large, least_rows
 from pgrepl.replication.subscriber import state
@@ -31,11 +30,11 @@ from pgrepl.replication.subscriber.apply.columns.convert import row_errors
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 from pgrepl.replication.subscriber.apply.columns.table import TableApply
-from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
+from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
+from pgrepl.replication.subscriber.apply.truncate import emptied_by
 from pgrepl.replication.ways import WAYS, NotInBulk
 from pgrepl.replication.wire.batch import WireBatch
-from pgrepl.rows.references import refuse_referenced
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -131,36 +130,25 @@ class StagedBatch:
         return found
 
     def _since(self, target: Relation) -> int | None:
-        """The first sequence number that concerns the table (should_apply_changes_for_rel); None: none does."""
-        current, since = self._states.get(target.oid, ("", 0))
-        if current == catalog.READY:
-            return 0
-        if current not in (catalog.SYNC_DONE, catalog.FINISHED_COPY):
-            return None
+        """The first sequence number that concerns the table; None: none does."""
+        since = state.applies_from(self._states, target.oid)
+        if not since:
+            return since
         return next((t.first_seq for t in self.batch.transactions if t.finish_lsn >= since), None)
 
     def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
-        """As apply_handle_truncate."""
-        session = self._session
-        emptied: list[int] = []
-        for sent in relations:
-            table = self._target(sent)
-            since = self._since(table)
-            if since is None or seq < since:
-                continue
-            emptied += inheritors(session, table.oid) if table.kind == "p" else [table.oid]
-        emptied = list(dict.fromkeys(emptied))
+        targets = (table for sent in relations if self._concerns(table := self._target(sent), seq))
+        emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
-        for oid in emptied:
-            check_target_privilege(session, relation(session, oid), "TRUNCATE")
-        refuse_referenced(session, emptied)
-        if restart:
-            check_sequences_owner(session, emptied)
-        for oid in emptied:
-            if relation(session, oid).kind == "r":
-                self._emptied.setdefault(oid, []).append(seq)
-        self._truncated += [oid for oid in emptied if oid not in self._truncated]
-        self._restarted += emptied if restart else []
+        for table in emptied:
+            if table.kind == "r":
+                self._emptied.setdefault(table.oid, []).append(seq)
+        self._truncated += [table.oid for table in emptied if table.oid not in self._truncated]
+        self._restarted += [table.oid for table in emptied] if restart else []
+
+    def _concerns(self, target: Relation, seq: int) -> bool:
+        since = self._since(target)
+        return since is not None and since <= seq
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +242,7 @@ def commit_batch(
 
 
 def receive(
-    session: Session, subscription: tables.pg_subscription, publisher: Publisher, start: int, end: int, log: LogOf
+    session: Session, subscription: tables.pg_subscription, publisher: ChangeStream, start: int, end: int, log: LogOf
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and how far it goes. What asks for single transactions is none: who skips one, who reads
     here what was received, and a log that hears of each row that is not found."""
