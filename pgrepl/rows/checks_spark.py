@@ -29,7 +29,7 @@ from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, ke
 from pgrepl.rows.foreign_spark import After, Failure, first_missing, first_referenced, side
 from pgrepl.rows.members import members
 from pgrepl.rows.routing import Router
-from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.routing_spark import LEAF, NOWHERE, SparkRouter, in_layout
 from pgrepl.rows.staged import ROW, Staged
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NewFile
 
-_LEAF = "__leaf"
+    Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
 
 def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> bool:
@@ -164,7 +164,7 @@ class SparkChanges:
     def _route(self, frame: DataFrame) -> int:
         """New rows of a partitioned table go to its leaves; how many."""
         router = SparkRouter(self._session, self.relation)
-        rows = router.routed(frame, _LEAF)
+        rows = router.routed(frame)
         rows = numbered(rows).persist()
         try:
             return self._to_leaves(router, rows)
@@ -172,26 +172,15 @@ class SparkChanges:
             rows.unpersist()
 
     def _to_leaves(self, router: SparkRouter, rows: DataFrame) -> int:
-        from pyspark.sql import functions as F
-
-        from pgrepl.lake import spark
-
-        with spark.pg_errors():
-            present = {row[_LEAF] for row in rows.select(_LEAF).distinct().collect()}
-        parts = {}
-        for number in sorted(present - {NOWHERE}):
-            leaf = router.leaves[number]
-            parts[number] = _in_layout(rows.filter(F.col(_LEAF) == number), self.relation, leaf)
-        self._refuse_unroutable(router, rows, parts, NOWHERE in present)
+        parts, nowhere = router.parts(rows)
+        self._refuse_unroutable(rows, parts, nowhere)
         try:
-            return sum(self._arrive(router.leaves[number], part, bound=False) for number, part in parts.items())
+            return sum(self._arrive(leaf, part, bound=False) for leaf, part in parts)
         except PgError:
-            self._first_of_all(router, parts, [])
+            self._first_of_all(parts, [])
             raise
 
-    def _refuse_unroutable(
-        self, router: SparkRouter, rows: DataFrame, parts: dict[int, DataFrame], nowhere: bool
-    ) -> None:
+    def _refuse_unroutable(self, rows: DataFrame, parts: Parts, nowhere: bool) -> None:
         """Rows that are not the relation's own, and rows for which there is no partition."""
         found: list[tuple[int, PgError]] = []
         if self.relation.is_partition:
@@ -200,7 +189,7 @@ class SparkChanges:
         if nowhere:
             found += _known(self._first_nowhere(rows))
         if found:
-            self._first_of_all(router, parts, found)
+            self._first_of_all(parts, found)
             raise min(found, key=lambda each: each[0])[1]
 
     def _first_nowhere(self, rows: DataFrame) -> tuple[int, PgError] | None:
@@ -209,7 +198,7 @@ class SparkChanges:
         from pgrepl.rows.checks_table_spark import first_row
 
         statement = Statement(Context(self._session))
-        found = first_row(statement, rows, self.relation, f"{_LEAF} = {NOWHERE}")
+        found = first_row(statement, rows, self.relation, f"{LEAF} = {NOWHERE}")
         if found is None:
             return None
         try:
@@ -218,10 +207,10 @@ class SparkChanges:
             return found[0], error
         return None
 
-    def _first_of_all(self, router: SparkRouter, parts: dict[int, DataFrame], found: list[tuple[int, PgError]]) -> None:
+    def _first_of_all(self, parts: Parts, found: list[tuple[int, PgError]]) -> None:
         """Leaves are written one after the other: which of them has the first row that breaks a rule?"""
-        for number, part in parts.items():
-            checks = SparkChecks(self._session, router.leaves[number], self.relation, self._modified)
+        for leaf, part in parts:
+            checks = SparkChecks(self._session, leaf, self.relation, self._modified)
             found = found + _known(checks.first_violation(checks.complete(part), bound=False))
         if found:
             raise min(found, key=lambda each: each[0])[1]
@@ -234,7 +223,7 @@ class SparkChanges:
         if left:
             self._moved = True
             self.count += left
-            self._route(_in_layout(rows, table, self.relation))
+            self._route(in_layout(rows, table, self.relation))
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
@@ -312,16 +301,6 @@ class SparkChanges:
         self.count = 0
         self._moved = False
         self._read = set()
-
-
-def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
-    """Columns c{attnum} of one relation as those of another that has the same, by name."""
-    from pyspark.sql import functions as F
-
-    numbers = {a.name: a.num for a in source.columns}
-    columns = [F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers]
-    kept = [F.col(name) for name in rows.columns if name.startswith("__") and name != _LEAF]
-    return rows.select(*columns, *kept)
 
 
 def raise_first(failures: Iterable[Failure | None]) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pgrepl.expr.spark import Statement
 
 NOWHERE = -1
+LEAF = "__leaf"  # the column with the number of the leaf
 
 
 class SparkRouter:
@@ -42,17 +43,29 @@ class SparkRouter:
         self._buckets: list[tuple[str, PartitionKey, list[int], list[str]]] = []  # column, key, moduli, what is hashed
         self._choice = self._level(root, {a.num: a.num for a in root.columns})
 
-    def routed(self, frame: DataFrame, column: str) -> DataFrame:
-        """The frame with the leaf's number; NOWHERE where there is no partition for a row."""
+    def routed(self, frame: DataFrame) -> DataFrame:
+        """The frame with the leaf's number in `LEAF`; NOWHERE where there is no partition for a row."""
         from pgrepl.lake import spark
 
         session = spark.session()
         for name, key, moduli, texts in self._buckets:
             frame = self._statement.run(session, f"SELECT *, {', '.join(texts)} FROM {{f}}", {"f": frame})
             frame = _with_bucket(frame, name, key, moduli)
-        text = f"SELECT *, {self._choice} AS {column} FROM {{f}}"
+        text = f"SELECT *, {self._choice} AS {LEAF} FROM {{f}}"
         frame = self._statement.run(session, text, {"f": frame})
         return frame.drop(*[name for name, *_ in self._buckets])
+
+    def parts(self, rows: DataFrame) -> tuple[list[tuple[Relation, DataFrame]], bool]:
+        """Of rows with the leaf's number in `LEAF`, which are kept: the leaves that get any, with these in their
+        layout; and whether there are rows without a partition."""
+        from pyspark.sql import functions as F
+
+        from pgrepl.lake import spark
+
+        with spark.pg_errors():
+            present = {row[LEAF] for row in rows.select(LEAF).distinct().collect()}
+        leaves = [(self.leaves[number], rows.filter(F.col(LEAF) == number)) for number in sorted(present - {NOWHERE})]
+        return [(leaf, in_layout(part, self.root, leaf)) for leaf, part in leaves], NOWHERE in present
 
     def _level(self, rel: Relation, numbers: dict[int, int]) -> str:
         """`numbers`: the columns of the root for those of this table on the way down."""
@@ -93,6 +106,16 @@ class SparkRouter:
             texts.append(f"{to_sql(expr, column_names, self._statement)} AS {name}_{number}")
         self._buckets.append((name, desc.key, [bound.modulus for bound in desc.bounds], texts))
         return name
+
+
+def in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
+    """Columns c{attnum} of one relation as those of another that has the same, by name, as far as rows have them."""
+    from pyspark.sql import functions as F
+
+    numbers = {a.name: f"c{a.num}" for a in source.columns}
+    sources = [(numbers[a.name], a.num) for a in target.columns if a.name in numbers]
+    columns = [F.col(name).alias(f"c{number}") for name, number in sources if name in rows.columns]
+    return rows.select(*columns, *[F.col(name) for name in rows.columns if name.startswith("__") and name != LEAF])
 
 
 def _key_expr(column: KeyColumn, numbers: dict[int, int]) -> Expr:

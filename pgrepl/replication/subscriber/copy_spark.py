@@ -8,7 +8,7 @@ way copies the table once more and finds the line.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
@@ -20,7 +20,7 @@ from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_
 from pgrepl.replication.ways import WAYS, NotInBulk
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
-from pgrepl.rows.routing_spark import NOWHERE, SparkRouter
+from pgrepl.rows.routing_spark import SparkRouter
 from pgrepl.rows.staged import Staged
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import SparkIndex
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-
-_LEAF = "__leaf"
 
 
 class BulkCopy:
@@ -83,20 +81,14 @@ class BulkCopy:
         staged.arrive(write_frame(self._session, staged.table, rows))
 
     def _route(self, table: Relation, rows: DataFrame) -> None:
-        from pyspark.sql import functions as F
-
-        from pgrepl.lake import spark
-
         router = SparkRouter(self._session, table)
-        rows = router.routed(rows, _LEAF).persist()
+        rows = router.routed(rows).persist()
         try:
-            with spark.pg_errors():
-                present = {row[_LEAF] for row in rows.select(_LEAF).distinct().collect()}
-            if NOWHERE in present:
+            parts, nowhere = router.parts(rows)
+            if nowhere:
                 raise NotInBulk("a row without a partition")
-            for number in sorted(present):
-                leaf = router.leaves[number]
-                self._arrive(leaf, _in_layout(rows.filter(F.col(_LEAF) == number), table, leaf), bound=False)
+            for leaf, part in parts:
+                self._arrive(leaf, part, bound=False)
         finally:
             rows.unpersist()
 
@@ -105,13 +97,6 @@ class BulkCopy:
         for info in unique_indexes(self._session, staged.relation):
             if info.immediate and staged.files:
                 SparkIndex(self._session, staged, info).check()
-
-
-def _in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    numbers: dict[str, Any] = {a.name: a.num for a in source.columns if not a.generated}
-    return rows.select(*[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in target.columns if a.name in numbers])
 
 
 def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation, came: Came) -> BulkCopy | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.constraint import constraint_of_index
@@ -18,9 +16,6 @@ from pgrepl.expr.partition_order import partition_desc
 from pgrepl.statements.index.store import tie_to_parent
 from pgrepl.statements.table.constraints import set_parent_constraint
 from pgrepl.statements.table.inherit import partition_parent, set_has_subclass
-
-if TYPE_CHECKING:
-    pass
 
 
 def attach_index(session: Session, index: IndexInfo, parent: IndexInfo, constraint: int) -> None:

@@ -20,6 +20,7 @@ from pgrepl.statements.index.attributes import IndexColumns
 from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.table.columns import attribute_values, column_of_type, type_storage
 from pgrepl.statements.table.constraints import already_exists, store_constraint
+from pgrepl.statements.table.heap import insert_class
 from pgrepl.statements.table.inherit import set_has_subclass
 from pgrepl.statements.table.names import constraint_on
 from pgrepl.types.builtin import AccessMethod
@@ -60,8 +61,46 @@ def store_index(
     if spec.constraint and constraint_on(session, rel.oid, name):
         raise already_exists(name, rel.name)
     oid = store.new_oid(session)
-    _store_class(session, rel, oid, name, method.oid, options, origin, len(columns.attnums))
+    insert_class(
+        session,
+        oid,
+        relname=name,
+        relnamespace=rel.namespace,
+        relowner=rel.owner,
+        relam=method.oid,
+        relpersistence=rel.persistence,
+        relkind="I" if rel.kind == "p" else "i",
+        relnatts=len(columns.attnums),
+        relispartition=bool(origin.parent_index),
+        reloptions=options or None,
+    )
     _store_columns(session, rel, oid, columns, names)
+    _insert_index(session, rel, oid, spec, columns, valid=valid)
+    self = ObjectAddress(PG_CLASS, oid)
+    if origin.parent_index:
+        store.insert(
+            session, pg_inherits, inhrelid=oid, inhparent=origin.parent_index, inhseqno=1, inhdetachpending=False
+        )
+        set_has_subclass(session, relation(session, origin.parent_index))
+    constraint = 0
+    if spec.constraint:
+        constraint = index_constraint(session, rel, oid, spec, columns.attnums, name, origin.parent_constraint)
+    else:
+        simple = [ObjectAddress(PG_CLASS, rel.oid, attnum) for attnum in columns.attnums if attnum]
+        record_dependencies(session, self, simple or [ObjectAddress(PG_CLASS, rel.oid)], Dependency.AUTO)
+    if origin.parent_index:
+        tie_to_parent(session, oid, origin.parent_index, rel.oid)
+    for expr in (*columns.exprs, *((spec.typed_where,) if spec.typed_where is not None else ())):
+        record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
+    if not rel.has_index:
+        store.update(session, pg_class, {"oid": rel.oid}, relhasindex=True)
+    return oid, constraint
+
+
+def _insert_index(
+    session: Session, rel: Relation, oid: int, spec: IndexSpec, columns: IndexColumns, *, valid: bool
+) -> None:
+    """The row in pg_index (UpdateIndexRelation)."""
     store.insert(
         session,
         pg_index,
@@ -86,25 +125,6 @@ def store_index(
         indexprs=[stored.to_json(expr) for expr in columns.exprs] or None,
         indpred=None if spec.typed_where is None else stored.to_json(spec.typed_where),
     )
-    self = ObjectAddress(PG_CLASS, oid)
-    if origin.parent_index:
-        store.insert(
-            session, pg_inherits, inhrelid=oid, inhparent=origin.parent_index, inhseqno=1, inhdetachpending=False
-        )
-        set_has_subclass(session, relation(session, origin.parent_index))
-    constraint = 0
-    if spec.constraint:
-        constraint = index_constraint(session, rel, oid, spec, columns.attnums, name, origin.parent_constraint)
-    else:
-        simple = [ObjectAddress(PG_CLASS, rel.oid, attnum) for attnum in columns.attnums if attnum]
-        record_dependencies(session, self, simple or [ObjectAddress(PG_CLASS, rel.oid)], Dependency.AUTO)
-    if origin.parent_index:
-        tie_to_parent(session, oid, origin.parent_index, rel.oid)
-    for expr in (*columns.exprs, *((spec.typed_where,) if spec.typed_where is not None else ())):
-        record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
-    if not rel.has_index:
-        store.update(session, pg_class, {"oid": rel.oid}, relhasindex=True)
-    return oid, constraint
 
 
 def tie_to_parent(session: Session, index: int, parent_index: int, table: int) -> None:
@@ -112,42 +132,6 @@ def tie_to_parent(session: Session, index: int, parent_index: int, table: int) -
     self = ObjectAddress(PG_CLASS, index)
     record_dependency(session, self, ObjectAddress(PG_CLASS, parent_index), Dependency.PARTITION_PRI)
     record_dependency(session, self, ObjectAddress(PG_CLASS, table), Dependency.PARTITION_SEC)
-
-
-def _store_class(
-    session: Session,
-    rel: Relation,
-    oid: int,
-    name: str,
-    method: int,
-    options: list[str],
-    origin: Origin,
-    count: int,
-) -> None:
-    store.insert(
-        session,
-        pg_class,
-        datid=session.database.oid,
-        oid=oid,
-        relname=name,
-        relnamespace=rel.namespace,
-        reltype=0,
-        relowner=rel.owner,
-        relam=method,
-        relhasindex=False,
-        relpersistence=rel.persistence,
-        relkind="I" if rel.kind == "p" else "i",
-        relnatts=count,
-        relchecks=0,
-        relhassubclass=False,
-        relrowsecurity=False,
-        relforcerowsecurity=False,
-        relreplident="n",
-        relispartition=bool(origin.parent_index),
-        relacl=None,
-        reloptions=options or None,
-        relpartbound=None,
-    )
 
 
 def _store_columns(session: Session, rel: Relation, oid: int, columns: IndexColumns, names: Sequence[str]) -> None:

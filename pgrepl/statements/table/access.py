@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
-
-if TYPE_CHECKING:
-    pass
-
 
 HEAP = 2  # pg_am
 

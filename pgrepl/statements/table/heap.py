@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pgrepl.catalog import store
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
@@ -23,9 +23,6 @@ from pgrepl.statements.table.columns import (
     column_of_type,
 )
 from pgrepl.statements.table.defaults import cook_default, default_values, record_default_needs
-
-if TYPE_CHECKING:
-    pass
 
 
 def create_relation(
@@ -56,11 +53,9 @@ def create_relation(
     if kind != "S":
         store.new_oid(session)  # of the array over the row type
         row_type = store.new_oid(session)
-    store.insert(
+    insert_class(
         session,
-        pg_class,
-        datid=session.database.oid,
-        oid=oid,
+        oid,
         relname=name,
         relnamespace=namespace,
         reltype=row_type,
@@ -70,15 +65,8 @@ def create_relation(
         relpersistence=persistence,
         relkind=kind,
         relnatts=len(columns),
-        relchecks=0,
-        relhassubclass=False,
-        relrowsecurity=False,
-        relforcerowsecurity=False,
         relreplident="n" if kind in ("v", "S") else "d",
-        relispartition=False,
-        relacl=None,
         reloptions=list(options) or None,
-        relpartbound=None,
     )
     values = [attribute_values(oid, number, column) for number, column in enumerate(columns, 1)]
     defaults = _defaults(session, oid, columns)
@@ -93,6 +81,27 @@ def create_relation(
         for row, expr in zip(rows, defaults.values(), strict=True):
             record_default_needs(session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated)
     return oid
+
+
+_BARE: dict[str, Any] = {
+    "reltype": 0,
+    "relam": 0,
+    "relhasindex": False,
+    "relchecks": 0,
+    "relhassubclass": False,
+    "relrowsecurity": False,
+    "relforcerowsecurity": False,
+    "relreplident": "n",
+    "relispartition": False,
+    "relacl": None,
+    "reloptions": None,
+    "relpartbound": None,
+}
+
+
+def insert_class(session: Session, oid: int, **values: Any) -> None:
+    """The row of a new relation in pg_class (InsertPgClassTuple)."""
+    store.insert(session, pg_class, **{**_BARE, "datid": session.database.oid, "oid": oid, **values})
 
 
 def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[int, Expr]:

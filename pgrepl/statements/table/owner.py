@@ -5,16 +5,16 @@ from __future__ import annotations
 from pgrepl.catalog import store
 from pgrepl.catalog.acl import Kind, check_relation_owner, has_privilege
 from pgrepl.catalog.aclchange import with_new_owner
-from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.namespace import schema_row
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import check_can_set_role, is_superuser
-from pgrepl.catalog.sequences import owner_column, sequences_of
+from pgrepl.catalog.sequences import sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.errors import PgError
+from pgrepl.statements.table.permissions import refuse_owned_sequence
 
 _INDEX_HINT = "Change the ownership of the index's table instead."
 
@@ -60,14 +60,6 @@ def _refuse_kind(session: Session, rel: Relation, new_owner: int) -> None:
     if rel.kind == "S":
         if rel.owner == new_owner:
             return
-        for kind in (Dependency.AUTO, Dependency.INTERNAL):
-            owner = owner_column(session, rel.oid, kind)
-            if owner is not None:
-                table = relation(session, owner[0]).name
-                raise PgError(
-                    "0A000",
-                    f'cannot change owner of sequence "{rel.name}"',
-                    detail=f'Sequence "{rel.name}" is linked to table "{table}".',
-                )
+        refuse_owned_sequence(session, rel, f'cannot change owner of sequence "{rel.name}"')
     elif rel.kind not in ("r", "v", "m", "f", "p"):
         raise PgError("42809", f'cannot change owner of relation "{rel.name}"', detail=not_supported(rel.kind))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pgrepl.catalog.acl import check_relation_owner
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.depend import Dependency
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.sequences import owner_column
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import ObjectType
@@ -39,3 +41,12 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
         kinds, words = _KINDS[kind]
         if rel.kind not in kinds:
             raise PgError("42809", f'"{name}" is not {words}')
+
+
+def refuse_owned_sequence(session: Session, rel: Relation, message: str) -> None:
+    """The sequence of a serial or identity column goes where its table goes."""
+    for kind in (Dependency.AUTO, Dependency.INTERNAL):
+        owner = owner_column(session, rel.oid, kind)
+        if owner is not None:
+            table = relation(session, owner[0]).name
+            raise PgError("0A000", message, detail=f'Sequence "{rel.name}" is linked to table "{table}".')

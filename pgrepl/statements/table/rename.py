@@ -6,13 +6,12 @@ from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_relation_owner
 from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE
 from pgrepl.catalog.constraint import constraint_named, constraint_of_index, constraint_row
-from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.namespace import is_temporary, schema_name
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported
-from pgrepl.catalog.sequences import owner_column, sequences_of
+from pgrepl.catalog.sequences import sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class, pg_constraint, pg_depend
 from pgrepl.errors import PgError
@@ -23,7 +22,7 @@ from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free
 from pgrepl.statements.table.constraints import already_exists, update_constraint
 from pgrepl.statements.table.creation import creation_schema
 from pgrepl.statements.table.inherit import inheritors_with_parents
-from pgrepl.statements.table.permissions import check_alterable, refuse_catalog
+from pgrepl.statements.table.permissions import check_alterable, refuse_catalog, refuse_owned_sequence
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
 
 RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)
@@ -166,15 +165,7 @@ def _move(session: Session, rel: Relation, name: str, schema: str) -> None:
             hint="Change the schema of the table instead.",
         )
     if rel.kind == "S":
-        for kind in (Dependency.AUTO, Dependency.INTERNAL):
-            owner = owner_column(session, rel.oid, kind)
-            if owner is not None:
-                table = relation(session, owner[0]).name
-                raise PgError(
-                    "0A000",
-                    "cannot move an owned sequence into another schema",
-                    detail=f'Sequence "{rel.name}" is linked to table "{table}".',
-                )
+        refuse_owned_sequence(session, rel, "cannot move an owned sequence into another schema")
     namespace, _ = creation_schema(session, RangeVar(rel.name, schema), location=False)
     if is_temporary(schema_name(session, namespace)) or is_temporary(rel.schema):
         raise PgError("0A000", "cannot move objects into or out of temporary schemas")

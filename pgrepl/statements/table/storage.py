@@ -6,16 +6,11 @@ pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import DefElem
 from pgrepl.sql.options import get_boolean, get_string
-
-if TYPE_CHECKING:
-    pass
-
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
@@ -35,9 +34,6 @@ from pgrepl.statements.table.alter.work import Pass, Work
 from pgrepl.statements.table.permissions import check_alterable
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
 from pgrepl.writing.rewrite.phase3 import require, rewrite
-
-if TYPE_CHECKING:
-    pass
 
 Prepare = Callable[[Work, Relation, AlterTableCmd, bool, bool], None]
 
