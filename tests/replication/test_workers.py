@@ -48,6 +48,19 @@ def holder(ready: Pair) -> Iterator[Worker]:
     made.close()
 
 
+def test_a_physical_slot_is_no_subscriptions(pair: Pair) -> None:
+    pair.both(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t; SELECT pg_create_physical_replication_slot('standby')")
+    connection = "host=localhost dbname=pub"
+    options = "create_slot = false, slot_name = 'standby'"
+    pair.sub(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH ({options})")
+    error = worker(pair).round().error
+    assert error is not None
+    assert error.message == (
+        "could not start WAL streaming: ERROR:  cannot use physical replication slot for logical decoding"
+    )
+
+
 def test_the_other_says_who_holds_the_slot(ready: Pair, holder: Worker) -> None:
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     other = worker(ready)
