@@ -1,6 +1,6 @@
 # make demo   the main job on a real example, and its result
 # make test   everything that must hold: ruff, mypy, vulture, pytest
-# make lint   ruff, mypy and vulture alone
+# make lint   ruff, mypy and vulture (dead code) alone
 # make bench  what is measured, beside what it is measured against
 PYTHON ?= python3
 VENV := .venv
@@ -28,7 +28,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/vulture
+	$(BIN)/python -m tests.house.dead_code
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -42,7 +42,6 @@ class Subscription:
     oid: int
     name: str
     database: int
-    database_name: str
 
 
 class Launcher:
@@ -98,7 +97,11 @@ class Launcher:
 
     def _chosen(self) -> list[Subscription]:
         chosen = [row for row in self._listed() if not self._names or row.subname in self._names]
-        return [self._described(row) for row in chosen if row.subenabled and row.subslotname and self._may_run(row)]
+        return [
+            Subscription(row.oid, row.subname, row.subdbid)
+            for row in chosen
+            if row.subenabled and row.subslotname and self._may_run(row)
+        ]
 
     def _check(self, name: str, named: list[tables.pg_subscription]) -> None:
         if not named:
@@ -118,10 +121,6 @@ class Launcher:
     def _may_run(self, row: tables.pg_subscription) -> bool:
         session = self._session
         return is_superuser(session, session.role) or has_privs_of_role(session, session.role, row.subowner)
-
-    def _described(self, row: tables.pg_subscription) -> Subscription:
-        database = one(self._session, tables.pg_database, oid=row.subdbid)
-        return Subscription(row.oid, row.subname, row.subdbid, "" if database is None else database.datname)
 
     # --- working ------------------------------------------------------------------------------------------------------
 

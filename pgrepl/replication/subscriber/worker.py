@@ -49,7 +49,6 @@ class Round:
     error: PgError | None = None
     lsn: int = 0  # up to where there is nothing more to do
     restarts: bool = False  # the subscription is another now: its worker begins anew
-    ran: bool = False  # there was something to do, and the lease was to be had
 
 
 class Worker:
@@ -156,7 +155,6 @@ class Worker:
         try:
             try:
                 if self._begins(wait=wait):
-                    done.ran = True
                     self._forget_slots()
                     work(done)
                     if done.transactions or done.tables_copied:

@@ -125,7 +125,6 @@ class Phase:
 
     kind: str
     gid: str
-    prepare_lsn: int
     prepare_end_lsn: int
     prepared_at: int  # microseconds since 2000-01-01
     is_late: bool = False  # its end follows at once, and is to be applied with it

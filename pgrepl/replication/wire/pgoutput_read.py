@@ -127,7 +127,7 @@ def read_begin_prepare(message: bytes) -> tuple[tuple[int, int, int], Phase]:
     """LSN, time and XID, and the rest."""
     lsn, end_lsn, when, xid = pgoutput.BEGIN_PREPARE.unpack(message)
     gid, _ = read_text(message, pgoutput.BEGIN_PREPARE.size)
-    return (lsn, when, xid), Phase(PREPARE, gid, lsn, end_lsn, when)
+    return (lsn, when, xid), Phase(PREPARE, gid, end_lsn, when)
 
 
 def read_end(message: bytes) -> WireTransaction:
@@ -135,10 +135,10 @@ def read_end(message: bytes) -> WireTransaction:
     if message[0] == COMMIT_PREPARED_TYPE:
         _, lsn, end_lsn, when, xid = pgoutput.COMMIT_PREPARED.unpack(message)
         gid, _ = read_text(message, pgoutput.COMMIT_PREPARED.size)
-        return WireTransaction(xid, lsn, end_lsn, when, (), phase=Phase(COMMIT, gid, 0, 0, 0))
+        return WireTransaction(xid, lsn, end_lsn, when, (), phase=Phase(COMMIT, gid, 0, 0))
     _, prepared, end_lsn, prepared_at, when, xid = pgoutput.ROLLBACK_PREPARED.unpack(message)
     gid, _ = read_text(message, pgoutput.ROLLBACK_PREPARED.size)
-    phase = Phase(ROLLBACK, gid, 0, prepared, prepared_at)
+    phase = Phase(ROLLBACK, gid, prepared, prepared_at)
     return WireTransaction(xid, end_lsn - 1, end_lsn, when, (), phase=phase)
 
 

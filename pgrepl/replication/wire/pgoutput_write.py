@@ -40,8 +40,6 @@ from pgrepl.replication.wire.pgoutput import (
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
-# values are readable for everybody, whatever the session's settings (libpqrcv_connect)
-STYLE = TextStyle(datestyle="ISO, YMD", intervalstyle="postgres", extra_float_digits=3)
 _CHANGES = {
     INSERT: pgoutput.CHANGES[pgoutput.INSERT_TYPE],
     UPDATE: pgoutput.CHANGES[pgoutput.UPDATE_TYPE],

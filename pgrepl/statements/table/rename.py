@@ -16,7 +16,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class, pg_constraint, pg_depend
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt
+from pgrepl.sql.nodes import AlterObjectSchemaStmt, RangeVar, RenameStmt
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free
 from pgrepl.statements.table.constraints import already_exists, update_constraint
@@ -24,8 +24,6 @@ from pgrepl.statements.table.creation import creation_schema
 from pgrepl.statements.table.inherit import inheritors_with_parents
 from pgrepl.statements.table.permissions import check_alterable, refuse_catalog, refuse_owned_sequence
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
-
-RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)
 
 
 def _named(session: Session, name: RangeVar | None, *, missing_ok: bool) -> Relation | None:

@@ -123,7 +123,7 @@ class Stream:
         if self._local_only and last.origin:
             return
         for kind in phases(self._session, transaction, self._two_phase_at, start):
-            phase = Phase(kind, said.gid, said.xid, said.xid + 1, said.prepared_at)
+            phase = Phase(kind, said.gid, said.xid + 1, said.prepared_at)
             if kind != PREPARE:
                 yield WireTransaction(
                     said.xid, last.id, last.id + 1, last.time, (), last.origin, origin_lsn=last.origin_lsn, phase=phase
