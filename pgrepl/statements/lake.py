@@ -1,4 +1,5 @@
-"""What the catalog asks of the lake, with what only commands know: the values of defaults."""
+"""DuckLake's rows follow the system tables, and the system tables what others define in the lake. The values of
+defaults, which only expressions can tell, are handed down."""
 
 from __future__ import annotations
 

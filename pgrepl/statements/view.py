@@ -112,14 +112,14 @@ def _replace(
     from pgrepl.statements.table.alter.add import add_view_column
     from pgrepl.statements.table.alter.options import set_storage_parameters
     from pgrepl.statements.table.alter.run import finish as finish_work
-    from pgrepl.statements.table.alter.work import Work
+    from pgrepl.statements.table.alter.work import WorkQueue
 
     if view.kind != "v":
         raise PgError("42809", f'"{view.name}" is not a view')
     finish(session, columns)
     _check_columns(session, view, columns)
     for column in columns[len(view.attributes) :]:
-        work = Work(session)
+        work = WorkQueue(session)
         add_view_column(work, relation(session, view.oid), column)
         finish_work(work)
     _replace_rule(session, view, query)

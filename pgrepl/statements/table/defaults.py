@@ -81,7 +81,9 @@ def default_values(session: Session, relid: int, attnum: int, expr: Expr) -> dic
     return {"oid": store.new_oid(session), "adrelid": relid, "adnum": attnum, "adbin": stored.to_json(expr)}
 
 
-def record_default_needs(session: Session, oid: int, relid: int, attnum: int, expr: Expr, generated: str) -> None:
+def record_default_dependencies(
+    session: Session, oid: int, relid: int, attnum: int, expr: Expr, generated: str
+) -> None:
     self = ObjectAddress(PG_ATTRDEF, oid)
     column = ObjectAddress(PG_CLASS, relid, attnum)
     record_dependency(session, self, column, Dependency.INTERNAL if generated else Dependency.AUTO)
@@ -93,7 +95,7 @@ def store_default(session: Session, relid: int, attnum: int, expr: Expr, generat
     values = default_values(session, relid, attnum, expr)
     store.insert(session, pg_attrdef, **values)
     store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, atthasdef=True)
-    record_default_needs(session, values["oid"], relid, attnum, expr, generated)
+    record_default_dependencies(session, values["oid"], relid, attnum, expr, generated)
 
 
 def remove_default(session: Session, relid: int, attnum: int) -> None:

@@ -22,7 +22,7 @@ from pgrepl.statements.table.columns import (
     check_names_and_types,
     column_of_type,
 )
-from pgrepl.statements.table.defaults import cook_default, default_values, record_default_needs
+from pgrepl.statements.table.defaults import cook_default, default_values, record_default_dependencies
 
 
 def create_relation(
@@ -79,7 +79,9 @@ def create_relation(
         rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]
         store.insert_many(session, pg_attrdef, rows)
         for row, expr in zip(rows, defaults.values(), strict=True):
-            record_default_needs(session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated)
+            record_default_dependencies(
+                session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated
+            )
     return oid
 
 

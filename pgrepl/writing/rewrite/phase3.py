@@ -12,7 +12,7 @@ from pgrepl.rows.requirements import Requirement
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.writing.rewrite.values import NewValue
+    from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def require(session: Session, requirement: Requirement) -> None:
@@ -23,7 +23,7 @@ def require(session: Session, requirement: Requirement) -> None:
     validate(session, requirement, rows_of)
 
 
-def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
     """Give existing rows of tables new values in some columns; the tables whose rows had to be written anew."""
     if not values:
         return set()

@@ -27,7 +27,7 @@ from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import write_text
-from pgrepl.writing.rewrite.values import NewValue, Rewrite
+from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
-def rewrite(session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
     """The tables that were written anew."""
     from pgrepl.lake import commit
 
@@ -106,7 +106,7 @@ def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:
 # --- what needs no rewrite --------------------------------------------------------------------------------------------
 
 
-def _prepared(session: Session, rel: Relation, values: Sequence[NewValue], snapshot: int) -> Rewrite | None:
+def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue], snapshot: int) -> Rewrite | None:
     """None: the lake's definitions say it all, or there is no row."""
     row = store.one(session.at(snapshot), pg_class, oid=rel.oid)
     if rel.kind != "r" or row is None or row.table_id is None:

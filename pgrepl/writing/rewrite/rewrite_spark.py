@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.write import Write
     from pgrepl.writing.nextval_spark import Numbered
-    from pgrepl.writing.rewrite.values import NewValue, Rewrite
+    from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
 
 _ROW = "__row"
 
@@ -53,7 +53,7 @@ def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
     return frame
 
 
-def _without_numbers(each: Rewrite) -> tuple[list[NewValue], list[Numbered]]:
+def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
     """The values with NULL where it is the next number of a sequence, and those columns."""
     from pgrepl.writing.nextval_spark import without_numbers
 

@@ -9,7 +9,7 @@ from pgrepl.lake.table import LakeTable
 
 
 @frozen
-class NewValue:
+class NewColumnValue:
     """A column of existing rows gets another value: a new column its default, one of changed type the converted one.
     The expression is over the row as it was; one that generates the column, over the row as it becomes."""
 
@@ -26,4 +26,4 @@ class Rewrite:
     relation: Relation
     was: LakeTable
     snapshot: int
-    values: tuple[NewValue, ...]
+    values: tuple[NewColumnValue, ...]

@@ -16,7 +16,7 @@ from pgrepl.query.rowset import LocalRows, SparkRows
 from pgrepl.rows import requirements
 from pgrepl.rows.queries import Run
 from pgrepl.sql.nodes import RangeVar
-from pgrepl.writing.rewrite.values import NewValue
+from pgrepl.writing.rewrite.values import NewColumnValue
 from tests.harness.played import Instance
 
 
@@ -37,7 +37,7 @@ class Asked:
         self.log.append(f"{table.name}: keep {kept}")
         return len(kept)
 
-    def rewrite(self, session: Session, values: Mapping[int, list[NewValue]]) -> set[int]:
+    def rewrite(self, session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
         for table, new in values.items():
             found = relation(session, table)
             for value in new:

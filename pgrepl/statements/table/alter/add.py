@@ -27,7 +27,7 @@ from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import prepare_set_not_null
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.clauses import add_column, add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
     MAX_COLUMNS,
@@ -44,7 +44,7 @@ from pgrepl.statements.table.defaults import cook_default, store_default
 from pgrepl.statements.table.foreign import add_foreign_key
 from pgrepl.statements.table.position import unplaced
 from pgrepl.statements.table.rename import rename_relation
-from pgrepl.writing.rewrite.values import NewValue
+from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def _clauses(session: Session, rel: Relation) -> Clauses:
@@ -54,12 +54,12 @@ def _clauses(session: Session, rel: Relation) -> Clauses:
 # --- ADD COLUMN ---------------------------------------------------------------------------------------------------
 
 
-def prepare_add_column(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_add_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ADD COLUMN", rel, TABLE + FOREIGN)
     work.entry(rel).add(Pass.ADD_COLUMN, partial(_add_column, cmd=cmd, recurse=recurse))
 
 
-def _add_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _add_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     """As ATExecAddColumn does at the top."""
     session, rel = work.session, work.relation(altered)
     assert cmd.column is not None
@@ -76,7 +76,7 @@ def _add_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bo
     attach_column(work, altered, column, recurse=recurse, recursing=False)
 
 
-def attach_column(work: Work, altered: Altered, column: NewColumn, *, recurse: bool, recursing: bool) -> None:
+def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, recurse: bool, recursing: bool) -> None:
     """Give the table a column that is understood, and its children, too."""
     session, rel = work.session, work.relation(altered)
     number = len(rel.attributes) + 1
@@ -111,7 +111,7 @@ def attach_column(work: Work, altered: Altered, column: NewColumn, *, recurse: b
         _add_to_child(work, child, inherited, recurse=recurse)
 
 
-def _fill(session: Session, altered: Altered, column: NewColumn, number: int) -> None:
+def _fill(session: Session, altered: AlteredTable, column: NewColumn, number: int) -> None:
     """What the column holds in rows that are there already."""
     value: Expr | None = None
     if column.identity and column.identity_sequence:
@@ -119,12 +119,12 @@ def _fill(session: Session, altered: Altered, column: NewColumn, number: int) ->
     else:
         value = default_of(session, altered.oid, number)
     if value is not None:
-        altered.new_values.append(NewValue(altered.oid, number, value, bool(column.generated)))
+        altered.new_values.append(NewColumnValue(altered.oid, number, value, bool(column.generated)))
     elif column.not_null:
         altered.verify_not_null = True
 
 
-def _add_to_child(work: Work, child: Relation, column: NewColumn, *, recurse: bool) -> None:
+def _add_to_child(work: WorkQueue, child: Relation, column: NewColumn, *, recurse: bool) -> None:
     session = work.session
     check_target(session, "ADD COLUMN", child, TABLE + FOREIGN)
     existing = child.attribute(column.name)
@@ -149,7 +149,7 @@ def _add_to_child(work: Work, child: Relation, column: NewColumn, *, recurse: bo
     session.notice("NOTICE", f'merging definition of column "{column.name}" for child "{child.name}"')
 
 
-def add_view_column(work: Work, rel: Relation, column: NewColumn) -> None:
+def add_view_column(work: WorkQueue, rel: Relation, column: NewColumn) -> None:
     """A further column of CREATE OR REPLACE VIEW."""
     check_target(work.session, "ADD COLUMN", rel, VIEW)
     name_is_free(work.session, rel, column.name)
@@ -159,12 +159,12 @@ def add_view_column(work: Work, rel: Relation, column: NewColumn) -> None:
 # --- ADD CONSTRAINT -----------------------------------------------------------------------------------------------
 
 
-def prepare_add_constraint(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_add_constraint(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
     work.entry(rel).add(Pass.ADD_CONSTRAINT, partial(_add_constraint, cmd=cmd, recurse=recurse))
 
 
-def _add_constraint(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _add_constraint(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     clauses = _clauses(work.session, work.relation(altered))
     assert cmd.constraint is not None
     add_constraint(clauses, cmd.constraint)
@@ -177,7 +177,7 @@ def _add_constraint(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse
     )
 
 
-def prepare_new_foreign_key(work: Work, rel: Relation, cmd: AlterTableCmd) -> None:
+def prepare_new_foreign_key(work: WorkQueue, rel: Relation, cmd: AlterTableCmd) -> None:
     """A foreign key of CREATE TABLE: the table is new, there is nothing to validate."""
     check_target(work.session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
     assert cmd.constraint is not None
@@ -186,7 +186,7 @@ def prepare_new_foreign_key(work: Work, rel: Relation, cmd: AlterTableCmd) -> No
     work.entry(rel).add(Pass.ADD_OTHER, step)
 
 
-def schedule(work: Work, altered: Altered, clauses: Clauses, *, recurse: bool, skip_validation: bool) -> None:
+def schedule(work: WorkQueue, altered: AlteredTable, clauses: Clauses, *, recurse: bool, skip_validation: bool) -> None:
     """Make the sequences now; leave indexes, NOT NULL, CHECKs and foreign keys to their passes, and the rest for
     the end,
     as ATParseTransformCmd does."""
@@ -212,7 +212,7 @@ def schedule(work: Work, altered: Altered, clauses: Clauses, *, recurse: bool, s
         )
 
 
-def _add_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
+def _add_index(work: WorkQueue, altered: AlteredTable, *, spec: IndexSpec) -> None:
     if spec.existing:
         _use_index(work.session, work.relation(altered), spec)
     else:
@@ -251,7 +251,7 @@ def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
 
 
 def _add_foreign_key(
-    work: Work, altered: Altered, *, constraint: Constraint, recurse: bool, skip_validation: bool
+    work: WorkQueue, altered: AlteredTable, *, constraint: Constraint, recurse: bool, skip_validation: bool
 ) -> None:
     not_valid = constraint.skip_validation and not skip_validation
     add_foreign_key(
@@ -265,7 +265,7 @@ def _add_foreign_key(
     )
 
 
-def _add_check(work: Work, altered: Altered, *, constraint: Constraint, recurse: bool) -> None:
+def _add_check(work: WorkQueue, altered: AlteredTable, *, constraint: Constraint, recurse: bool) -> None:
     """As ATAddCheckConstraint does: children get the same constraint under the same name."""
     rel, cooked = work.relation(altered), cook_of(work.session, constraint)
     add_check_and_recurse(work, rel, constraint.name, cooked, recurse=recurse, merge=False)
@@ -295,7 +295,7 @@ def cook_of(session: Session, constraint: Constraint) -> Cook:
 
 
 def add_check_and_recurse(
-    work: Work,
+    work: WorkQueue,
     rel: Relation,
     name: str | None,
     cooked: Cook,

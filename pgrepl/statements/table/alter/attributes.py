@@ -25,11 +25,11 @@ from pgrepl.statements.table.alter.targets import (
     for_children,
     missing_column,
 )
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
 from pgrepl.statements.table.inherit import partition_parent
 from pgrepl.statements.table.position import unplaced
-from pgrepl.writing.rewrite.values import NewValue
+from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
@@ -39,7 +39,7 @@ def set_attribute(session: Session, relid: int, attnum: int, **values: object) -
 # --- NOT NULL -----------------------------------------------------------------------------------------------------
 
 
-def prepare_drop_not_null(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_drop_not_null(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ALTER COLUMN ... DROP NOT NULL", rel, TABLE + FOREIGN)
     if rel.kind == "p" and not recurse and not recursing and children(work.session, rel.oid):
         raise only_partitioned("remove constraint from")
@@ -56,7 +56,7 @@ def only_partitioned(what: str) -> PgError:
     )
 
 
-def _drop_not_null(work: Work, altered: Altered, *, name: str) -> None:
+def _drop_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     """As ATExecDropNotNull does."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
@@ -76,12 +76,14 @@ def _drop_not_null(work: Work, altered: Altered, *, name: str) -> None:
         set_attribute(session, rel.oid, attribute.num, attnotnull=False)
 
 
-def prepare_set_not_null_command(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_set_not_null_command(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
     check_target(work.session, "ALTER COLUMN ... SET NOT NULL", rel, TABLE + FOREIGN)
     prepare_set_not_null(work, rel, cmd.name or "", recurse=recurse, recursing=recursing)
 
 
-def prepare_set_not_null(work: Work, rel: Relation, name: str, *, recurse: bool, recursing: bool) -> None:
+def prepare_set_not_null(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool) -> None:
     """As ATPrepSetNotNull does: with ONLY, the partitions of a partitioned table must be NOT NULL already."""
     session = work.session
     work_on_children = not recursing
@@ -108,7 +110,7 @@ def prepare_set_not_null(work: Work, rel: Relation, name: str, *, recurse: bool,
     work.entry(rel).add(Pass.COLUMN_ATTRIBUTES, partial(_set_not_null, name=name))
 
 
-def _set_not_null(work: Work, altered: Altered, *, name: str) -> None:
+def _set_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     rel = work.relation(altered)
     attribute = column_of(rel, name)
     if not attribute.notnull:
@@ -116,7 +118,7 @@ def _set_not_null(work: Work, altered: Altered, *, name: str) -> None:
         altered.verify_not_null = True
 
 
-def _check_not_null(work: Work, altered: Altered, *, name: str) -> None:
+def _check_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     rel = work.relation(altered)
     attribute = rel.attribute(name)
     if attribute is None:
@@ -133,7 +135,7 @@ def _check_not_null(work: Work, altered: Altered, *, name: str) -> None:
 # --- DEFAULT ------------------------------------------------------------------------------------------------------
 
 
-def prepare_default(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_default(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ALTER COLUMN ... SET DEFAULT", rel, TABLE + VIEW + FOREIGN)
     if recurse:
         for_children(work.session, rel, lambda child: prepare_default(work, child, cmd, False, True))
@@ -141,7 +143,7 @@ def prepare_default(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool
     work.entry(rel).add(when, partial(_change_default, name=cmd.name or "", default=cmd.expr))
 
 
-def _change_default(work: Work, altered: Altered, *, name: str, default: Expr | None) -> None:
+def _change_default(work: WorkQueue, altered: AlteredTable, *, name: str, default: Expr | None) -> None:
     """As ATExecColumnDefault does."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
@@ -171,7 +173,7 @@ def _change_default(work: Work, altered: Altered, *, name: str, default: Expr | 
 # --- GENERATED ALWAYS AS ------------------------------------------------------------------------------------------
 
 
-def prepare_set_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_set_expression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ALTER COLUMN ... SET EXPRESSION", rel, TABLE + FOREIGN)
     if recurse:
         for_children(work.session, rel, lambda child: prepare_set_expression(work, child, cmd, False, True))
@@ -179,7 +181,7 @@ def prepare_set_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurs
     work.entry(rel).add(Pass.SET_EXPRESSION, partial(_set_expression, name=cmd.name or "", raw=cmd.expr))
 
 
-def _set_expression(work: Work, altered: Altered, *, name: str, raw: Expr) -> None:
+def _set_expression(work: WorkQueue, altered: AlteredTable, *, name: str, raw: Expr) -> None:
     """As ATExecSetExpression does."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
@@ -193,7 +195,7 @@ def _set_expression(work: Work, altered: Altered, *, name: str, raw: Expr) -> No
     store_default(session, rel.oid, attribute.num, expr, "s")
     stored = default_of(session, rel.oid, attribute.num)
     assert stored is not None
-    altered.new_values.append(NewValue(rel.oid, attribute.num, stored, generates=True))
+    altered.new_values.append(NewColumnValue(rel.oid, attribute.num, stored, generates=True))
 
 
 def _remove_expression(session: Session, relid: int, attnum: int) -> None:
@@ -204,7 +206,7 @@ def _remove_expression(session: Session, relid: int, attnum: int) -> None:
     remove_default(session, relid, attnum)
 
 
-def prepare_drop_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_drop_expression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ALTER COLUMN ... DROP EXPRESSION", rel, TABLE + FOREIGN)
     if recurse:
         for_children(work.session, rel, lambda child: prepare_drop_expression(work, child, cmd, False, True))
@@ -220,7 +222,7 @@ def prepare_drop_expression(work: Work, rel: Relation, cmd: AlterTableCmd, recur
     work.entry(rel).add(Pass.DROP, step)
 
 
-def _drop_expression(work: Work, altered: Altered, *, name: str, missing_ok: bool) -> None:
+def _drop_expression(work: WorkQueue, altered: AlteredTable, *, name: str, missing_ok: bool) -> None:
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     if attribute.generated != "s":

@@ -12,17 +12,17 @@ from pgrepl.catalog.tables import pg_index
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target, index_of
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 
 _CLUSTERABLE = (403, 783)  # btree, gist
 
 
-def prepare_cluster(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_cluster(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
     work.entry(rel).add(Pass.MISC, partial(_change, index=cmd.name))
 
 
-def _change(work: Work, altered: Altered, *, index: str | None) -> None:
+def _change(work: WorkQueue, altered: AlteredTable, *, index: str | None) -> None:
     mark_clustered(work.session, work.relation(altered), index)
 
 

@@ -15,7 +15,7 @@ from pgrepl.expr import stored
 from pgrepl.rows.requirements import CheckHolds, KeysExist
 from pgrepl.sql.nodes import AlterTableCmd, Constraint
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 
 
@@ -29,13 +29,15 @@ def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
 # --- ALTER CONSTRAINT ---------------------------------------------------------------------------------------------
 
 
-def prepare_alter_constraint(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_alter_constraint(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
     check_target(work.session, "ALTER CONSTRAINT", rel, TABLE)
     assert cmd.constraint is not None
     work.entry(rel).add(Pass.MISC, partial(_alter_constraint, wanted=cmd.constraint))
 
 
-def _alter_constraint(work: Work, altered: Altered, *, wanted: Constraint) -> None:
+def _alter_constraint(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint) -> None:
     """As ATExecAlterConstraint does."""
     session, rel, name = work.session, work.relation(altered), wanted.name or ""
     row = _found(session, rel, name)
@@ -65,16 +67,16 @@ def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint)
 # --- VALIDATE CONSTRAINT ------------------------------------------------------------------------------------------
 
 
-def prepare_validate(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_validate(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "VALIDATE CONSTRAINT", rel, TABLE + FOREIGN)
     work.entry(rel).add(Pass.MISC, partial(_validate_command, name=cmd.name or "", recurse=recurse))
 
 
-def _validate_command(work: Work, altered: Altered, *, name: str, recurse: bool) -> None:
+def _validate_command(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
     _validate(work, work.relation(altered), name, recurse=recurse)
 
 
-def _validate(work: Work, rel: Relation, name: str, *, recurse: bool, recursing: bool = False) -> None:
+def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool = False) -> None:
     """As ATExecValidateConstraint does: children first."""
     session = work.session
     row = _found(session, rel, name)

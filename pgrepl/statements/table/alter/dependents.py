@@ -15,11 +15,11 @@ from pgrepl.catalog.tables import pg_attrdef
 from pgrepl.errors import PgError
 from pgrepl.expr.definitions import constraint_definition, index_definition
 from pgrepl.expr.index_info import index_info
-from pgrepl.statements.table.alter.work import Altered, Work
+from pgrepl.statements.table.alter.work import AlteredTable, WorkQueue
 
 
 def remember_dependents(
-    work: Work, altered: Altered, rel: Relation, attribute: Attribute, *, type_changes: bool
+    work: WorkQueue, altered: AlteredTable, rel: Relation, attribute: Attribute, *, type_changes: bool
 ) -> None:
     """Note what must be made anew; refuse what cannot be."""
     session = work.session
@@ -56,7 +56,7 @@ def _refuse(session: Session, address: ObjectAddress, column: ObjectAddress, nam
         )
 
 
-def _remember_constraint(session: Session, altered: Altered, oid: int) -> None:
+def _remember_constraint(session: Session, altered: AlteredTable, oid: int) -> None:
     """Its definition is taken before any type changes."""
     if oid in altered.changed_constraints:
         return
@@ -66,7 +66,7 @@ def _remember_constraint(session: Session, altered: Altered, oid: int) -> None:
         _remember_marks(session, altered, row.conindid)
 
 
-def _remember_index(session: Session, altered: Altered, oid: int) -> None:
+def _remember_index(session: Session, altered: AlteredTable, oid: int) -> None:
     constraint = constraint_of_index(session, oid)
     if constraint:
         _remember_constraint(session, altered, constraint)
@@ -75,7 +75,7 @@ def _remember_index(session: Session, altered: Altered, oid: int) -> None:
         _remember_marks(session, altered, oid)
 
 
-def _remember_marks(session: Session, altered: Altered, index: int) -> None:
+def _remember_marks(session: Session, altered: AlteredTable, index: int) -> None:
     info = index_info(session, index)
     if info.replident:
         altered.replica_identity_index = info.name

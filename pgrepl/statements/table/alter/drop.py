@@ -15,7 +15,7 @@ from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.alter.attributes import only_partitioned
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 from pgrepl.statements.table.partition import key_columns
@@ -23,12 +23,12 @@ from pgrepl.statements.table.partition import key_columns
 # --- DROP COLUMN --------------------------------------------------------------------------------------------------
 
 
-def prepare_drop_column(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_drop_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "DROP COLUMN", rel, TABLE + FOREIGN)
     work.entry(rel).add(Pass.DROP, partial(_drop_column, cmd=cmd, recurse=recurse))
 
 
-def _drop_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _drop_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel, name = work.session, work.relation(altered), cmd.name or ""
     if cmd.missing_ok and rel.attribute(name) is None:
         if name not in SYSTEM_COLUMNS:
@@ -40,7 +40,7 @@ def _drop_column(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: b
 
 
 def _collect(
-    work: Work, rel: Relation, name: str, recurse: bool, addresses: list[ObjectAddress], *, recursing: bool
+    work: WorkQueue, rel: Relation, name: str, recurse: bool, addresses: list[ObjectAddress], *, recursing: bool
 ) -> None:
     """The columns to drop, those of children before their parents', as ATExecDropColumn finds them."""
     session = work.session
@@ -73,12 +73,12 @@ def _collect(
 # --- DROP CONSTRAINT ----------------------------------------------------------------------------------------------
 
 
-def prepare_drop_constraint(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_drop_constraint(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "DROP CONSTRAINT", rel, TABLE + FOREIGN)
     work.entry(rel).add(Pass.DROP, partial(_drop_constraint, cmd=cmd, recurse=recurse))
 
 
-def _drop_constraint(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _drop_constraint(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     drop_constraint(
         work,
         work.relation(altered),
@@ -90,7 +90,7 @@ def _drop_constraint(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurs
 
 
 def drop_constraint(
-    work: Work,
+    work: WorkQueue,
     rel: Relation,
     name: str,
     *,

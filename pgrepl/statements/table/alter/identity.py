@@ -19,13 +19,13 @@ from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target, column_of, missing_column
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type
 from pgrepl.statements.table.context import Clauses, add_sequence
 from pgrepl.types.builtin import type_by_oid
 
 
-def prepare_identity(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_identity(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """The three commands differ in their action and in the pass they run in."""
     check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + FOREIGN)
     step, when = {
@@ -56,7 +56,7 @@ def _partitions(session: Session, rel: Relation, recurse: bool) -> list[Relation
 # --- ADD ----------------------------------------------------------------------------------------------------------
 
 
-def _add_identity(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _add_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel = work.session, work.relation(altered)
     name = cmd.name or ""
     assert cmd.constraint is not None
@@ -94,7 +94,7 @@ def _mark_identity(
 # --- SET ----------------------------------------------------------------------------------------------------------
 
 
-def _set_identity(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _set_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel = work.session, work.relation(altered)
     name = cmd.name or ""
     generated = [option for option in cmd.options if option.name == "generated"]
@@ -131,7 +131,7 @@ def _change_identity(
 # --- DROP ---------------------------------------------------------------------------------------------------------
 
 
-def _drop_identity(work: Work, altered: Altered, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def _drop_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
     drop_identity(work.session, work.relation(altered), cmd.name or "", missing_ok=cmd.missing_ok, recurse=recurse)
 
 

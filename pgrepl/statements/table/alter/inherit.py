@@ -17,13 +17,13 @@ from pgrepl.expr import stored
 from pgrepl.expr.deparse import expression_text
 from pgrepl.sql.nodes import AlterTableCmd, RangeVar
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.constraints import update_constraint
 from pgrepl.statements.table.inherit import child_dependency, store_inheritance
 from pgrepl.statements.table.position import unplaced_name
 
 
-def prepare_inherit(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_inherit(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "INHERIT", rel, TABLE + FOREIGN)
     if rel.is_partition:
         raise PgError("42809", "cannot change inheritance of a partition")
@@ -33,7 +33,7 @@ def prepare_inherit(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool
     work.entry(rel).add(Pass.MISC, partial(_inherit, name=cmd.relation))
 
 
-def _inherit(work: Work, altered: Altered, *, name: RangeVar) -> None:
+def _inherit(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
     """As ATExecAddInherit does."""
     session, child = work.session, work.relation(altered)
     parent = open_table(session, unplaced_name(name))
@@ -124,13 +124,13 @@ def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
 # --- NO INHERIT ---------------------------------------------------------------------------------------------------
 
 
-def prepare_no_inherit(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_no_inherit(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "NO INHERIT", rel, TABLE + FOREIGN)
     assert cmd.relation is not None
     work.entry(rel).add(Pass.MISC, partial(_no_inherit, name=cmd.relation))
 
 
-def _no_inherit(work: Work, altered: Altered, *, name: RangeVar) -> None:
+def _no_inherit(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
     session, child = work.session, work.relation(altered)
     if child.is_partition:
         raise PgError("42809", "cannot change inheritance of a partition")

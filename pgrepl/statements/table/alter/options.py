@@ -30,7 +30,7 @@ from pgrepl.statements.table.alter.targets import (
     column_of,
     for_children,
 )
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import compression_of, storage_of
 from pgrepl.statements.table.owner import change_relation_owner
 from pgrepl.statements.table.storage import refuse_partitioned_options
@@ -42,11 +42,11 @@ _MOST_STATISTICS = 10000
 # --- the relation -------------------------------------------------------------------------------------------------
 
 
-def prepare_owner(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_owner(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     work.entry(rel).add(Pass.MISC, partial(_change_owner, cmd=cmd))
 
 
-def _change_owner(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _change_owner(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     assert cmd.new_owner is not None
     new_owner = resolve_role(work.session, cmd.new_owner)
     change_relation_owner(work.session, work.relation(altered), new_owner)
@@ -60,7 +60,7 @@ _SECURITY: dict[str, dict[str, object]] = {
 }
 
 
-def prepare_row_security(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_row_security(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE)
     values = _SECURITY[cmd.kind.name]
     work.entry(rel).add(
@@ -73,18 +73,20 @@ def _update_class(session: Session, oid: int, values: dict[str, object]) -> None
     store.update(session, pg_class, {"oid": oid}, **values)
 
 
-def prepare_nothing(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_nothing(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """SET WITHOUT OIDS: no table has any."""
     check_target(work.session, cmd.kind.value, rel, TABLE + FOREIGN)
 
 
-def prepare_storage_parameters(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_storage_parameters(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + MATVIEW + INDEX)
     reset = cmd.kind.name == "RESET_RELOPTIONS"
     work.entry(rel).add(Pass.MISC, partial(_set_parameters, options=cmd.options, reset=reset))
 
 
-def _set_parameters(work: Work, altered: Altered, *, options: tuple[DefElem, ...], reset: bool) -> None:
+def _set_parameters(work: WorkQueue, altered: AlteredTable, *, options: tuple[DefElem, ...], reset: bool) -> None:
     set_storage_parameters(work.session, work.relation(altered), options, reset=reset)
 
 
@@ -123,7 +125,7 @@ def _require_updatable(session: Session, view: int) -> None:
 # --- a column -----------------------------------------------------------------------------------------------------
 
 
-def prepare_statistics(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_statistics(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     kinds = TABLE + MATVIEW + INDEX + PARTITIONED_INDEX + FOREIGN
     check_target(work.session, cmd.kind.value, rel, kinds)
     if recurse:
@@ -131,7 +133,7 @@ def prepare_statistics(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: b
     work.entry(rel).add(Pass.MISC, partial(_set_statistics, cmd=cmd))
 
 
-def _set_statistics(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _set_statistics(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     """As ATExecSetStatistics does."""
     session, rel = work.session, work.relation(altered)
     if cmd.name is None and rel.kind not in ("i", "I"):
@@ -176,13 +178,13 @@ def _refuse_index_statistics(session: Session, rel: Relation, attribute: Attribu
         )
 
 
-def prepare_column_options(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_column_options(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     action = "ALTER COLUMN ... RESET" if cmd.kind.name == "RESET_OPTIONS" else "ALTER COLUMN ... SET"
     check_target(work.session, action, rel, TABLE + MATVIEW + FOREIGN)
     work.entry(rel).add(Pass.MISC, partial(_set_column_options, cmd=cmd))
 
 
-def _set_column_options(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _set_column_options(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     rel = work.relation(altered)
     attribute = column_of(rel, cmd.name or "")
     reset = cmd.kind.name == "RESET_OPTIONS"
@@ -191,14 +193,14 @@ def _set_column_options(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> 
     set_attribute(work.session, rel.oid, attribute.num, attoptions=texts or None)
 
 
-def prepare_storage(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_storage(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + FOREIGN)
     if recurse:
         for_children(work.session, rel, lambda child: prepare_storage(work, child, cmd, False, True))
     work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd))
 
 
-def _set_storage(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _set_storage(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, cmd.name or "")
     value = storage_of(session, attribute.type, str(cmd.value))
@@ -213,12 +215,12 @@ def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **va
             set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)
 
 
-def prepare_compression(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_compression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
     work.entry(rel).add(Pass.MISC, partial(_set_compression, cmd=cmd))
 
 
-def _set_compression(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _set_compression(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, cmd.name or "")
     value = compression_of(session, attribute.type, str(cmd.value))

@@ -25,7 +25,7 @@ from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.identity import drop_identity
 from pgrepl.statements.table.alter.inherit import circular, create_inheritance, remove_inheritance
 from pgrepl.statements.table.alter.targets import FOREIGN, PARTITIONED_INDEX, TABLE, check_target
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
 from pgrepl.statements.table.constraints import Check, set_parent_constraint
 from pgrepl.statements.table.foreign_partitions import check_not_referenced, clone_foreign_keys, detach_foreign_keys
@@ -36,12 +36,12 @@ from pgrepl.types.oids import BOOL
 # --- ATTACH -------------------------------------------------------------------------------------------------------
 
 
-def prepare_attach(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_attach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ATTACH PARTITION", rel, TABLE + PARTITIONED_INDEX)
     work.entry(rel).add(Pass.MISC, partial(_attach, cmd=cmd))
 
 
-def _attach(work: Work, altered: Altered, *, cmd: AlterTableCmd) -> None:
+def _attach(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
     session, rel = work.session, work.relation(altered)
     assert cmd.relation is not None
     bound = _bound(session, rel, cmd.bound)
@@ -64,7 +64,7 @@ def _bound(session: Session, rel: Relation, spec: PartitionBoundSpec | None) -> 
     raise PgError("42P17", f'{what} "{rel.name}" is not partitioned')
 
 
-def _attach_table(work: Work, rel: Relation, name: RangeVar, bound: PartitionBound) -> None:
+def _attach_table(work: WorkQueue, rel: Relation, name: RangeVar, bound: PartitionBound) -> None:
     """As ATExecAttachPartition does."""
     session = work.session
     child = open_table(session, unplaced_name(name))
@@ -156,14 +156,14 @@ def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
 # --- DETACH -------------------------------------------------------------------------------------------------------
 
 
-def prepare_detach(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_detach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE)
     assert cmd.relation is not None
     step = partial(_detach, name=cmd.relation, concurrently=cmd.concurrently)
     work.entry(rel).add(Pass.MISC, step)
 
 
-def _detach(work: Work, altered: Altered, *, name: RangeVar, concurrently: bool) -> None:
+def _detach(work: WorkQueue, altered: AlteredTable, *, name: RangeVar, concurrently: bool) -> None:
     """As ATExecDetachPartition does."""
     session, rel = work.session, work.relation(altered)
     _bound(session, rel, None)
@@ -178,7 +178,7 @@ def _detach(work: Work, altered: Altered, *, name: RangeVar, concurrently: bool)
     _finish(session, rel, relation(session, child.oid), default)
 
 
-def _keep_bound_as_check(work: Work, rel: Relation, child: Relation) -> None:
+def _keep_bound_as_check(work: WorkQueue, rel: Relation, child: Relation) -> None:
     """DETACH … CONCURRENTLY leaves a CHECK that says what the bound said (DetachAddConstraintIfNeeded)."""
     from pgrepl.expr.partition_constraint import partition_constraint
 
@@ -222,13 +222,13 @@ def _finish(session: Session, rel: Relation, child: Relation, default: int) -> N
         store.update(session, pg_partitioned_table, {"partrelid": rel.oid}, partdefid=0)
 
 
-def prepare_detach_finalize(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_detach_finalize(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE)
     assert cmd.relation is not None
     work.entry(rel).add(Pass.MISC, partial(_detach_finalize, name=cmd.relation))
 
 
-def _detach_finalize(work: Work, altered: Altered, *, name: RangeVar) -> None:
+def _detach_finalize(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
     """No detach is ever left half done, so there is none to finish."""
     session, rel = work.session, work.relation(altered)
     child = open_table(session, unplaced_name(name))

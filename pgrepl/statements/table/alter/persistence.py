@@ -15,12 +15,12 @@ from pgrepl.catalog.tables import pg_class, pg_constraint
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind
 from pgrepl.statements.table.alter.targets import SEQUENCE, TABLE, check_target
-from pgrepl.statements.table.alter.work import Work
+from pgrepl.statements.table.alter.work import WorkQueue
 
 _WORDS = {"p": "logged", "u": "unlogged"}
 
 
-def prepare_persistence(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_persistence(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     session = work.session
     check_target(session, cmd.kind.value, rel, TABLE + SEQUENCE)
     altered = work.entry(rel)

@@ -26,7 +26,7 @@ from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.table.alter.add import add_check_and_recurse, cook_of
 from pgrepl.statements.table.alter.cluster import mark_clustered
 from pgrepl.statements.table.alter.replica import mark_replica_identity
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.clauses import add_constraint, make_indexes
 from pgrepl.statements.table.context import Clauses
 from pgrepl.statements.table.foreign import add_foreign_key
@@ -34,7 +34,7 @@ from pgrepl.statements.table.foreign import add_foreign_key
 # --- making anew --------------------------------------------------------------------------------------------------
 
 
-def schedule_rebuilding(work: Work, altered: Altered) -> None:
+def schedule_rebuilding(work: WorkQueue, altered: AlteredTable) -> None:
     session = work.session
     addresses: list[ObjectAddress] = []
     for oid, definition in altered.changed_constraints.items():
@@ -60,7 +60,7 @@ def _parsed(session: Session, text: str) -> Statement:
     return parse(text, rules=session.settings.string_rules)[0].stmt
 
 
-def _schedule_constraint(work: Work, oid: int, definition: str) -> None:
+def _schedule_constraint(work: WorkQueue, oid: int, definition: str) -> None:
     session = work.session
     row = constraint_row(session, oid)
     rel = relation(session, row.conrelid)
@@ -91,7 +91,7 @@ def _schedule_constraint(work: Work, oid: int, definition: str) -> None:
         target.add(when, partial(_remake_comment, name=row.conname, text=comment))
 
 
-def _schedule_index(work: Work, oid: int, definition: str) -> None:
+def _schedule_index(work: WorkQueue, oid: int, definition: str) -> None:
     session = work.session
     rel = relation(session, index_info(session, oid).table)
     stmt = _parsed(session, definition)
@@ -101,16 +101,16 @@ def _schedule_index(work: Work, oid: int, definition: str) -> None:
     work.entry(rel).add(Pass.OLD_INDEX, partial(_remake_index, spec=spec))
 
 
-def _remake_index(work: Work, altered: Altered, *, spec: IndexSpec) -> None:
+def _remake_index(work: WorkQueue, altered: AlteredTable, *, spec: IndexSpec) -> None:
     define_index(work.session, altered.oid, spec, alter_table=True, check_rights=False, unique=work.unique)
 
 
-def _remake_check(work: Work, altered: Altered, *, constraint: Constraint) -> None:
+def _remake_check(work: WorkQueue, altered: AlteredTable, *, constraint: Constraint) -> None:
     rel, cooked = work.relation(altered), cook_of(work.session, constraint)
     add_check_and_recurse(work, rel, constraint.name, cooked, recurse=True, merge=True)
 
 
-def _remake_foreign_key(work: Work, altered: Altered, *, constraint: Constraint, referenced: int) -> None:
+def _remake_foreign_key(work: WorkQueue, altered: AlteredTable, *, constraint: Constraint, referenced: int) -> None:
     add_foreign_key(
         work.session,
         work.relation(altered),
@@ -123,7 +123,7 @@ def _remake_foreign_key(work: Work, altered: Altered, *, constraint: Constraint,
     )
 
 
-def _remake_comment(work: Work, altered: Altered, *, name: str, text: str) -> None:
+def _remake_comment(work: WorkQueue, altered: AlteredTable, *, name: str, text: str) -> None:
     from pgrepl.catalog.constraint import constraint_named
 
     row = constraint_named(work.session, altered.oid, name)
@@ -131,9 +131,9 @@ def _remake_comment(work: Work, altered: Altered, *, name: str, text: str) -> No
         put_comment(work.session, ObjectAddress(PG_CONSTRAINT, row.oid), text)
 
 
-def _restore_replica_identity(work: Work, altered: Altered, *, name: str) -> None:
+def _restore_replica_identity(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     mark_replica_identity(work.session, work.relation(altered), "i", name)
 
 
-def _restore_cluster(work: Work, altered: Altered, *, name: str) -> None:
+def _restore_cluster(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     mark_clustered(work.session, work.relation(altered), name)

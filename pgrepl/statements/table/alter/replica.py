@@ -13,15 +13,17 @@ from pgrepl.errors import PgError
 from pgrepl.expr.index_info import IndexInfo
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.table.alter.targets import MATVIEW, TABLE, check_target, index_of
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 
 
-def prepare_replica_identity(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_replica_identity(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
     check_target(work.session, "REPLICA IDENTITY", rel, TABLE + MATVIEW)
     work.entry(rel).add(Pass.MISC, partial(_change, identity=cmd.identity or "d", index=cmd.name))
 
 
-def _change(work: Work, altered: Altered, *, identity: str, index: str | None) -> None:
+def _change(work: WorkQueue, altered: AlteredTable, *, identity: str, index: str | None) -> None:
     mark_replica_identity(work.session, work.relation(altered), identity, index)
 
 

@@ -14,6 +14,7 @@ from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.table.alter import (
+    access,
     add,
     attributes,
     cluster,
@@ -23,19 +24,18 @@ from pgrepl.statements.table.alter import (
     inherit,
     options,
     persistence,
-    place,
     replica,
 )
 from pgrepl.statements.table.alter import partition as partitions
 from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
 from pgrepl.statements.table.alter.row_type import refuse_used_row_type
 from pgrepl.statements.table.alter.type import prepare_type
-from pgrepl.statements.table.alter.work import Pass, Work
+from pgrepl.statements.table.alter.work import Pass, WorkQueue
 from pgrepl.statements.table.permissions import check_alterable
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
 from pgrepl.writing.rewrite.phase3 import require, rewrite
 
-Prepare = Callable[[Work, Relation, AlterTableCmd, bool, bool], None]
+Prepare = Callable[[WorkQueue, Relation, AlterTableCmd, bool, bool], None]
 
 K = AlterTableKind
 _PREPARE: dict[AlterTableKind, Prepare] = {
@@ -76,8 +76,8 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
     K.DROP_CLUSTER: cluster.prepare_cluster,
     K.SET_LOGGED: persistence.prepare_persistence,
     K.SET_UNLOGGED: persistence.prepare_persistence,
-    K.SET_TABLESPACE: place.prepare_tablespace,
-    K.SET_ACCESS_METHOD: place.prepare_access_method,
+    K.SET_TABLESPACE: access.prepare_tablespace,
+    K.SET_ACCESS_METHOD: access.prepare_access_method,
     K.DROP_OIDS: options.prepare_nothing,
 }
 
@@ -99,7 +99,7 @@ def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
 
 def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *, recurse: bool) -> None:
     """As ATController does."""
-    work = Work(session)
+    work = WorkQueue(session)
     work.entry(rel)  # comes before its children
     for cmd in commands:
         prepare = _PREPARE.get(cmd.kind)
@@ -109,7 +109,7 @@ def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *,
     finish(work)
 
 
-def finish(work: Work) -> None:
+def finish(work: WorkQueue) -> None:
     """Phases 2 and 3."""
     for when in Pass:
         for altered in list(work.tables.values()):
@@ -124,7 +124,7 @@ def finish(work: Work) -> None:
             action()
 
 
-def _ask_rows(work: Work) -> None:
+def _ask_rows(work: WorkQueue) -> None:
     """As ATRewriteTables does: a table whose rows become others has its indexes made behind that, and foreign keys come
     when all tables are done."""
     session = work.session
@@ -156,14 +156,14 @@ def _ask_rows(work: Work) -> None:
 
 def set_not_null(session: Session, table: int, columns: Sequence[str]) -> None:
     """The columns of a primary key that come from a parent."""
-    work = Work(session)
+    work = WorkQueue(session)
     for name in columns:
         attributes.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
     finish(work)
 
 
 def add_foreign_keys(session: Session, table: int, constraints: Sequence[Constraint]) -> None:
-    work = Work(session)
+    work = WorkQueue(session)
     rel = relation(session, table)
     for foreign in constraints:
         cmd = AlterTableCmd(K.ADD_CONSTRAINT, constraint=foreign)

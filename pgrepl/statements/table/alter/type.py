@@ -32,15 +32,15 @@ from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.dependents import remember_dependents
 from pgrepl.statements.table.alter.row_type import refuse_used_row_type
 from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of, missing_column
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
 from pgrepl.statements.table.defaults import remove_default, store_default
 from pgrepl.statements.table.inherit import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
-from pgrepl.writing.rewrite.values import NewValue
+from pgrepl.writing.rewrite.values import NewColumnValue
 
 
-def prepare_type(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_type(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """USING is read here: it sees the columns as they were before anything changes (ATPrepAlterColumnType)."""
     check_target(work.session, "ALTER COLUMN ... SET DATA TYPE", rel, TABLE + FOREIGN)
     using = None
@@ -50,7 +50,7 @@ def prepare_type(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, r
 
 
 def _prepare(
-    work: Work, rel: Relation, cmd: AlterTableCmd, using: Expr | None, *, recurse: bool, recursing: bool
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, using: Expr | None, *, recurse: bool, recursing: bool
 ) -> None:
     session, name = work.session, cmd.name or ""
     _change_identity_type(session, rel, cmd)
@@ -71,7 +71,9 @@ def _prepare(
     target = _target(session, cmd)
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
     altered = work.entry(rel)
-    altered.new_values.append(NewValue(rel.oid, attribute.num, _converted(session, rel, attribute, target, using)))
+    altered.new_values.append(
+        NewColumnValue(rel.oid, attribute.num, _converted(session, rel, attribute, target, using))
+    )
     if rel.kind == "p":
         refuse_used_row_type(session, rel)
     altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))
@@ -143,7 +145,7 @@ def _converted(session: Session, rel: Relation, attribute: Attribute, target: Ne
     )
 
 
-def _prepare_children(work: Work, rel: Relation, cmd: AlterTableCmd, using: Expr | None) -> None:
+def _prepare_children(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, using: Expr | None) -> None:
     session, name = work.session, cmd.name or ""
     for oid, parents in inheritors_with_parents(session, rel.oid).items():
         if oid == rel.oid:
@@ -162,7 +164,7 @@ def _prepare_children(work: Work, rel: Relation, cmd: AlterTableCmd, using: Expr
         _prepare(work, child, cmd, moved, recurse=False, recursing=True)
 
 
-def _alter_type(work: Work, altered: Altered, *, name: str, target: NewColumn) -> None:
+def _alter_type(work: WorkQueue, altered: AlteredTable, *, name: str, target: NewColumn) -> None:
     """As ATExecAlterColumnType does."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)

@@ -1,4 +1,4 @@
-"""The work queue of ALTER TABLE: for each table it touches the steps to take, pass by pass."""
+"""The work queue of ALTER TABLE (wqueue): for each table that it touches the steps to take, pass by pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import IntEnum, auto
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.rows.requirements import Requirement, Unique
-from pgrepl.writing.rewrite.values import NewValue
+from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 class Pass(IntEnum):
@@ -30,15 +30,15 @@ class Pass(IntEnum):
 
 
 @dataclass(slots=True)
-class Altered:
-    """A table that is being altered, and what has to be done to it."""
+class AlteredTable:
+    """A table that is being altered, and what has to be done to it (AlteredTableInfo)."""
 
     oid: int
     before: Relation
     passes: list[list[Step]] = field(default_factory=lambda: [[] for _ in Pass])
     pending: list[Requirement] = field(default_factory=list)
     verify_not_null: bool = False
-    new_values: list[NewValue] = field(default_factory=list)
+    new_values: list[NewColumnValue] = field(default_factory=list)
     after: list[Callable[[], None]] = field(default_factory=list)
     changed_constraints: dict[int, str] = field(default_factory=dict)  # to be made anew: OID and definition
     changed_indexes: dict[int, str] = field(default_factory=dict)
@@ -53,21 +53,21 @@ class Altered:
 
 
 @dataclass(slots=True)
-class Work:
+class WorkQueue:
     session: Session
-    tables: dict[int, Altered] = field(default_factory=dict)
+    tables: dict[int, AlteredTable] = field(default_factory=dict)
     unique: list[Unique] = field(default_factory=list)  # of new unique indexes
 
-    def entry(self, rel: Relation) -> Altered:
+    def entry(self, rel: Relation) -> AlteredTable:
         """As ATGetQueueEntry does."""
         found = self.tables.get(rel.oid)
         if found is None:
-            found = self.tables[rel.oid] = Altered(rel.oid, rel)
+            found = self.tables[rel.oid] = AlteredTable(rel.oid, rel)
         return found
 
-    def relation(self, altered: Altered) -> Relation:
+    def relation(self, altered: AlteredTable) -> Relation:
         """The table as it is now."""
         return relation(self.session, altered.oid)
 
 
-Step = Callable[[Work, Altered], None]
+Step = Callable[[WorkQueue, AlteredTable], None]

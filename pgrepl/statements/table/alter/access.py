@@ -11,10 +11,10 @@ from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.table.access import HEAP, check_tablespace, table_access_method
 from pgrepl.statements.table.alter.targets import INDEX, MATVIEW, PARTITIONED_INDEX, TABLE, check_target
-from pgrepl.statements.table.alter.work import Altered, Pass, Work
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 
 
-def prepare_tablespace(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_tablespace(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """As ATPrepSetTableSpace does."""
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + INDEX + PARTITIONED_INDEX)
     check_tablespace(cmd.name, partitioned=False)
@@ -24,7 +24,7 @@ def prepare_tablespace(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: b
     altered.tablespace = cmd.name
 
 
-def prepare_access_method(work: Work, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def prepare_access_method(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """As ATPrepSetAccessMethod does. Only a partitioned table may be without one: its partitions take the default."""
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
     altered = work.entry(rel)
@@ -37,5 +37,5 @@ def prepare_access_method(work: Work, rel: Relation, cmd: AlterTableCmd, recurse
         altered.add(Pass.MISC, partial(_change, method=method))
 
 
-def _change(work: Work, altered: Altered, *, method: int) -> None:
+def _change(work: WorkQueue, altered: AlteredTable, *, method: int) -> None:
     store.update(work.session, pg_class, {"oid": altered.oid}, relam=method)
