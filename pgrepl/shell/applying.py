@@ -20,7 +20,7 @@ from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, require_ca
 
 if TYPE_CHECKING:
     from pgrepl.replication.log import ServerLog
-    from pgrepl.replication.subscriber.launcher import Launcher, Subscription
+    from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
     from pgrepl.shell.connection import Connection
 
@@ -75,7 +75,7 @@ def sync_command(
     pgrepl sync s1 --tables t1,sales.t2  two tables of one
     """
 
-    def work(found: Subscription, worker: Worker) -> Round:
+    def work(found: SubscriptionToServe, worker: Worker) -> Round:
         return worker.synchronize(None if tables is None else _table_ids(opened, found, tables.split(",")))
 
     require_catalog(catalog)
@@ -83,7 +83,7 @@ def sync_command(
         return _once(opened, subscription, dbname, log_file, work)
 
 
-def _table_ids(opened: Connection, subscription: Subscription, wanted: Sequence[str]) -> set[int]:
+def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
     """The tables of a subscription by their names; an error for one that is not among them."""
     from pgrepl.catalog.subscription_facts import subscribed_tables
     from pgrepl.catalog.transaction import reading
@@ -146,7 +146,7 @@ def apply_command(
                 click.echo(_NOBODY)
             return show_plans(opened.session, subscriptions, bound, copies)
 
-        def work(found: Subscription, worker: Worker) -> Round:
+        def work(found: SubscriptionToServe, worker: Worker) -> Round:
             return worker.round(upto=bound, max_changes=max_changes, copy=copies)
 
         if not follow:
@@ -160,7 +160,7 @@ def _lsn(text: str) -> int:
     return parse_lsn(text)
 
 
-def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Subscription]:
+def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[SubscriptionToServe]:
     from pgrepl.replication.subscriber.launcher import Launcher
 
     return Launcher(opened.session, _log(None), names=names, everywhere=dbname is None).subscriptions()
@@ -174,7 +174,7 @@ def _once(
     names: Sequence[str],
     dbname: str | None,
     log_file: Path | None,
-    work: Callable[[Subscription, Worker], Round],
+    work: Callable[[SubscriptionToServe, Worker], Round],
 ) -> int:
     """A round for each subscription; what goes wrong with one is no other's matter."""
     from pgrepl.shell.applying_progress import watcher
@@ -199,7 +199,7 @@ def _follow(
     names: Sequence[str],
     dbname: str | None,
     log_file: Path | None,
-    work: Callable[[Subscription, Worker], Round],
+    work: Callable[[SubscriptionToServe, Worker], Round],
     interval: float,
     upto: int | None,
     max_changes: int | None,
@@ -213,7 +213,7 @@ def _follow(
             return True
         return upto is not None and bool(rounds) and all(done.error is None and done.lsn >= upto for done in rounds)
 
-    def told(subscription: Subscription, worker: Worker) -> Round:
+    def told(subscription: SubscriptionToServe, worker: Worker) -> Round:
         done = work(subscription, worker)
         if done.transactions or done.tables_copied:
             observer.summary(subscription.name, done)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.replication.subscriber.launcher import Subscription
+from pgrepl.replication.subscriber.launcher import SubscriptionToServe
 from pgrepl.shell.show_table import write_table
 from pgrepl.shell.subcommand import FAILURE, OK, say
 from pgrepl.types.lsn import lsn_text
@@ -20,7 +20,7 @@ _HEADERS = ("Table", "State", "Operations", "Columns", "Filter", "To copy", "Ins
 _COUNTED = ("insert", "update", "delete", "truncate")
 
 
-def show_plans(session: Session, subscriptions: Sequence[Subscription], upto: int | None, copies: bool) -> int:
+def show_plans(session: Session, subscriptions: Sequence[SubscriptionToServe], upto: int | None, copies: bool) -> int:
     from pgrepl.replication.subscriber.preview import preview
     from pgrepl.replication.subscriber.receiver import SubscriptionChanged, WorkerFailed
 

@@ -142,7 +142,7 @@ def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPa
     played(served, Random(seed), 60)
     end = publisher.current_lsn()
     plain = one_by_one(publisher.transactions(served.slot, ["p"], start, end, local_only=False))
-    found = publisher.bulk(served.slot, ["p"], start, end, local_only=False, least=1)
+    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
     assert found is not None
     batch, reached = found
     assert reached >= end
@@ -184,7 +184,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     copies = "SELECT count(*) FROM pg_replication_slots WHERE temporary"
     reached = start
     while reached < end:
-        found = publisher.bulk(served.slot, ["p"], reached, end, local_only=False, least=1)
+        found = publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1)
         if found is None:
             rest = list(publisher.transactions(served.slot, ["p"], reached, end, local_only=False))
             assert rest == []
@@ -218,7 +218,7 @@ def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypat
     end = publisher.current_lsn()
     for _ in range(2):  # once for columns, once for messages
         with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
-            publisher.bulk(served.slot, ["gone"], start, end, local_only=False, least=1)
+            publisher.batch(served.slot, ["gone"], start, end, local_only=False, least=1)
         with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
             list(publisher.transactions(served.slot, ["gone"], start, end, local_only=False))
     publisher.close()
@@ -236,12 +236,12 @@ def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> Non
     )
     served.pub("INSERT INTO t VALUES (53, 'after', 2)")
     end = publisher.current_lsn()
-    found = publisher.bulk(served.slot, ["p"], start, end, local_only=False, least=1)
+    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
     assert found is not None
     batch, reached = found
     assert (len(batch.transactions), batch.count) == (1, 50)
     batch.discard()
-    assert publisher.bulk(served.slot, ["p"], reached, end, local_only=False, least=1) is None
+    assert publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1) is None
     publisher.close()
 
 

@@ -158,7 +158,7 @@ def _messages(
     given: Given,
     function: str | None,
 ) -> Iterator[tuple[int, _Found]]:
-    from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
+    from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
     from pgrepl.replication.wire.pgoutput_write import Encoder
 
     with _callback(row, "startup"):
@@ -168,7 +168,7 @@ def _messages(
     encoder = Encoder(apart.text_style)
     if options.two_phase:
         row = slots.enable_two_phase(call.session, row, start)
-    stream = Stream(
+    stream = MessageStream(
         apart,
         options.publications,
         local_only=options.local_only,

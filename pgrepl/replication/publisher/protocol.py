@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.replication.wire.batch import BulkRows, WireBatch
+from pgrepl.replication.wire.batch import SparkRows, WireBatch
 from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
@@ -112,7 +112,7 @@ class TableCopy:
     relation: SentRelation
     lsn: int
     rows: Iterator[Row]
-    bulk: BulkRows | None = None  # the same rows for Spark, if they can be had so
+    spark: SparkRows | None = None  # the same rows for Spark, if they can be had so
     direct: DirectRows | None = None  # the same without Spark
     count: int | None = None  # of the rows, if that is known before
     may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
@@ -153,7 +153,7 @@ class Backlog:
     exact: bool = True
 
 
-class Connection(Protocol):
+class PublisherConnection(Protocol):
     """To whom one is connected."""
 
     @property
@@ -260,7 +260,7 @@ class ChangeStream(Protocol):
         about how many changes whoever asks will take transactions."""
         ...
 
-    def bulk(
+    def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
         """The first of these transactions as columns, and before which LSN they end. None: there are fewer than about
@@ -286,5 +286,5 @@ class TableCopies(Protocol):
         ...
 
 
-class Publisher(Connection, Publications, Slots, ChangeStream, TableCopies, Protocol):
+class Publisher(PublisherConnection, Publications, Slots, ChangeStream, TableCopies, Protocol):
     """An open connection to a database that publishes."""

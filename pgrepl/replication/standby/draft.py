@@ -24,7 +24,7 @@ from pgrepl.catalog.engine import place_file, sqlite_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
 from pgrepl.lake.expire import forget_removed
-from pgrepl.replication.standby.files import Place, move_paths
+from pgrepl.replication.standby.files import PathMapping, move_paths
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -67,7 +67,7 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
             Path(f"{path}{end}").unlink(missing_ok=True)
 
 
-def make_standby(draft: Session, place: Place, settings: Settings) -> None:
+def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:
     """What differs from the primary."""
     link = draft.link
     link.begin(write=True)

@@ -34,7 +34,7 @@ _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP,
 
 
 @frozen
-class Place:
+class PathMapping:
     """What a path of the primary is on the standby. Both data paths end in a slash."""
 
     primary: str
@@ -52,7 +52,7 @@ class Fetched:
     bytes: int
 
 
-def wanted_files(draft: Session, place: Place) -> dict[str, str]:
+def wanted_files(draft: Session, place: PathMapping) -> dict[str, str]:
     """Each file that the catalog refers to: its name on the standby, and where the primary has it. A file whose row is
     lost comes along if it is there, so that the loss is noticed on the standby, too."""
     with reading(draft):
@@ -61,7 +61,7 @@ def wanted_files(draft: Session, place: Place) -> dict[str, str]:
     return {place.of(path): path for path in (*named, *lost)}
 
 
-def move_paths(link: CatalogConnection, place: Place) -> None:
+def move_paths(link: CatalogConnection, place: PathMapping) -> None:
     """The catalog names files by where the standby has them."""
     for table in _WITH_PATHS:
         absolute = link.execute(f"SELECT DISTINCT path FROM {table} WHERE NOT path_is_relative")

@@ -24,7 +24,7 @@ from pgrepl.lake.owner import claim
 from pgrepl.replication.publisher.slots import at_once, slot_or_none
 from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot
 from pgrepl.replication.standby import draft as drafts
-from pgrepl.replication.standby.files import Fetched, Place, fetch, sweep, wanted_files
+from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, sweep, wanted_files
 from pgrepl.replication.standby.primary import catalog_file, check_primary, conninfo_of, on_primary
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
     catalog = folder.resolve() / "catalog.db"
     if catalog.exists():
         raise PgError("42710", f'catalog "{catalog}" already exists')
-    place = Place(primary.catalog.data_path, f"{catalog}.files/")
+    place = PathMapping(primary.catalog.data_path, f"{catalog}.files/")
     try:
         os.makedirs(place.standby, mode=0o700, exist_ok=True)
     except OSError as problem:
@@ -99,7 +99,7 @@ def synchronize(standby: Session) -> Synchronized:
             settings = drafts.own_settings(standby.link)
         link = dict(settings).get(FILES) != "copy"
         with reading(primary):  # what other writers have defined in the lake is adopted there, not here
-            place = Place(primary.catalog.data_path, place_here)
+            place = PathMapping(primary.catalog.data_path, place_here)
         with _drafted(primary, catalog, place, settings, link=link) as (draft, got, needed):
             drafts.publish(draft, catalog)
             crash_point("standby.published")
@@ -132,7 +132,7 @@ def promote(standby: Session) -> int:
 
 @contextmanager
 def _drafted(
-    primary: Session, catalog: Path, place: Place, settings: drafts.Settings, *, link: bool
+    primary: Session, catalog: Path, place: PathMapping, settings: drafts.Settings, *, link: bool
 ) -> Iterator[tuple[Session, Fetched, set[str]]]:
     """A copy of the primary's catalog that is the standby's, with all files that it names: what was fetched of them,
     and their names. A file that is gone means that the copy is out of date: another is made."""

@@ -41,7 +41,7 @@ from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
-from pgrepl.replication.subscriber.apply.target import IncorrectBinary, Target, differing_types
+from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_spark import BulkCopy, stage_copy
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
@@ -211,7 +211,7 @@ def _load(
     """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
     progress = Progress("")
     sent = replace(source.relation, schema=table.schema, name=table.name)
-    target = Target(session, sent, progress, binary=lines.binary)
+    target = TargetTable(session, sent, progress, binary=lines.binary)
     router = Router(session, table) if table.kind == "p" else None
     measure = _measure(source.relation.columns)
     player.journal.begin(None)

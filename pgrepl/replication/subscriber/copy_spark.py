@@ -103,12 +103,12 @@ def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentR
     """The rows as files. None: they are few, or something about them is for the exact way."""
     if source.direct is not None and (direct := source.direct.stage(session, table, came)) is not None:
         return BulkCopy(session, [direct])
-    if source.bulk is None or not is_for_spark(session, source.bulk.estimate):
+    if source.spark is None or not is_for_spark(session, source.spark.estimate):
         return None
     copy = BulkCopy(session)
     try:
         with writing_told(session, came):
-            copy.fill(table, sent, source.bulk.frame())
+            copy.fill(table, sent, source.spark.frame())
     except NotInBulk as reason:
         WAYS["copy row by row"] += 1
         session.notice("DEBUG1", f'table "{table.name}" is not copied by Spark: {reason}')

@@ -17,7 +17,7 @@ _WHILE_COPYING = 1.0  # seconds
 _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
 
 
-class Heart:
+class Heartbeat:
     """Beats from now on until it is told to stop."""
 
     def __init__(self, session: Session, token: str) -> None:
@@ -26,7 +26,7 @@ class Heart:
         self._place = session.database.oid, session.role
         self._token = token
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pgrepl-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pgrepl-heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

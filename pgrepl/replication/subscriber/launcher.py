@@ -36,7 +36,7 @@ _PAUSE = 0.2  # until it is tried again to stop what does not end
 
 
 @frozen
-class Subscription:
+class SubscriptionToServe:
     """One of those to work for."""
 
     oid: int
@@ -76,7 +76,7 @@ class Launcher:
 
     # --- which --------------------------------------------------------------------------------------------------------
 
-    def subscriptions(self) -> list[Subscription]:
+    def subscriptions(self) -> list[SubscriptionToServe]:
         """Those that are enabled; an error for a name that has nothing to work for."""
         session = self._session
         with reading(session):
@@ -95,10 +95,10 @@ class Launcher:
         where = {} if self._everywhere else {"subdbid": self._session.database.oid}
         return sorted(rows(self._session, tables.pg_subscription, **where), key=lambda row: row.oid)
 
-    def _chosen(self) -> list[Subscription]:
+    def _chosen(self) -> list[SubscriptionToServe]:
         chosen = [row for row in self._listed() if not self._names or row.subname in self._names]
         return [
-            Subscription(row.oid, row.subname, row.subdbid)
+            SubscriptionToServe(row.oid, row.subname, row.subdbid)
             for row in chosen
             if row.subenabled and row.subslotname and self._may_run(row)
         ]
@@ -124,20 +124,20 @@ class Launcher:
 
     # --- working ------------------------------------------------------------------------------------------------------
 
-    def worker(self, subscription: Subscription) -> Worker:
+    def worker(self, subscription: SubscriptionToServe) -> Worker:
         found = self._workers.get(subscription.oid)
         if found is None:
             found = self._workers[subscription.oid] = self._made(subscription)
         return found
 
-    def _made(self, subscription: Subscription) -> Worker:
+    def _made(self, subscription: SubscriptionToServe) -> Worker:
         there = self._session.elsewhere(subscription.database, self._session.role)
         return Worker(there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases)
 
     def follow(
         self,
         interval: float,
-        work: Callable[[Subscription, Worker], Round],
+        work: Callable[[SubscriptionToServe, Worker], Round],
         ends: Callable[[Collection[Round]], bool] = lambda rounds: False,
     ) -> None:
         """Let every subscription's worker `work` again and again, each by itself, until their last rounds say that it
@@ -157,7 +157,7 @@ class Launcher:
                 rounds[oid] = done
                 look()
 
-        def start(subscription: Subscription) -> None:
+        def start(subscription: SubscriptionToServe) -> None:
             oid = subscription.oid
             worker = self._made(subscription)
             with telling:
@@ -196,7 +196,7 @@ class Launcher:
         elif follower.ending_since is not None and time.monotonic() - follower.ending_since > _GRACE:
             _stop([follower], _PAUSE)
 
-    def _present(self) -> dict[int, Subscription] | None:
+    def _present(self) -> dict[int, SubscriptionToServe] | None:
         """What there is to follow. What is not there yet, or not at the moment, is waited for; None: who knows?"""
         try:
             with reading(self._session):

@@ -32,7 +32,7 @@ from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slo
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.subscriber import lease, same_server, state
 from pgrepl.replication.subscriber.connection import connect
-from pgrepl.replication.subscriber.heartbeat import Heart
+from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.types.lsn import lsn_text
@@ -99,7 +99,7 @@ class Receiver:
         self.token = ""  # of the lease, while it is held
         self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
         self._of_superuser = False  # whether its owner was one then
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
 
@@ -125,7 +125,7 @@ class Receiver:
         other.session.settings.take_defaults(self.session.settings)
         other.session.authenticated_user = self.session.authenticated_user
         other.session.act_as(BOOTSTRAP_SUPERUSER)
-        other.token, other._held, other._heart, other._leads = self.token, self._held, self._heart, False
+        other.token, other._held, other._heartbeat, other._leads = self.token, self._held, self._heartbeat, False
         other._of_superuser = self._of_superuser
         other._leader = self
         self._beside.append(other)
@@ -175,7 +175,7 @@ class Receiver:
             processes.retire(token)
             self.release(occupied=False)
             raise
-        self._heart = Heart(self.session, token)
+        self._heartbeat = Heartbeat(self.session, token)
 
     def _catch_up_with_slot(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
         """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
@@ -254,9 +254,9 @@ class Receiver:
         if held is None or not self._leads:
             return
         token, self.token = self.token, ""
-        if self._heart is not None:
-            self._heart.stop()
-            self._heart = None
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
         processes.retire(token)
         publisher, transaction = self._publisher, self.session.transaction
         with suppress(PublisherError, PgError):
@@ -277,8 +277,8 @@ class Receiver:
         """To be told, from any thread, how many more rows of a table have come, and bytes; for all to see. There will
         be so many `rows`, if that is known."""
         copying = Copying(table.oid, tuples_total=rows)
-        if self._heart is not None:
-            self._heart.copying[table.oid] = copying
+        if self._heartbeat is not None:
+            self._heartbeat.copying[table.oid] = copying
         name = table.qualified_name
         self.observer.rows(subscription, name, copying)
 
@@ -289,8 +289,8 @@ class Receiver:
         return came
 
     def copy_ended(self, relid: int) -> None:
-        if self._heart is not None:
-            self._heart.copying.pop(relid, None)
+        if self._heartbeat is not None:
+            self._heartbeat.copying.pop(relid, None)
 
     # --- the subscription ---------------------------------------------------------------------------------------------
 

@@ -20,12 +20,12 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.protocol import Connection
+    from pgrepl.replication.publisher.protocol import PublisherConnection
 
 UNKNOWN = ""  # in place of an identifier; catalog/migration.py writes it
 
 
-def remember(session: Session, subid: int, publisher: Connection) -> None:
+def remember(session: Session, subid: int, publisher: PublisherConnection) -> None:
     """From here on the subscription belongs to this server; in a write transaction."""
     known = one(session, tables.pgrepl_publisher, subid=subid)
     if known is None:
@@ -44,7 +44,7 @@ def forget(session: Session, subid: int) -> None:
     delete(session, tables.pgrepl_publisher, subid=subid)
 
 
-def check(session: Session, subscription: tables.pg_subscription, publisher: Connection) -> None:
+def check(session: Session, subscription: tables.pg_subscription, publisher: PublisherConnection) -> None:
     """An error if this is another server than the one remembered."""
     before = one(session, tables.pgrepl_publisher, subid=subscription.oid)
     if before is None:

@@ -6,5 +6,5 @@ text.py               the text form of values on the wire
 pgoutput.py           letters, fields and flags of pgoutput's bytes; pgoutput_read.py reads them into messages,
                       pgoutput_columns.py into columns; pgoutput_write.py writes messages as such
 message_files.py      columns of messages, kept in files
-keys.py               keys of rows as numbers (key_values.py says which values are equal)
+key_values.py         which values of keys are equal
 """

@@ -1,4 +1,4 @@
-"""What a publisher gives in bulk: the transactions between two LSNs with their messages as columns, and the rows of a
+"""Large parts of the wire stream: the transactions between two LSNs with their messages as columns, and the rows of a
 table as a DataFrame.
 
 A batch stands within one stretch of definitions: of each relation it knows one description. Messages have sequence
@@ -29,7 +29,7 @@ AT = "at"  # the column of a frame of rows that holds the number of the message
 
 
 @frozen
-class BulkTransaction:
+class BatchTransaction:
     """As a WireTransaction. Its messages have the sequence numbers from `first_seq` to `last_seq`."""
 
     xid: int
@@ -41,7 +41,7 @@ class BulkTransaction:
     last_seq: int
 
 
-class Transactions(Sequence[BulkTransaction]):
+class Transactions(Sequence[BatchTransaction]):
     """Transactions in commit order, kept as columns: there may be hundreds of thousands of them."""
 
     def __init__(self, columns: tuple[npt.NDArray[np.int64], ...], origins: Mapping[int, str], first: int) -> None:
@@ -69,19 +69,19 @@ class Transactions(Sequence[BulkTransaction]):
         return len(self._columns[0])
 
     @overload
-    def __getitem__(self, place: int) -> BulkTransaction: ...
+    def __getitem__(self, place: int) -> BatchTransaction: ...
 
     @overload
     def __getitem__(self, place: slice) -> Transactions: ...
 
-    def __getitem__(self, place: int | slice) -> BulkTransaction | Transactions:
+    def __getitem__(self, place: int | slice) -> BatchTransaction | Transactions:
         if isinstance(place, slice):
             start, _, step = place.indices(len(self))
             assert step == 1, "transactions follow one another"
             return Transactions(tuple([column[place] for column in self._columns]), self._origins, self._first + start)
         xid, finish, end, when, first, last = [int(column[place]) for column in self._columns]
         origin = self._origins.get(self._first + (place if place >= 0 else len(self) + place))
-        return BulkTransaction(xid, finish, end, when, origin, first, last)
+        return BatchTransaction(xid, finish, end, when, origin, first, last)
 
     def since(self, lsn: int) -> int:
         """How many finish before this LSN."""
@@ -168,7 +168,7 @@ class RelationChanges(Protocol):
 class WireBatch:
     """Transactions in commit order, and what is sent of them."""
 
-    transactions: Sequence[BulkTransaction]
+    transactions: Sequence[BatchTransaction]
     changes: tuple[RelationChanges, ...]
     truncates: tuple[tuple[int, TruncateMessage], ...] = ()  # with their sequence numbers
     forget: Callable[[], None] | None = None
@@ -191,7 +191,7 @@ class WireBatch:
             self.forget()
 
 
-class BulkRows(Protocol):
+class SparkRows(Protocol):
     """The rows of a copy."""
 
     @property

@@ -69,7 +69,7 @@ class MessageWriter:
         self._writer = pa.ipc.new_file(self._sink, self._schema)
 
     def write(self, seq: Numbers, made: dict[str, pa.Array]) -> None:
-        """The columns of columns.changes."""
+        """The columns that pgoutput_columns.changes makes."""
         import pyarrow as pa
 
         arrays = []

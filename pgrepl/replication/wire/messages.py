@@ -1,21 +1,16 @@
-"""Messages: what is put on the wire for a change, as pgoutput_change and pgoutput_truncate decide.
+"""Messages: what a publisher puts on the wire for the changes of a transaction.
 
 A message carries rows as tuples by the columns sent. Of an old row only the replica identity is sent, and of an UPDATE
-that only when it has changed; columns that are not sent of it are None. A filter may turn an UPDATE into an INSERT or
-a DELETE, or into nothing; whether an operation is published at all is asked of the original one.
+that only when it has changed; columns that are not sent of it are None. publisher/decision.py says which message a
+change becomes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
-
-if TYPE_CHECKING:
-    pass
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pgrepl.lake.history import LogicalMessage

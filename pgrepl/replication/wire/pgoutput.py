@@ -27,7 +27,7 @@ class ProtocolError(Exception):
     """Not what pgoutput sends."""
 
 
-class Layout:
+class MessageLayout:
     """A message's letter and the fields of fixed width that follow it."""
 
     def __init__(self, letter: int, **fields: str) -> None:
@@ -49,19 +49,19 @@ class Layout:
         return self._read.unpack_from(message)
 
 
-BEGIN = Layout(BEGIN_TYPE, lsn="Q", time="q", xid="I")
-COMMIT = Layout(COMMIT_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q")
-ORIGIN = Layout(ORIGIN_TYPE, lsn="Q")  # then its name
-RELATION = Layout(RELATION_TYPE, relid="I")  # then schema, name, REPLICA_IDENTITY, the columns
-CHANGES = {letter: Layout(letter, relid="I", tag="B") for letter in (INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE)}
-TRUNCATE = Layout(TRUNCATE_TYPE, count="I", flags="B")  # then the relations
-MESSAGE = Layout(MESSAGE_TYPE, flags="B", lsn="Q")  # then its prefix, the length of its content, and that
+BEGIN = MessageLayout(BEGIN_TYPE, lsn="Q", time="q", xid="I")
+COMMIT = MessageLayout(COMMIT_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q")
+ORIGIN = MessageLayout(ORIGIN_TYPE, lsn="Q")  # then its name
+RELATION = MessageLayout(RELATION_TYPE, relid="I")  # then schema, name, REPLICA_IDENTITY, the columns
+CHANGES = {letter: MessageLayout(letter, relid="I", tag="B") for letter in (INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE)}
+TRUNCATE = MessageLayout(TRUNCATE_TYPE, count="I", flags="B")  # then the relations
+MESSAGE = MessageLayout(MESSAGE_TYPE, flags="B", lsn="Q")  # then its prefix, the length of its content, and that
 
 # Messages about prepared transactions; the GID follows
-BEGIN_PREPARE = Layout(BEGIN_PREPARE_TYPE, lsn="Q", end_lsn="Q", time="q", xid="I")
-PREPARE = Layout(PREPARE_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
-COMMIT_PREPARED = Layout(COMMIT_PREPARED_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
-ROLLBACK_PREPARED = Layout(
+BEGIN_PREPARE = MessageLayout(BEGIN_PREPARE_TYPE, lsn="Q", end_lsn="Q", time="q", xid="I")
+PREPARE = MessageLayout(PREPARE_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
+COMMIT_PREPARED = MessageLayout(COMMIT_PREPARED_TYPE, flags="B", lsn="Q", end_lsn="Q", time="q", xid="I")
+ROLLBACK_PREPARED = MessageLayout(
     ROLLBACK_PREPARED_TYPE, flags="B", prepare_end_lsn="Q", end_lsn="Q", prepared_at="q", time="q", xid="I"
 )
 ENDS = (COMMIT, PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED)  # they end a transaction, or are all of one

@@ -41,7 +41,7 @@ _SHORT = 12  # bytes that an Arrow string view holds itself
 
 
 @frozen
-class Column:
+class ColumnSpans:
     """Where the values of one column stand."""
 
     present: Flags  # neither NULL nor left out
@@ -87,7 +87,7 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Ar
     return made
 
 
-def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[Column], Numbers]:
+def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numbers]:
     """The columns of tuples that begin at these positions, and where what follows begins."""
     counts = integers(data, at, ">u2")
     if (counts != width).any():
@@ -100,11 +100,11 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[Column], Numbers]:
         length = np.where(present, integers(data, at + 1, ">i4"), 0)
         start = np.where(present, at + TEXT_HEAD.size, at + 1)
         at = start + length
-        found.append(Column(present, start, length, kind))
+        found.append(ColumnSpans(present, start, length, kind))
     return found, at
 
 
-def _texts(data: Bytes, column: Column, rows: Flags) -> pa.Array:
+def _texts(data: Bytes, column: ColumnSpans, rows: Flags) -> pa.Array:
     """The values of a column, NULL in rows that have no such tuple."""
     if rows.all():
         return text_array(data, column.start, column.length, column.present)
@@ -134,7 +134,7 @@ def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> 
     return pa.Array.from_buffers(pa.string_view(), count, buffers).cast(pa.string())
 
 
-def _unchanged(columns: list[Column], updates: Flags, rows: Flags) -> dict[str, pa.Array]:
+def _unchanged(columns: list[ColumnSpans], updates: Flags, rows: Flags) -> dict[str, pa.Array]:
     """u{place} for the places where an UPDATE did not send its value: of which messages that is so. An INSERT has NULL
     there (slot_store_data)."""
     import pyarrow as pa

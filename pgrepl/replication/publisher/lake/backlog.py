@@ -14,7 +14,7 @@ from pgrepl.catalog.publication import publication_or_none, published_tables
 from pgrepl.catalog.relation import relation
 from pgrepl.lake.history import snapshots
 from pgrepl.replication.publisher.lake.size import rows_in_files
-from pgrepl.replication.publisher.lake.stream import ChangeError, Stream
+from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 from pgrepl.replication.publisher.lake.transactions import wanted
 from pgrepl.replication.publisher.protocol import Backlog
 
@@ -53,7 +53,7 @@ def _counted(session: Session, names: Sequence[str], start: int, end: int, local
     count = changes = 0
     since = None
     try:
-        for transaction in Stream(session, names, local_only=local_only).transactions(start, end):
+        for transaction in MessageStream(session, names, local_only=local_only).transactions(start, end):
             count += 1
             changes += transaction.size
             since = transaction.committed_at if since is None else since

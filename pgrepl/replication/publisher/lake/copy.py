@@ -35,8 +35,8 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
     lsn = current_lsn(session)
     if hides_rows(session, plan.table, session.role):
         return TableCopy(sent, lsn, iter(()))
-    bulk = LakeRows(session, plan)
-    return TableCopy(sent, lsn, copied_rows(session, plan), bulk, count=None if plan.filters else bulk.estimate)
+    spark = LakeRows(session, plan)
+    return TableCopy(sent, lsn, copied_rows(session, plan), spark, count=None if plan.filters else spark.estimate)
 
 
 def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:

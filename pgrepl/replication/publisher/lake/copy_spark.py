@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LakeRows:
-    """BulkRows of a table, or of the leaves of a partitioned one, at the snapshot of its making."""
+    """SparkRows of a table, or of the leaves of a partitioned one, at the snapshot of its making."""
 
     def __init__(self, session: Session, plan: CopyPlan) -> None:
         self._session = session

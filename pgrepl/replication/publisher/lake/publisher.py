@@ -238,14 +238,14 @@ class LakePublisher(Publisher):
         local_only: bool,
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
-        from pgrepl.replication.publisher.lake.stream import Stream
+        from pgrepl.replication.publisher.lake.stream import MessageStream
 
         portion = None if limit is None else min(limit, _SNAPSHOTS)
         with self._asked() as session, self._telling(), self._decoding(slot):
             skipped = partial(self._skipped, slot) if self._hears_of_empty() else None
             row = slots.slot_or_none(session, slot)
             since = None if row is None else slots.two_phase_at(row)
-            stream = Stream(session, publications, local_only=local_only, skipped=skipped, two_phase_at=since)
+            stream = MessageStream(session, publications, local_only=local_only, skipped=skipped, two_phase_at=since)
             for transaction in stream.transactions(start, end, portion):
                 _count(session, slot, 1, message_bytes(transaction.messages))
                 if transaction.is_large:
@@ -273,7 +273,7 @@ class LakePublisher(Publisher):
         text = f"skipped replication of an empty transaction with XID: {snapshot}"
         self._tell(Report("DEBUG1", "00000", text, context=_in_callback(slot, "commit", snapshot)))
 
-    def bulk(
+    def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
         from pgrepl.replication.publisher.lake.size import changed_rows

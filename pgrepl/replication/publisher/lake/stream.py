@@ -47,7 +47,7 @@ class ChangeError(Exception):
         self.callback = callback  # of the output plugin: change or truncate
 
 
-class Stream:
+class MessageStream:
     """The transactions of one publishing database for the publications of one subscription."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Stream:
         with prepared_changes(self._session, said, at_prepare=transaction.last.id == said.xid) as (there, found):
             stream = self
             if there is not self._session:
-                stream = Stream(there, self._names, local_only=self._local_only)
+                stream = MessageStream(there, self._names, local_only=self._local_only)
             changed = read_changes(there, found, stream._is_sent)
             for snapshot in found:
                 messages += stream._explained(snapshot, changed)
@@ -247,7 +247,7 @@ class Stream:
 class _LargeMessages:
     """The messages of a large transaction, read snapshot by snapshot whenever they are asked for."""
 
-    def __init__(self, stream: Stream, group: Sequence[Snapshot], size: int) -> None:
+    def __init__(self, stream: MessageStream, group: Sequence[Snapshot], size: int) -> None:
         self._stream = stream
         self._group = group
         self.size = size

@@ -24,9 +24,8 @@ from pgrepl.replication.publisher.lake.transactions import LakeTransaction, chan
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, BulkTransaction, Kept, WireBatch
+from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, BatchTransaction, Kept, WireBatch
 from pgrepl.replication.wire.key_values import is_equal_as_kept
-from pgrepl.replication.wire.keys import NOT_THERE
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
@@ -136,14 +135,14 @@ def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Itera
                 yield (snapshot.id - base) << _RANKS, message
 
 
-def _numbered(transaction: LakeTransaction, base: int) -> BulkTransaction:
+def _numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     last = transaction.last
     first_seq, last_seq = (transaction.first - base) << _RANKS, ((last.id - base + 1) << _RANKS) - 1
-    return BulkTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
+    return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
 
 
 def _sends(
-    transaction: BulkTransaction, changes: Sequence[LakeChanges], truncates: Sequence[tuple[int, TruncateMessage]]
+    transaction: BatchTransaction, changes: Sequence[LakeChanges], truncates: Sequence[tuple[int, TruncateMessage]]
 ) -> bool:
     import numpy as np
 
@@ -180,7 +179,7 @@ class LakeChanges:
         self._found = ChangesFrame(session, plan.table.oid, first - 1, last)
         found = self._found
         found.arrange_as(orders)
-        starts = np.flatnonzero(np.diff(found.snapshot, prepend=NOT_THERE))
+        starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
         counts = np.diff(np.append(starts, found.count))
         of_each = found.snapshot[starts]
         op = self._operations(np.repeat(np.isin(of_each, list(chosen)), counts))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgrepl.lake import spill_folders
-from pgrepl.replication.publisher.postgres.spool import Portion, Spool
+from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
 from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.message_files import MessageFile, MessageWriter, is_typed
@@ -55,7 +55,7 @@ class Decoder:
         self._writers: dict[int, MessageWriter] = {}
         self._truncates: list[tuple[int, TruncateMessage]] = []
 
-    def take(self, portion: Portion) -> None:
+    def take(self, portion: MessagePortion) -> None:
         """Messages that follow those before; NoColumns or Redefined."""
         import pyarrow as pa
 
@@ -78,7 +78,7 @@ class Decoder:
             raise Redefined(message)
         self._relations.known[relation.relid] = relation
 
-    def _decode(self, portion: Portion, rows: npt.NDArray[Any]) -> None:
+    def _decode(self, portion: MessagePortion, rows: npt.NDArray[Any]) -> None:
         relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")
         for relid in _distinct(relids):
             chosen = rows[relids == relid]

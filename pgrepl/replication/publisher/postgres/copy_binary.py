@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.replication.publisher.postgres.copy_csv import LakeColumn
+from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn
 from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers, text_array
 from pgrepl.types import oids
 
@@ -37,7 +37,7 @@ _BOUNDS = {
 }
 
 
-def is_binary(columns: Sequence[LakeColumn]) -> bool:
+def is_binary(columns: Sequence[CopiedColumn]) -> bool:
     return all(column.sent is None or column.sent.type not in _OWN_CAST for column in columns)
 
 
@@ -49,7 +49,7 @@ def expression(typoid: int, identifier: str) -> str:
 class BinaryReader:
     """Reads rows of COPY's binary format."""
 
-    def __init__(self, names: Sequence[str], columns: Sequence[LakeColumn]) -> None:
+    def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
         """As CsvReader."""
         by_name = {column.sent.name: column for column in columns if column.sent is not None}
         self._sent = [by_name[name] for name in names]
@@ -72,7 +72,9 @@ class BinaryReader:
         return [pa.nulls(count, c.form.arrow()) if c.sent is None else made[id(c)] for c in self._columns], count
 
 
-def _array(column: LakeColumn, raw: Bytes, start: Numbers, length: Numbers, present: npt.NDArray[np.bool_]) -> pa.Array:
+def _array(
+    column: CopiedColumn, raw: Bytes, start: Numbers, length: Numbers, present: npt.NDArray[np.bool_]
+) -> pa.Array:
     import pyarrow as pa
 
     assert column.sent is not None
@@ -107,7 +109,7 @@ def _values(raw: Bytes, at: Numbers, kind: str) -> npt.NDArray[Any]:
     return found.astype(found.dtype.newbyteorder("="))
 
 
-def _numbers(column: LakeColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pa.Array:
+def _numbers(column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pa.Array:
     import pyarrow as pa
 
     if not column.by_arrow:
@@ -125,7 +127,7 @@ def _numbers(column: LakeColumn, typoid: int, values: npt.NDArray[Any], present:
 
 
 def _through_text(
-    column: LakeColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]
+    column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]
 ) -> pa.Array:
     """A column of another type here reads what the publisher's type writes."""
     import pyarrow as pa

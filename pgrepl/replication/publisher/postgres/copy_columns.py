@@ -25,7 +25,7 @@ from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.copy_binary import BinaryReader, expression, is_binary
-from pgrepl.replication.publisher.postgres.copy_csv import CsvReader, LakeColumn
+from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
@@ -111,7 +111,7 @@ class ServerRows:
             raise
         return staged
 
-    def _columns(self, session: Session, table: Relation) -> list[LakeColumn] | None:
+    def _columns(self, session: Session, table: Relation) -> list[CopiedColumn] | None:
         """How the table's columns are filled, if nothing has to be asked of the rows but what Arrow can tell."""
         lake = lake_table(session, table.oid) if table.kind == "r" else None
         if lake is None or table.is_partition or not self.names:
@@ -123,12 +123,14 @@ class ServerRows:
             return None
         if any(c.type >= FIRST_USER_OID or (c.name not in sent and c.has_default) for c in table.columns):
             return None
-        columns = [LakeColumn(sent.get(column.name), local[column.name], column.form) for column in lake.columns]
+        columns = [CopiedColumn(sent.get(column.name), local[column.name], column.form) for column in lake.columns]
         if not reads_as_written(session) and not all(column.same for column in columns):
             return None
         return columns if self._keys_are_sure(session, table, lake, columns) else None
 
-    def _keys_are_sure(self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[LakeColumn]) -> bool:
+    def _keys_are_sure(
+        self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]
+    ) -> bool:
         """Is every key unique there by the same columns, read by Arrow, and is there nothing here yet?"""
         wanted = [info for info in unique_indexes(session, table) if info.immediate]
         if not wanted:

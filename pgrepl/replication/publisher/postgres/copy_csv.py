@@ -27,7 +27,7 @@ _READ_BY_ARROW = _WHOLE | {
 }  # fmt: skip
 
 
-class LakeColumn:
+class CopiedColumn:
     """One column of the table here, and what of the publisher fills it."""
 
     def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form) -> None:
@@ -51,7 +51,7 @@ class LakeColumn:
 class CsvReader:
     """Reads chunks of whole rows."""
 
-    def __init__(self, names: Sequence[str], columns: Sequence[LakeColumn]) -> None:
+    def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
         """`names`: the columns as they are sent; `columns`: those of the table, in its order."""
         self.names = [f"s{number}" for number in range(len(names))]
         self._number = {name: number for number, name in enumerate(names)}
@@ -82,7 +82,7 @@ class CsvReader:
         """The same as text, s0 … sn."""
         return self._read(chunk, {})
 
-    def _name(self, column: LakeColumn) -> str:
+    def _name(self, column: CopiedColumn) -> str:
         assert column.sent is not None
         return self.names[self._number[column.sent.name]]
 

@@ -39,7 +39,7 @@ class Piece:
         self.spool.close()
 
     def batch(self, start: int, end: int, least: int, data_path: str) -> tuple[WireBatch, int] | None:
-        """See Publisher.bulk."""
+        """See ChangeStream.batch."""
         transactions = self.spool.transactions
         first, until = transactions.since(start), transactions.since(end)
         phases = self.spool.phases  # these are applied one by one

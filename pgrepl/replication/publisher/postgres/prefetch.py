@@ -38,7 +38,7 @@ _COPY = "pgrepl_read_{}"  # by the process of the server that reads from it
 
 
 @frozen
-class Wanted:
+class ReadRequest:
     """What is read: a round of a worker asks for the same until it is through."""
 
     slot: str
@@ -55,7 +55,7 @@ class Wanted:
         )  # fmt: skip
 
 
-def read_ahead(link: Link, wanted: Wanted, start: int, data_path: str | None) -> Ahead | None:
+def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str | None) -> Prefetch | None:
     """None: it is not worth it, or the server has no room."""
     if wanted.end - start < AHEAD:
         return None
@@ -73,7 +73,7 @@ def read_ahead(link: Link, wanted: Wanted, start: int, data_path: str | None) ->
     except BaseException:
         other.close()
         raise
-    return Ahead(link, other, slot, wanted, data_path)
+    return Prefetch(link, other, slot, wanted, data_path)
 
 
 @frozen
@@ -95,10 +95,10 @@ class _Lane:
         self.thread: Thread | None = None
 
 
-class Ahead:
+class Prefetch:
     """What the lanes have read, piece by piece."""
 
-    def __init__(self, main: Link, first: Link, slot: str, wanted: Wanted, data_path: str | None) -> None:
+    def __init__(self, main: Link, first: Link, slot: str, wanted: ReadRequest, data_path: str | None) -> None:
         """`data_path`: it is decoded, too, and this is where Spark's machines find files."""
         self._main = main
         self._wanted = wanted

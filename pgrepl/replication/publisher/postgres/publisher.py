@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.replication.publisher.postgres import published, slots, tables
 from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.prefetch import Wanted
+from pgrepl.replication.publisher.postgres.prefetch import ReadRequest
 from pgrepl.replication.publisher.postgres.reading import Reading
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, RemoteTable, SlotLag, TableCopy
 from pgrepl.replication.publisher.senders import WalSender
@@ -85,8 +85,8 @@ class PostgresPublisher(Publisher):
         return end if held_back is None else min(end, held_back)
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
-        ahead = self._reading is not None and self._reading.is_ahead
-        begin = slots.start(self._link, slot, lsn, tell=not ahead)
+        prefetched = self._reading is not None and self._reading.is_prefetched
+        begin = slots.start(self._link, slot, lsn, tell=not prefetched)
         if two_phase and not self._two_phase and slots.can_two_phase(self._link):
             slots.enable_two_phase(self._link, slot)
             self._two_phase = True
@@ -105,24 +105,24 @@ class PostgresPublisher(Publisher):
         if start >= end:
             return
         reading = self._read(
-            Wanted(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=False
+            ReadRequest(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=False
         )
         while (piece := reading.piece(start)) is not None:
             yield from piece.one_by_one(start, end)
             start = piece.reached
 
-    def bulk(
+    def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
         if end - start < least * _LOG_OF_CHANGE:
             return None
         reading = self._read(
-            Wanted(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=True
+            ReadRequest(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=True
         )
         piece = reading.piece(start)
         return None if piece is None else piece.batch(start, end, least, self._data_path)
 
-    def _read(self, wanted: Wanted, start: int, *, as_columns: bool) -> Reading:
+    def _read(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Reading:
         """What is being read, if that is what is wanted."""
         link = self._link
         if self._reading is not None and self._reading.covers(wanted, start):
@@ -157,11 +157,11 @@ class PostgresPublisher(Publisher):
         reading, now = self._reading, time.monotonic()
         if reading is not None and lsn >= reading.wanted.end:
             self._stop_reading()
-        elif reading is not None and reading.is_ahead and now - self._confirmed_at < _STATUS_INTERVAL:
+        elif reading is not None and reading.is_prefetched and now - self._confirmed_at < _STATUS_INTERVAL:
             self._unconfirmed = lsn
             return
         self._unconfirmed, self._confirmed_at = 0, now
-        if reading is not None and reading.is_ahead and self._reading is None:
+        if reading is not None and reading.is_prefetched and self._reading is None:
             self._telling = Thread(target=self._tell, args=[slot, lsn], name="pgrepl-confirm", daemon=True)
             self._telling.start()
         else:

@@ -1,6 +1,6 @@
 """What is to be had from a slot between two LSNs, piece by piece, each message read once.
 
-A little is peeked from the slot itself, much is read ahead (ahead.py). A server that has no room for that is peeked
+A little is peeked from the slot itself, much is read ahead (prefetch.py). A server that has no room for that is peeked
 piece by piece.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
-from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, Wanted, read_ahead
+from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, ReadRequest, start_prefetch
 
 _MORE = 4  # times as many messages, if those that were asked for are all known
 
@@ -16,19 +16,19 @@ _MORE = 4  # times as many messages, if those that were asked for are all known
 class Reading:
     """The pieces one after the other."""
 
-    def __init__(self, link: Link, wanted: Wanted, start: int, data_path: str, *, as_columns: bool) -> None:
+    def __init__(self, link: Link, wanted: ReadRequest, start: int, data_path: str, *, as_columns: bool) -> None:
         self.wanted = wanted
         self._link = link
         self._position = start
         self._piece: Piece | None = None
-        self._ahead = read_ahead(link, wanted, start, data_path if as_columns else None)
+        self._prefetch = start_prefetch(link, wanted, start, data_path if as_columns else None)
 
     @property
-    def is_ahead(self) -> bool:
+    def is_prefetched(self) -> bool:
         """Does it read from a copy of the slot?"""
-        return self._ahead is not None
+        return self._prefetch is not None
 
-    def covers(self, wanted: Wanted, start: int) -> bool:
+    def covers(self, wanted: ReadRequest, start: int) -> bool:
         """Can it say what there is from `start` on?"""
         begin = self._position if self._piece is None else self._piece.begin
         return wanted == self.wanted and begin <= start
@@ -47,8 +47,8 @@ class Reading:
         return self._piece
 
     def _next(self) -> Piece:
-        if self._ahead is not None:
-            return self._ahead.piece()
+        if self._prefetch is not None:
+            return self._prefetch.piece()
         limit = MESSAGES
         while True:  # the slot sends everything again that has not been confirmed
             command = self.wanted.command(self._link, self.wanted.slot, limit, consume=False)
@@ -59,12 +59,12 @@ class Reading:
             limit *= _MORE
 
     def interrupt(self) -> None:
-        if self._ahead is not None:
-            self._ahead.interrupt()
+        if self._prefetch is not None:
+            self._prefetch.interrupt()
 
     def close(self) -> None:
         if self._piece is not None:
             self._piece.close()
             self._piece = None
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._prefetch is not None:
+            self._prefetch.close()

@@ -1,7 +1,7 @@
 """Messages of a slot as they came: whole transactions, few of them in memory, many in a file.
 
-What was read from the server once serves both ways of applying it: as columns (bulk_changes) and one by one. Where each
-transaction begins and what it says of itself is known for all of them at once, in arrays.
+What was read from the server once serves both ways of applying it: as columns (changes_columns.py) and one by one.
+Where each transaction begins and what it says of itself is known for all of them at once, in arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import spill_folders
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.wire import messages, pgoutput
-from pgrepl.replication.wire.batch import BulkTransaction, Transactions
+from pgrepl.replication.wire.batch import BatchTransaction, Transactions
 from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.pgoutput import (
     BEGIN_PREPARE_TYPE,
@@ -57,8 +57,8 @@ for _layout in pgoutput.ENDS:
 
 
 @frozen
-class Portion:
-    """Messages in one piece. `data` goes on a little behind the last of them, as columns.PADDING says."""
+class MessagePortion:
+    """Messages in one piece. `data` goes on a little behind the last of them, as PADDING says."""
 
     data: bytes
     raw: Bytes
@@ -66,10 +66,10 @@ class Portion:
     kind: Bytes
     first: int  # the number of the first message
 
-    def part(self, first: int, until: int) -> Portion:
+    def part(self, first: int, until: int) -> MessagePortion:
         """Those of these numbers."""
         here = slice(max(first - self.first, 0), until - self.first)
-        return Portion(self.data, self.raw, self.at[here], self.kind[here], max(first, self.first))
+        return MessagePortion(self.data, self.raw, self.at[here], self.kind[here], max(first, self.first))
 
 
 @frozen
@@ -111,11 +111,11 @@ class Spool:
 
     # --- what comes ---------------------------------------------------------------------------------------------------
 
-    def take(self, data: bytes, at: Numbers) -> Portion:
+    def take(self, data: bytes, at: Numbers) -> MessagePortion:
         """Messages that follow those before."""
         raw: Bytes = np.frombuffer(data, np.uint8)
         kind = raw[at]
-        portion = Portion(data, raw, at, kind, self.count)
+        portion = MessagePortion(data, raw, at, kind, self.count)
         begins, ends = np.flatnonzero(_BEGINS[kind]), np.flatnonzero(_ENDS[kind])
         if len(begins):
             here, kinds = at[begins], kind[begins]
@@ -148,7 +148,7 @@ class Spool:
         place = int(np.searchsorted(ends, count - self.count - 1))
         return None if self.count + len(at) < count or place == len(ends) else int(ends[place]) + 1
 
-    def _keep(self, portion: Portion) -> None:
+    def _keep(self, portion: MessagePortion) -> None:
         size = len(portion.data)
         at = portion.at.astype(np.int32)
         self._held += size
@@ -200,7 +200,7 @@ class Spool:
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
-    def portions(self, first: int, until: int) -> Iterator[Portion]:
+    def portions(self, first: int, until: int) -> Iterator[MessagePortion]:
         """The messages of these numbers."""
         for each in self._kept:
             if each.first >= until:
@@ -212,7 +212,7 @@ class Spool:
             if data is None:
                 data = _read(self._file, each.offset, each.size)
             raw: Bytes = np.frombuffer(data, np.uint8)
-            yield Portion(data, raw, at, raw[at], each.first).part(first, until)
+            yield MessagePortion(data, raw, at, raw[at], each.first).part(first, until)
 
     def relations(self, before: int | None = None) -> list[bytes]:
         """The descriptions that come before a message, or all of them."""
@@ -247,7 +247,7 @@ class Spool:
         phase = replace(transaction.phase, is_late=True)
         return replace(transaction, finish_lsn=place.finish_lsn, end_lsn=place.end_lsn, phase=phase)
 
-    def _lazily(self, found: BulkTransaction) -> WireTransaction:
+    def _lazily(self, found: BatchTransaction) -> WireTransaction:
         messages = _Spooled(self, found)
         begin = next(self.messages(found.first_seq, found.first_seq + 1))
         phase = read_begin_prepare(begin)[1] if begin[0] == BEGIN_PREPARE_TYPE else None
@@ -271,7 +271,7 @@ class Spool:
 class _Spooled:
     """The messages of one transaction, read when they are asked for."""
 
-    def __init__(self, spool: Spool, transaction: BulkTransaction) -> None:
+    def __init__(self, spool: Spool, transaction: BatchTransaction) -> None:
         self._spool = spool
         self._first, self._last = transaction.first_seq, transaction.last_seq
         self.size = self._last - self._first - 1

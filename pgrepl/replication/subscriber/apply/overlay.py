@@ -22,7 +22,7 @@ from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import Place
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
-from pgrepl.replication.subscriber.apply.target import Identity
+from pgrepl.replication.subscriber.apply.target import SearchKey
 from pgrepl.replication.wire.messages import Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.unique import UniqueChecks
@@ -52,7 +52,7 @@ class Overlay:
         self._checks = TableChecks(session, table, table, frozenset())
         self._unique = UniqueChecks(session, table, deferrable=False)
         self._clock = count(1)
-        self._finders: dict[Identity, _Finder] = {}
+        self._finders: dict[SearchKey, _Finder] = {}
         self._rows: dict[Place, LiveRow] = {}  # read from the table, deleted ones too
         self._live: dict[LiveRow, None] = {}  # changed or inserted, in the order of their last change
         self._deleted: dict[Place, None] = {}
@@ -60,7 +60,7 @@ class Overlay:
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
-    def prefetch(self, identity: Identity, searched: Iterable[Sequence[Any]], inserted: Iterable[Row]) -> None:
+    def prefetch(self, identity: SearchKey, searched: Iterable[Sequence[Any]], inserted: Iterable[Row]) -> None:
         """Read at once what messages will look for."""
         self._unique.load(inserted)
         self._finder(identity).load(searched)
@@ -68,11 +68,11 @@ class Overlay:
     def prefetch_keys(self, rows: Iterable[Row]) -> None:
         self._unique.load(rows)
 
-    def find(self, identity: Identity, searched: Sequence[Any]) -> LiveRow | None:
+    def find(self, identity: SearchKey, searched: Sequence[Any]) -> LiveRow | None:
         """The row with the identity of this one (FindReplTupleInLocalRel)."""
         return self._finder(identity).find(searched)
 
-    def _finder(self, identity: Identity) -> _Finder:
+    def _finder(self, identity: SearchKey) -> _Finder:
         finder = self._finders.get(identity)
         if finder is None:
             finder = self._finders[identity] = _Finder(self._session, self, identity)
@@ -177,7 +177,7 @@ def _holder(live: LiveRow) -> object:
 class _Finder:
     """Rows by one identity."""
 
-    def __init__(self, session: Session, overlay: Overlay, identity: Identity) -> None:
+    def __init__(self, session: Session, overlay: Overlay, identity: SearchKey) -> None:
         self._session = session
         self._overlay = overlay
         self._table = overlay.relation

@@ -16,7 +16,7 @@ from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRo
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
-from pgrepl.replication.subscriber.apply.target import Identity, Target, identity_of
+from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of
 from pgrepl.replication.subscriber.apply.truncate import emptied_by
 from pgrepl.replication.wire.messages import (
     INSERT,
@@ -108,7 +108,7 @@ class Player:
     def _open(self, sent: SentRelation) -> _Table:
         table = self._tables.get(sent)
         if table is None:
-            target = Target(self._session, sent, self._progress, binary=bool(self._subscription.subbinary))
+            target = TargetTable(self._session, sent, self._progress, binary=bool(self._subscription.subbinary))
             table = self._tables[sent] = _Table(self, target)
         return table
 
@@ -168,7 +168,7 @@ class Player:
 class _Table:
     """The local table of one relation of the publisher, or the leaves of a partitioned one."""
 
-    def __init__(self, player: Player, target: Target) -> None:
+    def __init__(self, player: Player, target: TargetTable) -> None:
         self.target = target
         self._player = player
         self._session = player.session
@@ -258,17 +258,17 @@ class _Table:
 class _Leaf:
     """A table that holds rows."""
 
-    def __init__(self, player: Player, target: Target, table: Relation) -> None:
+    def __init__(self, player: Player, target: TargetTable, table: Relation) -> None:
         self.table = table
         self.overlay = player.overlay(table)
         self._session = player.session
         self._target = target
-        self._identity: Identity | None = None
+        self._identity: SearchKey | None = None
         self._allowed: set[str] = set()
         self.to_root = converter(table, target.relation)
         self.from_root = converter(target.relation, table)
 
-    def check_identity(self) -> Identity:
+    def check_identity(self) -> SearchKey:
         if self._identity is None:
             in_root = column_places(self._target.relation, self.table)
             places = [-1 if place < 0 else self._target.places[place] for place in in_root]

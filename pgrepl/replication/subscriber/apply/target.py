@@ -36,7 +36,7 @@ Convert = Callable[[Any], Any]
 
 
 @frozen
-class Identity:
+class SearchKey:
     """How a row is found: by the columns of an index, or by all of them."""
 
     attnums: tuple[int, ...]
@@ -52,7 +52,7 @@ class _Default:
     is_constant: bool
 
 
-class Target:
+class TargetTable:
     """The local table for a relation of the publisher (logicalrep_rel_open)."""
 
     def __init__(self, session: Session, sent: SentRelation, progress: Progress, *, binary: bool = False) -> None:
@@ -204,7 +204,7 @@ class IncorrectBinary(PgError):
         super().__init__("22P03", f"incorrect binary data format in logical replication column {number}")
 
 
-def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> Identity:
+def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> SearchKey:
     """How an old row is found in a table; an error if what is sent does not tell (check_relation_updatable)."""
     index = identity_or_primary_key(session, table)
     if index is None:
@@ -214,7 +214,7 @@ def identity_of(session: Session, table: Relation, places: Sequence[int], sent: 
                 f'logical replication target relation "{sent.qualified_name}" has neither REPLICA IDENTITY index nor '
                 "PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL",
             )
-        return Identity(tuple([a.num for a in table.columns if not a.generated]), by_index=False)
+        return SearchKey(tuple([a.num for a in table.columns if not a.generated]), by_index=False)
     attnums = tuple(index.indkey[: index.indnkeyatts])
     if not all(places[n - 1] >= 0 and sent.columns[places[n - 1]].is_key for n in attnums):
         raise PgError(
@@ -222,4 +222,4 @@ def identity_of(session: Session, table: Relation, places: Sequence[int], sent: 
             "publisher did not send replica identity column expected by the logical replication target relation "
             f'"{sent.qualified_name}"',
         )
-    return Identity(attnums, by_index=True)
+    return SearchKey(attnums, by_index=True)

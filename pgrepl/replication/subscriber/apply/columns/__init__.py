@@ -3,6 +3,7 @@
     stage.py              a batch: fold, find places, stage, one commit
     table.py              the messages for one table; partitions.py for a partitioned one, by its leaves
     fold.py               what the messages come to, key by key, and whether they are clean
+    keys.py               keys as numbers
     other_keys.py         unique indexes besides the one that rows are found by
     convert.py            sent columns as the target's columns, in Spark
     sent.py               new rows that are kept as they were sent

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.wire.keys import NOT_THERE, Keys
+from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -28,7 +28,7 @@ def parts_of(messages: Numbers) -> list[Numbers]:
 
 
 @frozen
-class Columns:
+class SentColumns:
     """The new rows of some messages; with `row_ids` they are new versions."""
 
     table: LakeTable

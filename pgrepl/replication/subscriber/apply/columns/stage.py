@@ -1,4 +1,5 @@
-"""A batch in bulk: what its messages come to is staged as files without a lock, and committed with the origin at once.
+"""A batch by whole columns: what its messages come to is staged as files without a lock, and committed at once with the
+origin.
 
     receive         what the publisher has, if it is much
     stage_batch     fold, find places, write files; what is not clean ends the batch before its transaction
@@ -250,7 +251,7 @@ def receive(
     if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
     try:
-        return publisher.bulk(
+        return publisher.batch(
             catalog.slot_of(subscription),
             subscription.subpublications,
             start,

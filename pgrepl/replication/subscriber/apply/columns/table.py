@@ -16,14 +16,14 @@ from pgrepl.lake.write import Write
 from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
 from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
+from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
 from pgrepl.replication.subscriber.apply.columns.other_keys import check_other_keys
-from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES, Columns, check_needed, parts_of
+from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES, SentColumns, check_needed, parts_of
 from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
-from pgrepl.replication.wire.keys import NOT_THERE, Keys, Places
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.unique import unique_indexes
@@ -256,7 +256,7 @@ class TableApply:
             elif here.any():
                 self.write.delete_positions(file, np.sort(places.position[start:end][here]))
 
-    def columns(self) -> list[Columns] | None:
+    def columns(self) -> list[SentColumns] | None:
         """The same without Spark, if rows are kept as they were sent and no rule looks at them. None: they are not."""
         if not self._is_plain:
             return None
@@ -268,12 +268,12 @@ class TableApply:
         needed = frozenset([a.num for a in table_rules(self._session, self.relation).not_null])
         if needed and len(folded.passing):
             check_needed(self.table, changes.pick(places, folded.passing), needed)
-        found = [Columns(self.table, changes, places, needed, part, None) for part in parts_of(folded.inserted)]
+        found = [SentColumns(self.table, changes, places, needed, part, None) for part in parts_of(folded.inserted)]
         if len(folded.updated):
             assert self._places is not None
             row_ids = self._places.row_id[folded.replaced]
             for part, ids in zip(parts_of(folded.updated), parts_of(row_ids), strict=True):
-                found.append(Columns(self.table, changes, places, needed, part, ids))
+                found.append(SentColumns(self.table, changes, places, needed, part, ids))
         return found
 
     @cached_property

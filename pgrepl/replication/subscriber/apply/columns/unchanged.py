@@ -16,10 +16,10 @@ from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
+from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
 from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES
 from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
-from pgrepl.replication.wire.keys import NOT_THERE, Places
 from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _kept(
 def _stored(
     session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, places: Places, rows: Numbers
 ) -> list[pa.Array]:
-    """Columns of rows of the table, by their ascending numbers."""
+    """SentColumns of rows of the table, by their ascending numbers."""
     import numpy as np
     import pyarrow as pa
 
