@@ -2,11 +2,12 @@
 # make test   everything that must hold: ruff, mypy, vulture, pytest
 # make lint   ruff, mypy and vulture (dead code) alone
 # make bench  what is measured, beside what it is measured against
+# make compat  the oldest and the newest releases of the libraries, each in an environment of its own
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench tables clean
+.PHONY: demo test lint bench compat tables clean
 
 # the grammar's tables are made when the package is installed
 GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark)
@@ -35,6 +36,10 @@ test: lint
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
+
+compat:
+	PYTHON=$(PYTHON) tests/compat.sh oldest
+	PYTHON=$(PYTHON) tests/compat.sh newest
 
 tables: $(VENV)/.test
 	$(BIN)/python -m pgrepl.sql.make_tables

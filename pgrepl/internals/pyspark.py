@@ -10,11 +10,12 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from py4j.clientserver import ClientServer
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -41,7 +42,10 @@ JAVA_IMPORTS = (
     "scala.Tuple2",
 )
 
+Types = Callable[[], "Sequence[pa.DataType | None]"]  # of a function's arguments; None: what a value looks like
 _OF_JVM = ("_gateway", "_jvm", "_active_spark_context")  # attributes of SparkContext
+# Without functions of Arrow arrays a moment comes to Python in the worker's time zone.
+WORKERS = {"spark.executorEnv.TZ": "UTC"}
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _TRACES = ("_stackTrace", "_stack_trace", "_stacktrace")  # attributes of exceptions
 
@@ -94,7 +98,7 @@ def make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool)
     from pyspark.sql import SparkSession
 
     settings = SparkConf(loadDefaults=False)
-    settings.setAll(list(conf.items()))
+    settings.setAll(list({**WORKERS, **conf}.items()))
     context = SparkContext(conf=settings, gateway=gateway)
     if local:
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -140,11 +144,40 @@ def stack_traces(problem: BaseException) -> list[str]:
 # --- functions in Python ----------------------------------------------------------------------------------------------
 
 
-def arrow_function(function: Callable[..., Any], result: str) -> Any:
+def arrow_function(function: Callable[..., Any], result: str, types: Types) -> Any:
     """A function of Arrow arrays for Spark's expressions."""
     import pyarrow as pa
     from pyspark.sql.pandas import functions
 
+    make: Any = getattr(functions, "arrow_udf", None)
+    if make is None:  # before 4.1: a row at a time
+        from pyspark.sql.functions import udf
+
+        return udf(_for_a_row(function, types), result)
     function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
-    make: Any = functions.arrow_udf
     return make(function, result)
+
+
+def _for_a_row(function: Callable[..., Any], types: Types) -> Callable[..., Any]:
+    def of_row(*values: Any) -> Any:
+        import pyarrow as pa
+
+        arrays = [pa.array([_plain(value)], kind) for value, kind in zip(values, types(), strict=True)]
+        return function(*arrays)[0].as_py()
+
+    return of_row
+
+
+def _plain(value: Any) -> Any:
+    """A value that Spark gives to Python, as Arrow takes it; in a worker, whose time zone is UTC (WORKERS)."""
+    from datetime import datetime, timezone
+
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=timezone.utc)
+    if isinstance(value, tuple):  # a row
+        return {name: _plain(each) for name, each in zip(value.__fields__, value, strict=True)}  # type: ignore[attr-defined]
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value

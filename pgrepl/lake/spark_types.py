@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.errors import PgError
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def spark_type(ddl: str) -> DataType:
     if decimal := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", upper):
         return types.DecimalType(int(decimal[1]), int(decimal[2]))
     if time := re.fullmatch(r"TIME\((\d)\)", upper):
+        if not hasattr(types, "TimeType"):
+            raise PgError("0A000", "type time is not supported on Spark before version 4.1")
         return types.TimeType(int(time[1]))
     inside = text[text.find("<") + 1 : -1]
     if upper.startswith("ARRAY<"):

@@ -155,8 +155,14 @@ def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequenc
     def bucket(*arrays: Any) -> Any:
         return hash_buckets(program, arrays)
 
+    def types() -> list[Any]:
+        from pgrepl.expr.spark.worker import storage_type
+        from pgrepl.types.lake_forms import form
+
+        return [storage_type(form(typoid, typmod)) for _, typoid, typmod in kinds]
+
     columns = [f"{name}_{number}" for number in range(len(kinds))]
-    function = arrow_function(bucket, "bigint")
+    function = arrow_function(bucket, "bigint", types)
     return frame.withColumn(name, function(*[F.col(column) for column in columns])).drop(*columns)
 
 

@@ -22,9 +22,10 @@ spark.configure(read_options({}, master="local[1]", conf=("spark.driver.memory=1
 PATIENCE = 60  # seconds, on a busy machine
 
 
-def play(code: str) -> subprocess.Popen[str]:
+def play(code: str, folder: Path | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", HEAD + code],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
         stdin=subprocess.PIPE,
@@ -83,7 +84,7 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
     assert complaint == ""
 
 
-def test_an_unknown_pyspark_is_started_in_the_documented_way() -> None:
+def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> None:
     process = play(
         "from pgrepl.internals import pyspark\n"
         "pyspark.version = lambda: '9.9.9'\n"
@@ -104,7 +105,8 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way() -> None:
         "print(spark.session().range(5).count(), spark._start.running_tasks())\n"
         "spark.stop()\n"
         "print(spark.session().range(6).count())\n"
-        "spark.stop()\n"
+        "spark.stop()\n",
+        tmp_path,  # where Spark 4.0 makes a folder
     )
     answer, complaint = process.communicate(timeout=4 * PATIENCE)
     assert answer.splitlines() == [

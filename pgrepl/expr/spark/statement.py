@@ -33,10 +33,12 @@ class FallBack:
         return FUNCTION_PREFIX + hashlib.sha256(f"{self.result} {self.program}".encode()).hexdigest()[:20]
 
     def register(self, spark: SparkSession) -> None:
-        from pgrepl.expr.spark.worker import function_of
+        from pgrepl.expr.spark.worker import argument_types, function_of
         from pgrepl.internals.pyspark import arrow_function
 
-        function = arrow_function(function_of(self.program), f"struct<v:{self.result},e:string>")
+        function = arrow_function(
+            function_of(self.program), f"struct<v:{self.result},e:string>", argument_types(self.program)
+        )
         spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 

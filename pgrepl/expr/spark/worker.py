@@ -48,6 +48,23 @@ def function_of(program: str) -> Callable[..., Any]:
     return function
 
 
+def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
+    """Those of its arrays; of gathered rows none is said."""
+
+    def types() -> Sequence[pa.DataType | None]:
+        _, forms, _, members = _loaded(program)
+        return [*([None] if members is not None else []), *map(storage_type, forms)]
+
+    return types
+
+
+def storage_type(of: Form) -> pa.DataType:
+    import pyarrow as pa
+
+    kind = of.arrow()
+    return kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
+
+
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
     run, forms, result, members = _loaded(program)
     if '"sparse": true' in program:
@@ -78,9 +95,9 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
         except PgError as error:
             values.append(None)
             errors.append(marked(error))
-    kind = result.arrow()
-    storage = kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
-    return pa.StructArray.from_arrays([pa.array(values, storage), pa.array(errors, pa.string())], names=["v", "e"])
+    return pa.StructArray.from_arrays(
+        [pa.array(values, storage_type(result)), pa.array(errors, pa.string())], names=["v", "e"]
+    )
 
 
 def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
