@@ -19,7 +19,7 @@ from pgrepl.types.text import read_text
 from pgrepl.types.values import comparer
 from tests.expr.spark import expressions as made
 
-INT4RANGE = 3904
+INT4RANGE, NUMRANGE = 3904, 3906
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ VALUES: dict[int, tuple[Any, ...]] = {
     INT4RANGE: tuple(
         read_text(t, INT4RANGE) for t in ("empty", "[1,5)", "(,5)", "[1,)", "(,)", "[1,4)", "[2,3)")
     ),
-    oids.NUMRANGE: tuple(read_text(t, oids.NUMRANGE) for t in ("[1.0,2)", "[1,2)", "(1,2)", "[1,2]", "empty", "(,1)")),
+    NUMRANGE: tuple(read_text(t, NUMRANGE) for t in ("[1.0,2)", "[1,2)", "(1,2)", "[1,2]", "empty", "(,1)")),
     4451: tuple(read_text(t, 4451) for t in ("{}", "{[1,2)}", "{[1,2),[4,5)}", "{[1,3)}")),
     array_type(oids.NUMERIC): tuple(
         array_of(oids.NUMERIC, items) for items in ([], [Decimal("1.0")], [Decimal(1)], [None], [Decimal("NaN")])
