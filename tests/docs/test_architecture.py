@@ -3,6 +3,7 @@ and the seven journeys of docs/architecture.md are those that are played."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -78,3 +79,18 @@ def test_the_journeys_are_as_told(tmp_path: Path) -> None:
         known = set(told[name])
         assert [module for module in modules if module in known] == told[name], name
         assert [m for m in modules if m not in known and m.startswith(WHOLE)] == [], name
+
+
+def test_tests_cite_what_postgresql_does_by_number() -> None:
+    """Each point of docs/behaviour.md has a test that names it; none names a point that is not there."""
+    behaviour = (ROOT / "docs" / "behaviour.md").read_text("utf-8")
+    points = set(re.findall(r"^\*\*([AB]\d+)\.", behaviour, flags=re.M)) | {"D"}
+    lists = behaviour[behaviour.index("## C.") : behaviour.index("## D.")]
+    points |= {f"C{number}" for number in re.findall(r"^(\d+)\. ", lists, flags=re.M)}
+    cited: set[str] = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.Module)) and (told := ast.get_docstring(node)):
+                cited |= set(re.findall(r"(?:^|\(|, )([ABC]\d+|D)(?=[.,:)])", told))
+    assert (points - cited, cited - points) == (set(), set())

@@ -247,6 +247,7 @@ PARTS = (
 
 
 def test_a_partitioned_target_is_routed_and_each_leaf_judged_for_itself(both: Both) -> None:
+    """A8."""
     both.pub(T, "CREATE PUBLICATION p FOR TABLE t")
     both.sub(*PARTS, "ALTER TABLE t1 ADD PRIMARY KEY (a)")
     both.subscribe()
@@ -319,6 +320,7 @@ def test_rows_behind_a_restart_take_numbers_from_the_start(both: Both) -> None:
 
 
 def test_a_published_table_that_is_here_and_not_refreshed_is_ignored_one_that_is_missing_stops_all(both: Both) -> None:
+    """A10."""
     ready(both, T, "CREATE TABLE u (a int)")
     both.pub("ALTER PUBLICATION p ADD TABLE u", "INSERT INTO u VALUES (1)", "INSERT INTO t VALUES (1)")
     assert both.catch_up() == []
@@ -342,6 +344,7 @@ def test_a_table_is_known_by_its_name(both: Both) -> None:
 
 
 def test_foreign_keys_are_not_checked(both: Both) -> None:
+    """A11."""
     both.each("CREATE TABLE k (id int PRIMARY KEY)", "CREATE TABLE t (a int PRIMARY KEY)")
     both.sub("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES k", "INSERT INTO k VALUES (1)")
     both.pub("INSERT INTO t VALUES (5)", "INSERT INTO k VALUES (1)", "CREATE PUBLICATION p FOR TABLE t, k")

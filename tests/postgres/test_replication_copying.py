@@ -15,6 +15,7 @@ CREATE = "CREATE PUBLICATION {} FOR TABLE t"
 
 
 def test_a_copy_takes_the_rows_as_they_are_when_it_begins(both: Both) -> None:
+    """A6."""
     both.each(T)
     both.pub("INSERT INTO t VALUES (1), (2)", CREATE.format("p"))
     both.create("s", "p", "enabled = false")
@@ -40,6 +41,7 @@ def test_a_copy_that_failed_heals_when_the_publisher_removes_the_row(both: Both)
 
 
 def test_other_tables_go_on_while_one_cannot_be_copied(both: Both) -> None:
+    """A6."""
     both.each(T, "CREATE TABLE u (a int PRIMARY KEY)")
     both.pub("INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t, u")
     both.sub("INSERT INTO t VALUES (1, 'local')")
@@ -184,7 +186,7 @@ def cascade(both: Both, publication: str, options: str = "") -> None:
 
 @pytest.mark.parametrize(("origin", "there"), [("any", ["1", "2", "3"]), ("none", ["3"])])
 def test_with_origin_none_nothing_comes_that_came_from_elsewhere(both: Both, origin: str, there: list[str]) -> None:
-    """Neither what was copied nor what was streamed."""
+    """Neither what was copied nor what was streamed (A12)."""
     for where in ("pub", "sub", "third"):
         both.done(where, T)
     both.pub("INSERT INTO t VALUES (1, 'copied')", CREATE.format("p"))

@@ -8,6 +8,7 @@ T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 
 
 def test_errors_are_counted_by_kind(both: Both) -> None:
+    """A17."""
     both.each(T)
     both.pub("INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t")
     both.sub("INSERT INTO t VALUES (1)")
@@ -41,6 +42,7 @@ def owned_by_ann(both: Both, options: str = "") -> None:
 
 
 def test_the_owner_must_be_able_to_be_the_tables_owner(both: Both) -> None:
+    """D."""
     owned_by_ann(both)
     both.pub("INSERT INTO t VALUES (1, 'x')")
     (failure,) = both.catch_up()
@@ -99,6 +101,7 @@ def test_as_owner_rights_are_the_owners(both: Both) -> None:
 
 
 def test_a_truncate_needs_the_right_of_the_subscriptions_owner(both: Both) -> None:
+    """D."""
     owned_by_ann(both)
     both.sub("GRANT bob TO ann WITH INHERIT FALSE")
     both.pub("INSERT INTO t VALUES (1, 'x')")

@@ -96,6 +96,7 @@ def test_partitions_by_their_root_or_by_themselves(served: Served) -> None:
 
 
 def test_columns_that_come_go_and_are_renamed(served: Served) -> None:
+    """A9."""
     ready(served, "CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("INSERT INTO t VALUES (1, 'x')")
     served.pub("ALTER TABLE t ADD c int DEFAULT 5; INSERT INTO t VALUES (2, 'y', 6)")

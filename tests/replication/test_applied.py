@@ -116,6 +116,7 @@ def test_constraints_are_checked_at_each_change(pair: Pair) -> None:
 
 
 def test_missing_rows_are_skipped_and_changes_without_effect_overwrite(pair: Pair) -> None:
+    """A17."""
     ready(pair)
     pair.pub("INSERT INTO t VALUES (1, 'x'), (2, 'y')")
     pair.catch_up()

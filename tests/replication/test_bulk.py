@@ -225,6 +225,7 @@ def test_a_truncation_divides_a_batch(trio: Trio) -> None:
 
 
 def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
+    """C8."""
     ready(trio)
     trio.pub("INSERT INTO t SELECT g, 'x', 0 FROM generate_series(1, 8) g")
     trio.compare_ways("t")

@@ -44,7 +44,7 @@ def test_a_filter_that_is_null_sends_nothing(pair: Pair) -> None:
 
 
 def test_publish_is_asked_of_the_original_operation(pair: Pair) -> None:
-    """An UPDATE that a filter makes an INSERT is sent although inserts are not published."""
+    """An UPDATE that a filter makes an INSERT is sent although inserts are not published (A7)."""
     pair.both("CREATE TABLE t (a int PRIMARY KEY)")
     pair.pub("CREATE PUBLICATION p FOR TABLE t WHERE (a > 10) WITH (publish = 'update')")
     pair.subscribe()
@@ -143,6 +143,7 @@ def test_columns_are_those_of_the_change(pair: Pair) -> None:
 
 
 def test_truncate_is_a_barrier_that_no_filter_stops(pair: Pair) -> None:
+    """A4."""
     pair.both("CREATE TABLE t (a int PRIMARY KEY)")
     pair.pub("CREATE PUBLICATION p FOR TABLE t WHERE (a > 5)")
     pair.subscribe()

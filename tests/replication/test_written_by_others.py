@@ -33,6 +33,7 @@ def test_what_duckdb_writes_arrives(pair: Pair) -> None:
 
 
 def test_one_snapshot_is_one_transaction_that_deletes_first(pair: Pair) -> None:
+    """A18."""
     ready(pair)
     inserted = "INSERT INTO pub.t VALUES (9, 'z'), (1, 'again')"
     others(pair, "BEGIN", inserted, "DELETE FROM pub.t WHERE b = 'x'", "COMMIT")
@@ -41,6 +42,7 @@ def test_one_snapshot_is_one_transaction_that_deletes_first(pair: Pair) -> None:
 
 
 def test_a_change_that_could_not_have_been_published_stops_its_slot(pair: Pair) -> None:
+    """A18."""
     pair.both("CREATE TABLE t (a int, b text)")
     pair.pub("INSERT INTO t VALUES (1, 'x'); CREATE PUBLICATION p FOR TABLE t")
     pair.subscribe()

@@ -53,6 +53,20 @@ def test_errors_name_what_they_are_about(instance: Instance, statement: str, fie
     assert _named(_refused(instance, statement)) == fields
 
 
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ("(1), (2)", ['ERROR:  duplicate key value violates unique constraint "t_pkey"',
+                      "DETAIL:  Key (a)=(2) already exists."]),
+        ("(2), (1)", ["UPDATE 2"]),
+    ],
+)  # fmt: skip
+def test_a_unique_key_is_checked_row_by_row(instance: Instance, values: str, answer: list[str]) -> None:
+    """In the order of the scan (C9)."""
+    instance.play("pub", "CREATE TABLE t (a int PRIMARY KEY)", f"INSERT INTO t VALUES {values}")
+    assert instance.play("pub", "UPDATE t SET a = a + 1") == answer
+
+
 def test_the_row_that_fails_is_known_by_its_number(instance: Instance) -> None:
     instance.play("pub", "CREATE TABLE t (a int PRIMARY KEY, CHECK (a < 10))", "INSERT INTO t VALUES (3)")
     session = instance.session("pub")

@@ -24,6 +24,7 @@ TABLES = (
     ],
 )
 def test_what_publish_takes(instance: Instance, options: str, flags: str) -> None:
+    """C1."""
     assert instance.play("pub", f"CREATE PUBLICATION p WITH ({options})", FLAGS) == ["CREATE PUBLICATION", flags]
 
 
@@ -53,6 +54,7 @@ def test_a_publication_is_only_in_its_database(instance: Instance) -> None:
 
 
 def test_without_logical_wal_a_publication_warns(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B3."""
     settings = instance.session("pub").settings
     asked = settings.get
     monkeypatch.setattr(settings, "get", lambda name: "replica" if name == "wal_level" else asked(name))
@@ -64,6 +66,7 @@ def test_without_logical_wal_a_publication_warns(instance: Instance, monkeypatch
 
 
 def test_a_table_named_twice_is_taken_once(instance: Instance) -> None:
+    """C3."""
     instance.play("pub", "CREATE TABLE t (a int, b int)")
     assert instance.play("pub", "CREATE PUBLICATION p FOR TABLE t, t", TABLES) == [
         "CREATE PUBLICATION",
@@ -89,6 +92,7 @@ def test_a_table_named_twice_has_no_clauses(instance: Instance, objects: str, cl
 
 
 def test_set_table_keeps_identical_members(instance: Instance) -> None:
+    """C3."""
     instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE TABLE u (a int)", "CREATE TABLE v (a int)")
     instance.play("pub", "CREATE PUBLICATION p FOR TABLE t (a, b), u WHERE (a > 1), v")
     members = "SELECT prrelid::regclass::text, oid FROM pg_publication_rel ORDER BY 1"
@@ -101,6 +105,7 @@ def test_set_table_keeps_identical_members(instance: Instance) -> None:
 
 
 def test_drop_table_refuses_clauses(instance: Instance) -> None:
+    """C3."""
     instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE PUBLICATION p FOR TABLE t")
     assert instance.play(
         "pub",
@@ -117,6 +122,7 @@ def test_drop_table_refuses_clauses(instance: Instance) -> None:
 
 
 def test_no_column_list_beside_schemas(instance: Instance) -> None:
+    """C3."""
     instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE SCHEMA s")
     refusal = [
         'ERROR:  cannot use column list for relation "public.t" in publication "p"',
@@ -136,6 +142,7 @@ def test_no_column_list_beside_schemas(instance: Instance) -> None:
 
 
 def test_no_generated_or_system_column_in_a_list(instance: Instance) -> None:
+    """C3."""
     instance.play("pub", "CREATE TABLE t (a int, g int GENERATED ALWAYS AS (a) STORED)")
     assert instance.play(
         "pub",
@@ -163,6 +170,7 @@ PARTITIONED = (
 
 
 def test_clauses_on_a_partitioned_table_need_via_root(instance: Instance) -> None:
+    """C2."""
     instance.play("pub", *PARTITIONED)
     assert instance.play(
         "pub", "CREATE PUBLICATION p FOR TABLE root WHERE (a > 1)", "CREATE PUBLICATION p FOR TABLE root (a)"
@@ -176,6 +184,7 @@ def test_clauses_on_a_partitioned_table_need_via_root(instance: Instance) -> Non
 
 @pytest.mark.parametrize(("clause", "word"), [("WHERE (a > 1)", "WHERE clause"), ("(a)", "column list")])
 def test_via_root_stays_while_a_partitioned_table_has_a_clause(instance: Instance, clause: str, word: str) -> None:
+    """C2."""
     instance.play("pub", *PARTITIONED)
     instance.play("pub", f"CREATE PUBLICATION p FOR TABLE root {clause} WITH (publish_via_partition_root)")
     assert instance.play("pub", "ALTER PUBLICATION p SET (publish_via_partition_root = false)") == [
@@ -257,6 +266,7 @@ def test_what_is_dropped_leaves_its_publications(instance: Instance) -> None:
 
 
 def test_renamed_columns_show_in_lists_and_filters(instance: Instance) -> None:
+    """B1."""
     instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE PUBLICATION p FOR TABLE t (a) WHERE (b > 1)")
     answer = instance.play("pub", "ALTER TABLE t RENAME a TO x", "ALTER TABLE t RENAME b TO y", TABLES)
     assert answer[2:] == ["public|t|{x}|(y > 1)"]

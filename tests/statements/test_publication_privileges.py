@@ -29,11 +29,13 @@ def roles(instance: Instance) -> Instance:
 
 
 def test_create_publication_needs_create_on_the_database(roles: Instance) -> None:
+    """D."""
     assert roles.as_role("bob", "pub", "CREATE PUBLICATION p") == ["ERROR:  permission denied for database pub"]
     assert roles.as_role("alice", "pub", "CREATE PUBLICATION p") == ["CREATE PUBLICATION"]
 
 
 def test_for_table_needs_the_owner_of_each_table(roles: Instance) -> None:
+    """D."""
     assert roles.as_role(
         "alice",
         "pub",
@@ -59,6 +61,7 @@ def test_the_owner_of_a_table_needs_the_publication_too(roles: Instance) -> None
 
 
 def test_all_tables_and_schemas_are_for_superusers(roles: Instance) -> None:
+    """D."""
     assert roles.as_role(
         "alice",
         "pub",

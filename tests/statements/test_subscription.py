@@ -37,6 +37,7 @@ def pair(instance: Instance) -> Instance:
 
 
 def test_a_subscription_gets_its_tables_and_last_its_slot(pair: Instance) -> None:
+    """B2."""
     assert pair.play("sub", subscribe("s", "pa, pb"), STATES, SLOTS) == [
         'NOTICE:  created replication slot "s" on publisher',
         "CREATE SUBSCRIPTION",
@@ -51,6 +52,7 @@ def test_without_copy_the_tables_are_ready(pair: Instance) -> None:
 
 
 def test_a_failed_statement_leaves_no_slot(pair: Instance) -> None:
+    """B2."""
     pair.play("sub", "DROP TABLE b")
     assert pair.play("sub", subscribe("s", "pa, pb"), STATES, SLOTS, "SELECT count(*) FROM pg_replication_origin") == [
         'ERROR:  relation "public.b" does not exist',
@@ -82,6 +84,7 @@ def test_drop_takes_the_slot_along(pair: Instance) -> None:
 
 
 def test_missing_publications_are_a_warning_and_doubled_ones_an_error(pair: Instance) -> None:
+    """C4."""
     assert pair.play(
         "sub", subscribe("s", "pa, x"), subscribe("s2", "x, pa, y"), subscribe("s3", "pa, pa"), "SELECT 1"
     ) == [
@@ -97,6 +100,7 @@ def test_missing_publications_are_a_warning_and_doubled_ones_an_error(pair: Inst
 
 
 def test_a_view_as_target_is_an_error_at_create(pair: Instance) -> None:
+    """C5."""
     pair.play("sub", "DROP TABLE a", "CREATE SEQUENCE a")
     assert pair.play("sub", subscribe("s", "pa")) == [
         'ERROR:  cannot use relation "public.a" as logical replication target',
@@ -114,6 +118,7 @@ def test_unequal_column_lists_are_an_error_and_a_full_list_equals_none(pair: Ins
 
 
 def test_a_leaf_is_not_listed_beside_its_root(instance: Instance) -> None:
+    """C5."""
     for database in ("pub", "sub"):
         instance.play(
             database,
@@ -139,6 +144,7 @@ BANS = [
 
 @pytest.mark.parametrize(("statement", "named"), BANS, ids=[named for _, named in BANS])
 def test_what_cannot_be_undone_is_banned_from_transaction_blocks(pair: Instance, statement: str, named: str) -> None:
+    """C4."""
     pair.play("sub", subscribe("s", "pa"), subscribe("off", "pa", "enabled = false"))
     assert pair.play("sub", "BEGIN", statement, "ROLLBACK") == [
         "BEGIN",
@@ -194,6 +200,7 @@ def test_refresh_adds_new_tables_and_removes_old_ones(pair: Instance) -> None:
 
 
 def test_a_disabled_subscription_is_a_row_of_nulls_in_pg_stat_subscription(pair: Instance) -> None:
+    """C6."""
     pair.play("sub", subscribe("s", "pa", "enabled = false"))
     assert pair.play("sub", "SELECT subname, worker_type, pid, relid, received_lsn FROM pg_stat_subscription") == [
         "s||||"
@@ -201,6 +208,7 @@ def test_a_disabled_subscription_is_a_row_of_nulls_in_pg_stat_subscription(pair:
 
 
 def test_a_table_that_is_being_synchronized_is_not_dropped(pair: Instance) -> None:
+    """C7."""
     pair.play("sub", subscribe("s", "pa"), subscribe("r", "pb", "copy_data = false"))
     assert pair.play("sub", "DROP TABLE a", "DROP TABLE b", STATES) == [
         'ERROR:  could not drop relation mapping for subscription "s"',
@@ -213,6 +221,7 @@ def test_a_table_that_is_being_synchronized_is_not_dropped(pair: Instance) -> No
 
 
 def test_a_renamed_subscription_keeps_its_slot(pair: Instance) -> None:
+    """C7."""
     pair.play("sub", subscribe("s", "pa"), "ALTER SUBSCRIPTION s RENAME TO t")
     assert pair.play("sub", "SELECT subname, subslotname FROM pg_subscription", "DROP SUBSCRIPTION t") == [
         "t|s",
@@ -222,6 +231,7 @@ def test_a_renamed_subscription_keeps_its_slot(pair: Instance) -> None:
 
 
 def test_an_unreachable_publisher_is_left_behind_by_way_of_slot_none(pair: Instance) -> None:
+    """B2."""
     pair.play("sub", subscribe("s", "pa"), "ALTER SUBSCRIPTION s CONNECTION 'host=/nosuch dbname=pub'")
     socket = (
         'connection to server on socket "/nosuch/.s.PGSQL.5432" failed: No such file or directory\n'

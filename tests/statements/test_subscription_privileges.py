@@ -39,6 +39,7 @@ def roles(instance: Instance) -> Instance:
 
 
 def test_create_asks_for_rights_in_postgresqls_order(roles: Instance) -> None:
+    """D."""
     wanted = off(", password_required = false", "nonsense")
     roles.play("sub", "REVOKE pg_create_subscription FROM alice", "REVOKE CREATE ON DATABASE sub FROM alice")
     assert roles.as_role("alice", "sub", wanted) == [
@@ -73,6 +74,7 @@ ALL_FORMS = [
 
 @pytest.mark.parametrize("form", ALL_FORMS)
 def test_every_alter_is_for_the_owner(roles: Instance, form: str) -> None:
+    """D."""
     roles.as_role("alice", "sub", off())
     assert roles.as_role("bob", "sub", f"ALTER SUBSCRIPTION s {form}") == ["ERROR:  must be owner of subscription s"]
 
@@ -130,6 +132,7 @@ def test_drop_is_for_the_owner_even_where_no_password_is_required(roles: Instanc
 
 
 def test_the_connection_string_is_hidden_and_the_rest_is_not(roles: Instance) -> None:
+    """D."""
     roles.as_role("alice", "sub", off())
     assert roles.as_role(
         "alice",
@@ -172,6 +175,7 @@ def test_the_status_of_origins_is_not_for_everybody(roles: Instance) -> None:
 
 
 def test_slot_functions_are_for_roles_with_replication(roles: Instance) -> None:
+    """D."""
     roles.play("sub", "ALTER ROLE bob REPLICATION")
     assert roles.as_role(
         "bob",
