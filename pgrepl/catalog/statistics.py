@@ -1,4 +1,4 @@
-"""Cumulative statistics: what has been done to relations, databases and slots (pgstat.c).
+"""Cumulative statistics: what has been done to relations, databases and slots (pgstat.c), and by which engine.
 
 Counters are kept in memory and added to the file `catalog.db.stats` beside the catalog at most once a second, when a
 session ends, and when somebody asks for them. As PostgreSQL's they are no part of any transaction, and a crash may lose
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.context import Context
 
-RELATION, DATABASE, SLOT = "relation", "database", "replslot"
-Key = tuple[str, int, str]  # kind, database, and an OID or a slot's name
+RELATION, DATABASE, SLOT, ENGINE = "relation", "database", "replslot", "engine"
+Key = tuple[str, int, str]  # kind, database, and an OID, a slot's name or a kind of work
 Values = dict[str, Any]
 
 _INTERVAL = 1.0  # PGSTAT_MIN_INTERVAL

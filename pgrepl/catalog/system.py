@@ -51,5 +51,5 @@ def namespace_oid(relation: SystemRelation) -> int:
 
 
 def may_be_system(namespace: int, name: str) -> bool:
-    """Whether the list is worth loading for a name: those in pg_catalog begin with pg_."""
-    return namespace == INFORMATION_SCHEMA or (namespace == CATALOG_NAMESPACE and name.startswith("pg_"))
+    """Whether the list is worth loading for a name: those in pg_catalog begin with pg_, or pgrepl_."""
+    return namespace == INFORMATION_SCHEMA or (namespace == CATALOG_NAMESPACE and name.startswith(("pg_", "pgrepl_")))

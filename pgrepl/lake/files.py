@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
+from pgrepl.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.data_file import DataFile, DeleteFile, SourceNames
 from pgrepl.lake.inlined import count_rows
@@ -221,11 +222,28 @@ def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -
     return limit.misses(lowest, highest, may_have_nan=floating and (nan is None or bool(nan)))
 
 
+@frozen
+class Extent:
+    """How much there is to look at, once files are skipped."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.rows + other.rows, self.bytes + other.bytes)
+
+
 def estimate(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> int:
     """How many rows a scan within the bounds has to look at, at most, inlined ones included; reads no file."""
+    return extent(session, table, bounds, snapshot).rows
+
+
+def extent(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> Extent:
+    """The same with the size of the files."""
     at = last_snapshot(session) if snapshot is None else snapshot
-    in_files = sum(file.record_count for file in data_files(session, table, at, bounds))
-    return in_files + count_rows(session, table, at)
+    files = data_files(session, table, at, bounds)
+    rows = sum(file.record_count for file in files) + count_rows(session, table, at)
+    return Extent(rows, sum(file.file_size_bytes for file in files))
 
 
 # --- what there was between snapshots -----------------------------------------------------------------------------

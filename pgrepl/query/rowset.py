@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pgrepl import engine
+from pgrepl.engine import Choice
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
@@ -22,7 +24,7 @@ from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.shape import levels, locks_rows
-from pgrepl.query.size import choose
+from pgrepl.query.size import choose, gives_few
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -93,30 +95,36 @@ def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalR
     return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
 
 
-def passing_rows(session: Session, query: Query, *, expanded: bool = False) -> PassingRows | SparkRows:
-    """The same for who takes them once and keeps none."""
+def passing_rows(
+    session: Session, query: Query, *, expanded: bool = False, choice: Choice | None = None
+) -> PassingRows | SparkRows:
+    """The same for who takes them once and keeps none. `choice`: who asks has made it."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
     if locks_rows(query):
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
-    choice = choose(session, query, context)
-    if choice.spark:
+    choice = choice or choose(session, query, context)
+    if choice.on_spark:
         query = with_values(session, query, _apart)
         choice = choose(session, query, context)
-    if choice.spark:
+    if choice.on_spark:
         for level in levels(query):
             for entry in level.rtable:
                 if is_user_table(entry):
                     note_reads(session, members(session, entry.relid, entry.inh), ())
-        frame = _frame(session, query, context)
-        if frame is not None:
-            return SparkRows(query.columns, frame, session.catalog.data_path, choice.few)
+        try:
+            frame = _frame(session, query, context)
+        except engine.Declined as reason:
+            engine.declined(session, "SELECT", reason, "the query is not carried out by Spark")
+        else:
+            engine.done(session, "SELECT", engine.Engine.SPARK)
+            return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
 
 
-def frame_of(session: Session, query: Query) -> DataFrame | None:
-    """The rows as Spark's frame with columns c1 … cn, however few they are; the views of the query have been looked
-    into. None: Spark cannot compute them."""
+def frame_of(session: Session, query: Query) -> DataFrame:
+    """The rows as Spark's frame with columns c1 … cn, however few they are; or Declined. The views of the query have
+    been looked into."""
     return _frame(session, with_values(session, query, _apart), Context(session))
 
 
@@ -125,7 +133,7 @@ def _apart(session: Session, query: Query) -> LocalRows | SparkRows:
     return rows_of(session, query, expanded=True)
 
 
-def _frame(session: Session, query: Query, context: Context) -> DataFrame | None:
+def _frame(session: Session, query: Query, context: Context) -> DataFrame:
     from pgrepl.query.spark import compile_frame
 
     return compile_frame(session, query, context, _apart)

@@ -1,8 +1,8 @@
-"""Which engine carries out a query: this process, or Spark.
+"""How much a query looks at, and by that which engine carries it out: this process, or Spark.
 
-By `pgrepl.engine`. `auto` keeps here what looks at few rows of user tables (`pgrepl.local_rows`), counted after files
-are skipped by the query's conditions; a row that a unique key finds costs a look at the key's column only. What just
-gives the rows of one table as they stand stays here too: it can begin at once, and they come in their order.
+What counts are the rows of user tables, after files are skipped by the query's conditions; a row that a unique key
+finds costs a look at the key's column only. What just gives the rows of one table as they stand stays here however many
+they are: it can begin at once, and they come in their order.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pgrepl import engine
+from pgrepl.engine import Choice
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
-from pgrepl.frozen import frozen
 from pgrepl.query.bounds import bounds_of, value_of
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.shape import has_user_tables, levels, uses_groups
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.context import Context
     from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.files import Extent
 
 _KEY_SHARE = 1000  # looking through the column of a key costs one in so many of handling whole rows here
 _COUNTING_SHARE = 50  # and making numbers is so much cheaper than handling rows of tables
@@ -35,25 +37,41 @@ WHOLE_SERIES = frozenset(
 )
 
 
-@frozen
-class Choice:
-    """`few`: the result is known to be small."""
-
-    spark: bool
-    few: bool = False
-
-
 def choose(session: Session, query: Query, context: Context) -> Choice:
-    wanted = session.settings.get("pgrepl.engine")
+    """For a query whose rows are shown."""
     counted = counted_rows(query, context)
-    if wanted == "local" or counted > _ENDLESS or not (counted or has_user_tables(query)):
-        return Choice(False)
-    rows = rows_to_look_at(session, query, context) + counted // _COUNTING_SHARE
-    few = (rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
-    if wanted == "spark":
-        return Choice(True, few)
-    limit = int(session.settings.value("pgrepl.local_rows"))
-    return Choice(rows > limit and not _only_gives_rows(query) and not _ends_early(query, context), few)
+    unfit = ""
+    if counted > _ENDLESS:
+        unfit = "numbers without end"
+    elif not counted and not has_user_tables(query):
+        unfit = "no rows of tables"
+
+    def best_here() -> str:
+        if _only_gives_rows(query):
+            return "the rows of one table as they stand"
+        return "a LIMIT ends it early" if _ends_early(query, context) else ""
+
+    return engine.choose(
+        session,
+        lambda: extent_of(session, query, context) + _rows(counted // _COUNTING_SHARE),
+        unfit=unfit,
+        best_here=best_here,
+    )
+
+
+def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
+    """For a query whose rows are written: what only gives the rows of a table, which is best read here to be shown, is
+    not best read here for that."""
+    choice = choose(session, query, context)
+    known_few = 0 < choice.rows <= engine.local_rows(session)
+    if choice.on_spark or known_few or not engine.is_auto(session):
+        return choice
+    return engine.choose(session, lambda: extent_of(session, query, context))
+
+
+def gives_few(query: Query, context: Context, choice: Choice) -> bool:
+    """Whether the result is known to be small."""
+    return (choice.rows <= _FEW and not _multiplies(query)) or _is_small(query, context)
 
 
 def is_for_spark(query: Query, context: Context) -> bool:
@@ -63,21 +81,27 @@ def is_for_spark(query: Query, context: Context) -> bool:
     return any(isinstance(entry.rows, OutsideRows) for level in levels(query) for entry in level.rtable)
 
 
-def rows_to_look_at(session: Session, query: Query, context: Context) -> int:
-    """How many rows of user tables are left once files are skipped by the query's conditions."""
-    from pgrepl.lake.files import estimate
+def extent_of(session: Session, query: Query, context: Context) -> Extent:
+    """What is left of user tables once files are skipped by the query's conditions."""
+    from pgrepl.lake.files import Extent, extent
     from pgrepl.lake.table import lake_table
 
-    total = 0
+    total = Extent()
     for level in levels(query):
         tables = [(varno, entry) for varno, entry in enumerate(level.rtable, 1) if is_user_table(entry)]
         bounds = bounds_of(level, context) if tables else {}
         for varno, entry in tables:
             for member in members(session, entry.relid, entry.inh):
                 below = member.bounds(bounds.get(varno, ()))
-                rows = estimate(session, lake_table(session, member.relation.oid), below)
-                total += _by_key(session, member, below, rows)
+                found = extent(session, lake_table(session, member.relation.oid), below)
+                total += Extent(_by_key(session, member, below, found.rows), found.bytes)
     return total
+
+
+def _rows(count: int) -> Extent:
+    from pgrepl.lake.files import Extent
+
+    return Extent(count)
 
 
 def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int) -> int:

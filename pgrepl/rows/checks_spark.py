@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Kind
@@ -46,26 +47,25 @@ if TYPE_CHECKING:
     Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
 
-def fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> bool:
-    """Whether Spark can do it: a change of keys that ON UPDATE passes on, and constraints that wait for the commit, are
-    looked at row by row. Spark does not know rows as values."""
+def check_fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> None:
+    """Declined if Spark cannot do it: a change of keys that ON UPDATE passes on, and constraints that wait for the
+    commit, are looked at row by row. Spark does not know rows as values."""
     if any(is_row_type(a.type) for a in named.columns):
-        return False
+        raise Declined("rows as values")
     names = {a.name for a in named.columns if a.num in modified}
     for member in members(session, named.oid, True):
         rel = member.relation
         for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
             if key.deferrable:
-                return False
+                raise Declined("a foreign key that may be checked later")
         if any(not info.immediate for info in unique_indexes(session, rel)):
-            return False
+            raise Declined("a key that may be checked later")
         if kind is not Kind.UPDATE:
             continue
         for key in keys_to(session, rel.oid):
             touched = any(rel.attributes[number - 1].name in names for number in key.referenced_columns)
             if touched and key.on_update not in (NO_ACTION, RESTRICT):
-                return False
-    return True
+                raise Declined("a key whose changes are passed on")
 
 
 class FoundTwice(Exception):

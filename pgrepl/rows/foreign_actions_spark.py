@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.engine import local_rows
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
@@ -66,7 +67,7 @@ def _act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
     key = SparkKey(session, foreign)
     gone = gone_keys(before, left, key)
     frames = {"old": gone, "used": referencing_keys(now, key)}
-    few = int(session.settings.value("pgrepl.local_rows"))
+    few = local_rows(session)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
     rows = first_keys(key, text, few + 1, frames)
     if not rows:

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import choose
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.files import extent
 from pgrepl.lake.place import Place
 from pgrepl.rows.checks_table_spark import python_rows
 from pgrepl.rows.routing_spark import column_names
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_large(session: Session, table: LakeTable) -> bool:
-    from pgrepl.lake.files import estimate
-
-    if session.settings.get("pgrepl.engine") == "local":
-        return False
-    return estimate(session, table) > int(session.settings.value("pgrepl.local_rows"))
+    return choose(session, lambda: extent(session, table), if_large=True).on_spark
 
 
 def rows_with_keys(

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pgrepl.replication.publisher.protocol import Published
     from pgrepl.replication.subscriber.preview import Preview, TablePreview
 
-_HEADERS = ("Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate")
+_HEADERS = (
+    "Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate", "Engine",
+)  # fmt: skip
 _COUNTED = ("insert", "update", "delete", "truncate")
 
 
@@ -49,12 +51,13 @@ def _row(table: TablePreview) -> tuple[str, ...]:
     published = table.published
     counts = tuple([str(table.changes[operation]) for operation in _COUNTED])
     copied = "" if table.to_copy is None else str(table.to_copy)
+    engine = "" if table.choice is None else table.choice.engine.value
     if published is None:
-        return (f"{table.schema}.{table.name}", table.state, "", "", "not published", copied, *counts)
+        return (f"{table.schema}.{table.name}", table.state, "", "", "not published", copied, *counts, engine)
     operations = ", ".join(published.operations)
     return (
         f"{table.schema}.{table.name}", table.state, operations, ", ".join(published.columns), _filter(published),
-        copied, *counts,
+        copied, *counts, engine,
     )  # fmt: skip
 
 

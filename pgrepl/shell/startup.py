@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgrepl import __version__
+from pgrepl.engine import never_spark
 from pgrepl.shell import interrupt
 from pgrepl.shell.connection import (
     CATALOG_FILE,
@@ -382,7 +383,7 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
 
 def _start_spark(shell: Shell) -> None:
     """It takes its time, and the person needs some to type."""
-    if shell.connection is not None and shell.connection.setting("pgrepl.engine") != "local":
+    if shell.connection is not None and not never_spark(shell.connection.session):
         from pgrepl.lake import spark
 
         spark.start_in_background()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import Choice, Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
@@ -47,30 +48,35 @@ class Explained:
     plan: Node
     session: Session
     query: Query | None = None  # its views expanded
+    choice: Choice | None = None
     appendix: list[str] = field(default_factory=list)  # what Spark says
 
     def rows(self) -> PassingRows | SparkRows:
         from pgrepl.query.rowset import passing_rows
 
         assert self.query is not None
-        return passing_rows(self.session, self.query, expanded=True)
+        return passing_rows(self.session, self.query, expanded=True, choice=self.choice)
 
 
-def explain_query(session: Session, query: Query, verbose: bool) -> Explained:
+def explain_query(session: Session, query: Query, verbose: bool, choice: Choice | None = None) -> Explained:
+    """`choice`: that of the statement that the query is part of."""
     expanded, context = expand_views(session, query), Context(session)
     plan = _Planner(session, context).query(expanded, None)
     appendix: list[str] = []
-    engine = _engine(session, expanded, context, verbose, appendix)
+    choice = choice or choose(session, expanded, context)
+    engine = _engine(session, expanded, context, choice, verbose, appendix)
     plan.details = {"Engine": engine, **plan.details}
-    return Explained(plan, session, expanded, appendix)
+    return Explained(plan, session, expanded, choice, appendix)
 
 
 def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt, verbose: bool) -> Explained:
     from pgrepl.catalog.relation import relation
+    from pgrepl.catalog.row_security import hides_rows
     from pgrepl.expr.analyze import analyze_modifying
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
     from pgrepl.writing import permissions
+    from pgrepl.writing.size import choose_to_modify
     from pgrepl.writing.targets import check_targets
     from pgrepl.writing.views import on_tables
 
@@ -80,27 +86,31 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     check_targets(session, modify)
     inserts = modify.command is Command.INSERT
     query = insert_query(session, modify) if inserts else found_query(session, modify).query
-    inner = explain_query(session, query, verbose)
+    hidden = hides_rows(session, relation(session, modify.relid), levels_of_views[-1].role)
+    choice = choose_to_modify(session, modify, hidden=hidden)
+    inner = explain_query(session, query, verbose, choice if choice.on_spark else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
     engine = inner.plan.details.pop("Engine")
     details: dict[str, str | list[str] | int] = {"Engine": engine}
     if modify.conflict is not None:
         details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"
-    return Explained(Node(title, details, [inner.plan]), session, None, inner.appendix)
+    return Explained(Node(title, details, [inner.plan]), session, None, inner.choice, inner.appendix)
 
 
-def _engine(session: Session, query: Query, context: Context, verbose: bool, appendix: list[str]) -> str:
-    if not choose(session, query, context).spark:
-        return "local"
-    from pgrepl.query.spark import Unplayable, physical_plan, sql_of
+def _engine(
+    session: Session, query: Query, context: Context, choice: Choice, verbose: bool, appendix: list[str]
+) -> str:
+    if not choice.on_spark:
+        return choice.engine.value
+    from pgrepl.query.spark import physical_plan, sql_of
 
     try:
         job, text = sql_of(session, query, context)
         if verbose:
             appendix += [f"Spark SQL: {text}", physical_plan(job, text)]
-    except Unplayable as reason:
+    except Declined as reason:
         return f"local (not on Spark: {reason})"
-    return "spark"
+    return choice.engine.value
 
 
 class _Planner:

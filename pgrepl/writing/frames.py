@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pgrepl.expr.tree import Query
 
 
-def query_frame(session: Session, query: Query) -> DataFrame | None:
-    """The rows as c1 … cn; None: Spark cannot compute them."""
+def query_frame(session: Session, query: Query) -> DataFrame:
+    """The rows as c1 … cn; or Declined."""
     return frame_of(session, expand_views(session, query))
 
 

@@ -11,11 +11,12 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.rows.changes import Kind
-from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, fits
+from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.writing.frames import new_rows, query_frame
 from pgrepl.writing.nextval_spark import UNSTEADY, Numbered, numbered, without_numbers
 from pgrepl.writing.on_conflict_spark import arbiter_key, insert_or_update
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
     from pgrepl.expr.tree import Query
 
 
-def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges | None:
-    """Carry out a statement as far as it goes without the write lock. None: it is not one for Spark."""
+def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges:
+    """Carry out a statement as far as it goes without the write lock; or Declined."""
     target = relation(session, modify.relid)
     if modify.conflict is not None:
         key = arbiter_key(session, modify, arbiters)
-        if key is None:
-            return None
         return staged(session, target, Kind.INSERT, modify.named, partial(insert_or_update, session, modify, key))
     if modify.command is Command.INSERT:
         queries = [insert_query(session, modify)]
@@ -47,30 +46,27 @@ def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset
 
 
 def staged(
-    session: Session, target: Relation, kind: Kind, named: frozenset[int], fill: Callable[[SparkChanges], bool]
-) -> SparkChanges | None:
+    session: Session, target: Relation, kind: Kind, named: frozenset[int], fill: Callable[[SparkChanges], None]
+) -> SparkChanges:
     """`fill` hands the rows over; if it cannot, nothing is left of them."""
-    if not fits(session, target, kind, named):
-        return None
+    check_fits(session, target, kind, named)
     changes = SparkChanges(session, target, kind, named, session.transaction.numbering.last_snapshot())
     try:
-        if fill(changes):
-            changes.check()
-            return changes
+        fill(changes)
+        changes.check()
     except BaseException:
         changes.discard()
         raise
-    changes.discard()
-    return None
+    return changes
 
 
-def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkChanges) -> bool:
+def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkChanges) -> None:
     """The rows of one query after the other; columns that are numbers of sequences are so in all of them."""
     plain, numbers = zip(*[without_numbers(query) for query in queries], strict=True)
     frames = [query_frame(session, query) for query in plain]
-    if any(frame is None for frame in frames) or any(found != numbers[0] for found in numbers):
-        return False
-    frame = reduce(lambda all_rows, more: all_rows.unionAll(more), [f for f in frames if f is not None])
+    if any(found != numbers[0] for found in numbers):
+        raise Declined("numbers of sequences in other columns of each query")
+    frame = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
     # the query's columns are the table's by number
     if not numbers[0]:
         changes.insert(frame)
@@ -80,7 +76,6 @@ def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkCha
             _insert_numbered(session, changes, frame, numbers[0])
         finally:
             frame.unpersist()
-    return True
 
 
 def _insert_numbered(session: Session, changes: SparkChanges, frame: DataFrame, numbers: list[Numbered]) -> bool:
@@ -98,7 +93,7 @@ def _insert_numbered(session: Session, changes: SparkChanges, frame: DataFrame, 
     return False
 
 
-def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bool = False) -> bool:
+def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bool = False) -> None:
     """Table by table: each is its own query, in its own layout. A row that FROM joins to several others is changed by
     one of them; that each is there only `once` is seen to when it has turned out not to be."""
     target = relation(session, modify.relid)
@@ -109,11 +104,8 @@ def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bo
         own = None if len(tables) == 1 and table.oid == target.oid else table
         found = found_query(session, modify, own, None if updates else frozenset())
         frame = query_frame(session, found.query)
-        if frame is None:
-            return False
         if updates:
             rows = new_rows(table, found, frame)
             changes.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             changes.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
-    return True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
@@ -91,52 +92,45 @@ class Key:
     operators: tuple[int, ...]
 
 
-def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> Key | None:
-    """None: this is not for Spark."""
+def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> Key:
+    """Or Declined."""
     target = relation(session, modify.relid)
     if target.kind != "r" or target.is_partition:
-        return None
+        raise Declined("ON CONFLICT of a partitioned table")
     unique = [i for i in indexes(session, target.oid) if i.indisunique and (not arbiters or i.indexrelid in arbiters)]
     if len(unique) != 1:
-        return None
+        raise Declined("ON CONFLICT of several keys")
     (index,) = unique
     columns = tuple(index.indkey[: index.indnkeyatts])
     if not all(columns) or index.indpred is not None or index.indnullsnotdistinct or not index.indimmediate:
-        return None
+        raise Declined("ON CONFLICT of a key that is not one of plain columns")
     return Key(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
 
 
-def insert_or_update(session: Session, modify: Modify, key: Key, changes: SparkChanges) -> bool:
-    """Hand the rows over; whether that could be done."""
+def insert_or_update(session: Session, modify: Modify, key: Key, changes: SparkChanges) -> None:
+    """Hand the rows over; or Declined."""
     conflict = modify.conflict
     assert conflict is not None
     target = relation(session, modify.relid)
     proposed = _proposed(session, modify, target)
-    if proposed is None:
-        return False
     try:
         rows = _Parted(session, modify, conflict, target, key, proposed)
         if rows.has_twice():
             if conflict.assigned is not None or not rows.keys_are_plain():
-                return False
+                raise Declined("ON CONFLICT of rows with the same key")
             rows.keep_first()
         new, found = rows.new(), rows.found() if conflict.assigned is not None else None
-        if new is None or (conflict.assigned is not None and found is None):
-            return False
         if found is not None:
             changes.update(target, found)
         changes.insert(new)
-        return True
     finally:
         proposed.unpersist()
 
 
-def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame | None:
+def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame:
     """The rows as they would be inserted, with what a table asks of them; kept."""
     plain, numbers = without_numbers(insert_query(session, modify))
     frame = query_frame(session, plain)
-    if frame is None:
-        return None
     if numbers:
         frame, _ = numbered(session, frame.persist(), numbers)
     checks = SparkChecks(session, target, target, modify.named)
@@ -178,11 +172,14 @@ class _Parted:
             limit=Const(oids.INT8, value=1),
             has_aggregates=True,
         )
-        found = self._frame(query)
         from pgrepl.lake import spark
 
+        try:
+            found = frame_of(self.session, query)
+        except Declined:
+            return True  # perhaps
         with spark.pg_errors():
-            return found is None or bool(found.take(1))
+            return bool(found.take(1))
 
     def keys_are_plain(self) -> bool:
         return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)
@@ -199,7 +196,7 @@ class _Parted:
         some_null = " OR ".join(f"{name} IS NULL" for name in names)
         self.proposed = ranked.filter(f"__rank = 1 OR {some_null}").drop("__order", "__rank")
 
-    def new(self) -> DataFrame | None:
+    def new(self) -> DataFrame:
         """The proposed rows whose key is not in the table."""
         same = every(self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1)))
         inside = Query(
@@ -213,17 +210,18 @@ class _Parted:
             Target(Const(oids.INT4) if a.dropped else self._proposed(a.num, 1), a.name, a.num)
             for a in self.target.attributes
         )
-        return self._frame(
+        return frame_of(
+            self.session,
             Query(
                 targets,
                 (self._outside(),),
                 (RangeRef(1),),
                 BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,)),
                 has_sublinks=True,
-            )
+            ),
         )
 
-    def found(self) -> DataFrame | None:
+    def found(self) -> DataFrame:
         """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
         conflict, target = self.conflict, self.target
         assert conflict.assigned is not None
@@ -249,16 +247,11 @@ class _Parted:
             recursive=self.modify.recursive,
             has_sublinks=True,
         )
-        frame = self._frame(query)
-        if frame is None:
-            return None
+        frame = frame_of(self.session, query)
         columns = tuple(a.num for a in target.columns)
         return new_rows(target, Found(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
 
     # --- parts of the queries -----------------------------------------------------------------------------------------
-
-    def _frame(self, query: Query) -> DataFrame | None:
-        return frame_of(self.session, query)
 
     def _outside(self) -> Rte:
         return rows_rte("excluded", self.columns, _Proposed(self.proposed))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
@@ -32,7 +33,7 @@ from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 from pgrepl.writing import permissions
 from pgrepl.writing.read_only import check_writable
-from pgrepl.writing.size import is_large
+from pgrepl.writing.size import choose_to_modify
 from pgrepl.writing.targets import check_targets
 from pgrepl.writing.views import on_tables
 
@@ -82,7 +83,7 @@ def _aside(session: Session, stmt: Statement) -> Result:
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
         tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
         planned = plan(session, written) if len(changing) == 1 and not _is_small(stmt, session) else None
-        if planned is not None and _is_large(session, planned):
+        if planned is not None and _choice(session, planned).on_spark:
             # too many rows for locks of their own
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
             transaction.require_write()
@@ -100,7 +101,7 @@ def target_tables(session: Session, modify: Modify) -> list[int]:
 
 def _is_small(stmt: Statement, session: Session) -> bool:
     """Whether it is plain that Spark has nothing to do with it."""
-    if session.settings.get("pgrepl.engine") == "local":
+    if engine.never_spark(session):
         return True
     return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
 
@@ -123,14 +124,19 @@ def _without_lock(stmt: Statement, session: Session) -> Result | None:
         if others_hold_locks(session):
             return _aside(session, stmt)
         return _locked(session, written, small=True, planned=planned)
-    from pgrepl.rows.foreign_actions_spark import apply
-
     try:
-        apply(staged)
+        return _applied(session, written, staged)
     except Stale:
         staged.discard()
         transaction.release_write()
         return None
+
+
+def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
+    from pgrepl.rows.foreign_actions_spark import apply
+
+    apply(staged)
+    engine.done(session, written.command.value, engine.Engine.SPARK)
     return Result(_tag(written, staged.count))
 
 
@@ -142,10 +148,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
         planned = plan(session, written)
     staged = _staged(session, planned) if not before and not small else None
     if staged is not None:
-        from pgrepl.rows.foreign_actions_spark import apply
-
-        apply(staged)
-        return Result(_tag(written, staged.count))
+        return _applied(session, written, staged)
     done = work_out(session, planned)
     write(session, [*before, done])
     if not written.returning:
@@ -173,17 +176,21 @@ def plan(session: Session, written: Modify) -> Plan:
 
 
 def _staged(session: Session, planned: Plan) -> SparkChanges | None:
-    """The statement as Spark has staged it, if it is large."""
-    if not _is_large(session, planned):
+    """The statement as Spark has staged it, if it is large. None: it is carried out here."""
+    if not _choice(session, planned).on_spark:
         return None
     from pgrepl.writing.modify_spark import stage
 
-    return stage(session, planned.modify, planned.arbiters)
+    try:
+        return stage(session, planned.modify, planned.arbiters)
+    except engine.Declined as reason:
+        command = planned.modify.command.value
+        engine.declined(session, command, reason, f"{command} is not carried out by Spark")
+        return None
 
 
-def _is_large(session: Session, planned: Plan) -> bool:
-    modify = planned.modify
-    return not (planned.hidden or modify.returning or modify.check_options) and is_large(session, modify)
+def _choice(session: Session, planned: Plan) -> engine.Choice:
+    return choose_to_modify(session, planned.modify, hidden=planned.hidden)
 
 
 def work_out(session: Session, planned: Plan) -> Pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -73,6 +74,18 @@ class Database:
             self(text)
         report = caught.value.report
         return "\n".join(part for part in (report.message, report.detail, report.hint) if part)
+
+    def ways(self) -> Counter[str]:
+        """How often copies and batches were done by columns or by Spark, and how often they were left to the exact way
+        instead."""
+        found: Counter[str] = Counter()
+        for work, declined, calls in self(
+            "SELECT work, declined, calls FROM pgrepl_stat_engine WHERE datname = current_database()"
+            " AND work IN ('initial copy', 'apply')"
+        ):
+            name = "copy" if work == "initial copy" else "apply"
+            found[name if declined is None else f"{name} row by row"] += int(calls or 0)
+        return found
 
     def subscribe(self, publications: str, conninfo: str, options: str = "", name: str = "s") -> None:
         """CREATE SUBSCRIPTION; `options` is its WITH clause."""

@@ -7,10 +7,9 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+from pgrepl import engine
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.replication import size
-from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
 from pgrepl.statements.run import run
 from tests.harness.database import Database
 from tests.harness.pair import Pair
@@ -47,15 +46,12 @@ class OurReplicas:
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Let the enabled subscriptions have everything; the errors."""
         database = self._database(at)
-        with (
-            mock.patch.object(size, "least_rows", self._least_rows),
-            mock.patch.object(bulk_apply, "least_rows", self._least_rows),
-        ):
+        with mock.patch.object(engine, "least_changes", self._least_changes):
             database.catch_up()
         reports = database.log.reports
         return [failure(r.message, r.detail, r.context) for r in reports if r.severity in ("ERROR", "FATAL")]
 
-    def _least_rows(self, session: Session) -> int | None:
+    def _least_changes(self, session: Session) -> int | None:
         return self._least
 
     def quiet(self) -> None:

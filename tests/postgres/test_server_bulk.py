@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.replication import size
+from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import changes as portions
 from pgrepl.replication.publisher.postgres import prefetch, reading, slots
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
-from pgrepl.replication.ways import WAYS
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.batch import DELETE, WireBatch
@@ -298,9 +296,8 @@ def large_change(random: Random, number: int) -> str:
 def by(monkeypatch: pytest.MonkeyPatch, least: int | None) -> None:
     """From so many changes on batches are applied by columns, and by Spark; None: never."""
     for factor in ("WARM", "COLD"):
-        monkeypatch.setattr(size, factor, 1)
-    for module in (size, bulk_apply):
-        monkeypatch.setattr(module, "least_rows", lambda session: least)
+        monkeypatch.setattr(engine, factor, 1)
+    monkeypatch.setattr(engine, "least_changes", lambda session: least)
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
@@ -322,7 +319,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
     by(monkeypatch, None)
     assert served.catch_up() == []
     assert other.catch_up() == []
-    WAYS.clear()
+    served.sub("SELECT pg_stat_reset()")
     for number in range(3 if seed else 8):  # a column of the subscriber's own makes it work for Spark
         for each in range(random.randrange(4, 16)):
             served.pub(large_change(random, number * 100 + each))
@@ -337,7 +334,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
         for database, _ in subscribers:
             database(f"DELETE FROM one WHERE a = {key}; UPDATE one SET big = 'local' WHERE a % 7 = {key % 7}")
             database(f"UPDATE whole SET big = 'local' WHERE a % 6 = {key % 6}")
-    assert WAYS["apply"] >= (2 if seed else 4)
+    assert served.sub.ways()["apply"] >= (2 if seed else 4)
     other.close()
 
 
@@ -357,7 +354,7 @@ def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.M
     by(monkeypatch, None)
     served.subscribe()
     by(monkeypatch, 1)
-    WAYS.clear()
+    served.sub("SELECT pg_stat_reset()")
     served.sub("UPDATE n SET a = a + 0.000; UPDATE f SET a = -a WHERE a = 0; UPDATE c SET r = -r WHERE r = 0")
     served.pub(
         "UPDATE n SET b = 'first'; UPDATE n SET a = a * 1.00 WHERE a = 1; DELETE FROM n WHERE a IN (2.5, 'NaN');"
@@ -366,6 +363,6 @@ def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.M
     )
     served.pub("INSERT INTO n VALUES (2.500, 'again'), (7, 'new'); UPDATE n SET b = 'second' WHERE a IN (0, 2.5)")
     assert served.catch_up() == []
-    assert WAYS == {"apply": 1}
+    assert served.sub.ways() == {"apply": 1}
     for table in ("n", "f", "c"):
         served.same(f"SELECT * FROM {table} ORDER BY 1, 2")

@@ -9,6 +9,7 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
+from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns
 from pgrepl.replication.publisher.postgres.connecting import to_server
@@ -22,7 +23,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     files = request.param != "rows"
     if request.param == "csv":
         monkeypatch.setattr(copy_columns, "is_binary", lambda columns: False)
-    monkeypatch.setattr(copy_columns, "LARGE", 0 if files else 1 << 60)
+    monkeypatch.setattr(engine, "WORTH_A_FILE", 0 if files else 1 << 60)
     monkeypatch.setattr(copy_columns, "_RANGE", 8192 if files else 1 << 60)
     monkeypatch.setattr(copy_columns, "_CHUNK", 256)
     monkeypatch.setattr(copy_columns, "_BINARY_CHUNK", 256)

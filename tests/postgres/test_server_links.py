@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns
 from pgrepl.replication.publisher.postgres.connecting import link_to
@@ -47,7 +48,7 @@ def test_a_link_that_is_lost_says_so_whenever_it_is_asked(served: Served) -> Non
 def test_all_connections_are_encrypted_where_tls_is_asked_for(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copy_columns, "LARGE", 0)
+    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
     monkeypatch.setattr(copy_columns, "_RANGE", 1 << 14)  # several readers
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 3000) g")

@@ -64,7 +64,7 @@ def test_large_tables_are_for_spark_unless_their_rows_are_just_given(shop: Insta
     session, context = shop.session("pub"), Context(shop.session("pub"))
 
     def on_spark(text: str) -> bool:
-        return choose(session, analyzed(shop, text), context).spark
+        return choose(session, analyzed(shop, text), context).on_spark
 
     assert not on_spark("SELECT count(*) FROM t")
     shop.play("pub", "SET pgrepl.local_rows = 2")

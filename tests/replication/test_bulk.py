@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication import size
-from pgrepl.replication.subscriber.apply.columns import stage as bulk_apply
+from pgrepl import engine
 from pgrepl.replication.subscriber.apply.columns.stage import StagedBatch
-from pgrepl.replication.ways import WAYS
 from tests.harness.database import Database, Errors
 from tests.harness.pair import Pair
 from tests.lake import duck
@@ -43,9 +41,8 @@ class Trio(Pair):
 
     def by(self, least: int | None) -> None:
         for factor in ("WARM", "COLD"):
-            self._monkeypatch.setattr(size, factor, 1)
-        for module in (size, bulk_apply):
-            self._monkeypatch.setattr(module, "least_rows", lambda session: least)
+            self._monkeypatch.setattr(engine, factor, 1)
+        self._monkeypatch.setattr(engine, "least_changes", lambda session: least)
 
     def catch_up(self) -> Errors:
         self.by(1)
@@ -77,7 +74,6 @@ def _without_slot(error: tuple[str, str | None, str | None]) -> tuple[str, str |
 @pytest.fixture
 def trio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trio]:
     made = Trio(tmp_path, monkeypatch)
-    WAYS.clear()
     yield made
     made.close()
 
@@ -117,8 +113,8 @@ def test_random_changes_come_to_the_same_by_both_ways(trio: Trio) -> None:
     trio.pub("INSERT INTO t SELECT g, 'v' || g, g % 9 FROM generate_series(1, 30) g")
     trio.subscribe()
     workload(trio, random.Random(3), 8)
-    assert WAYS["copy"] == 1
-    assert WAYS["apply"] >= 4
+    assert trio.sub.ways()["copy"] == 1
+    assert trio.sub.ways()["apply"] >= 4
 
 
 def test_filters_types_and_columns_come_to_the_same_by_both_ways(trio: Trio) -> None:
@@ -132,15 +128,15 @@ def test_filters_types_and_columns_come_to_the_same_by_both_ways(trio: Trio) -> 
     trio.subscribe("p, q")
     trio.at_subscribers("UPDATE t SET extra = 'local', b = 'kept' WHERE a % 2 = 1")
     workload(trio, random.Random(5), 8)
-    assert WAYS["copy"] == 1
-    assert WAYS["apply"] >= 3
+    assert trio.sub.ways()["copy"] == 1
+    assert trio.sub.ways()["apply"] >= 3
 
 
 def ready(trio: Trio) -> None:
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.subscribe()
-    WAYS.clear()
+    trio.sub("SELECT pg_stat_reset()")
 
 
 def test_what_comes_before_a_conflict_is_applied_by_spark(trio: Trio) -> None:
@@ -152,7 +148,8 @@ def test_what_comes_before_a_conflict_is_applied_by_spark(trio: Trio) -> None:
     ((message, detail, _),) = trio.compare_ways("t")
     assert message == 'duplicate key value violates unique constraint "t_pkey"'
     assert detail == "Key (a)=(50) already exists."
-    assert (WAYS["apply"], WAYS["apply row by row"]) == (1, 1)
+    ways = trio.sub.ways()
+    assert (ways["apply"], ways["apply row by row"]) == (1, 1)
     trio.at_subscribers("DELETE FROM t WHERE a = 50")
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT count(*), sum(c) FROM t") == [("22", "20")]
@@ -163,11 +160,11 @@ def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int UNIQUE)")
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.subscribe()
-    WAYS.clear()
+    trio.sub("SELECT pg_stat_reset()")
     trio.pub("INSERT INTO t SELECT g, 'x', nullif(g, 3) * 10 FROM generate_series(1, 20) g")
     trio.pub("UPDATE t SET c = c + 1 WHERE a % 2 = 0; DELETE FROM t WHERE a = 7; INSERT INTO t VALUES (7, 'again', 71)")
     assert trio.compare_ways("t") == []
-    assert WAYS == {"apply": 1}
+    assert trio.sub.ways() == {"apply": 1}
     trio.pub("UPDATE t SET b = 'y' WHERE a = 4")
     trio.pub("BEGIN; DELETE FROM t WHERE a = 5; UPDATE t SET c = 50 WHERE a = 6; COMMIT")  # what was of another row
     trio.pub("UPDATE t SET a = 100 WHERE a = 8")
@@ -177,7 +174,7 @@ def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
         ("6", "x", "50"),
         ("100", "x", "81"),
     ]
-    assert WAYS == {"apply": 2, "apply row by row": 1}
+    assert trio.sub.ways() == {"apply": 2, "apply row by row": 1}
     trio.at_subscribers("INSERT INTO t VALUES (500, 'local', 999)")
     trio.pub("UPDATE t SET b = 'z' WHERE a < 3")
     trio.pub("UPDATE t SET c = 999 WHERE a = 1")
@@ -185,7 +182,7 @@ def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
     assert message == 'duplicate key value violates unique constraint "t_c_key"'
     assert detail == "Key (c)=(999) already exists."
     assert trio.sub("SELECT b, c FROM t WHERE a = 1") == [("z", "10")]
-    assert WAYS == {"apply": 3, "apply row by row": 2}
+    assert trio.sub.ways() == {"apply": 3, "apply row by row": 2}
 
 
 def test_keys_of_decimals_and_padded_text(trio: Trio) -> None:
@@ -193,14 +190,14 @@ def test_keys_of_decimals_and_padded_text(trio: Trio) -> None:
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.pub("INSERT INTO t SELECT g * 0.25, 'k' || g % 3, 'x' FROM generate_series(1, 12) g")
     trio.subscribe()
-    WAYS.clear()
+    trio.sub("SELECT pg_stat_reset()")
     trio.pub("UPDATE t SET b = 'y' WHERE k = 'k1'; DELETE FROM t WHERE a = 0.5; UPDATE t SET a = -a WHERE a = 1.25")
     trio.pub("INSERT INTO t VALUES (0.5, 'k2', 'again'), (0.50, 'k', 'new'); UPDATE t SET b = 'z' WHERE k = 'k   '")
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT a, k, b FROM t WHERE a < 0.7 ORDER BY a, k") == trio.pub(
         "SELECT a, k, b FROM t WHERE a < 0.7 ORDER BY a, k"
     )
-    assert WAYS == {"apply": 1}
+    assert trio.sub.ways() == {"apply": 1}
 
 
 def test_rows_of_which_nothing_is_left_are_checked_too(trio: Trio) -> None:
@@ -221,7 +218,7 @@ def test_a_truncation_divides_a_batch(trio: Trio) -> None:
     trio.pub("BEGIN; TRUNCATE t; INSERT INTO t VALUES (6, 'after', 0), (7, 'after', 0); COMMIT")
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT a, b FROM t ORDER BY a") == [("6", "after"), ("7", "after")]
-    assert WAYS["apply"] == 1
+    assert trio.sub.ways()["apply"] == 1
 
 
 def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
@@ -233,7 +230,7 @@ def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
         trio.pub(f"UPDATE t SET c = c + 1 WHERE a = {a}")
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT a FROM t") == [("1",), ("3",), ("4",), ("6",), ("8",), ("5",), ("7",), ("2",)]
-    assert WAYS["apply"] == 2
+    assert trio.sub.ways()["apply"] == 2
 
 
 def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> None:
@@ -249,10 +246,10 @@ def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> No
         None,
         'COPY t, line 2, column b: "no number"',
     )
-    assert WAYS == {"copy row by row": 1}
+    assert trio.sub.ways() == {"copy row by row": 1}
     trio.pub("UPDATE t SET b = '18' WHERE a = 2")
     assert trio.compare_ways("t") == []
-    assert WAYS["copy"] == 1
+    assert trio.sub.ways()["copy"] == 1
 
 
 def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
@@ -265,7 +262,7 @@ def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
     trio.pub("INSERT INTO t SELECT g, 'x' || g, 0 FROM generate_series(1, 30) g")
     trio.subscribe()
     assert trio.sub("SELECT count(*), max(a) FROM low") == [("9", "9")]
-    assert WAYS["copy"] == 1
+    assert trio.sub.ways()["copy"] == 1
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -283,7 +280,7 @@ def test_changes_of_partitioned_targets_are_divided_among_the_leaves(trio: Trio,
     )
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.subscribe()
-    WAYS.clear()
+    trio.sub("SELECT pg_stat_reset()")
     chance = random.Random(seed)
     for number in range(8):
         for each in range(chance.randrange(2, 8)):
@@ -303,7 +300,7 @@ def test_changes_of_partitioned_targets_are_divided_among_the_leaves(trio: Trio,
             )
         assert trio.compare_ways("t", "x", "rest", "h0", "h1") == []
         trio.at_subscribers(f"DELETE FROM t WHERE a = {chance.randrange(40)}")
-    assert WAYS["apply"] >= 5
+    assert trio.sub.ways()["apply"] >= 5
     trio.pub("INSERT INTO t VALUES (5, 'last', 'good'); INSERT INTO t VALUES (-5, 'x', 'no partition')")
     ((message, _, _),) = trio.compare_ways("t")
     assert message == 'no partition of relation "t" found for row'
@@ -316,7 +313,7 @@ def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
     trio.subscribe(options="WITH (origin = none)")
     trio.pub("CREATE SUBSCRIPTION b CONNECTION 'dbname=sub' PUBLICATION back WITH (origin = none, copy_data = off)")
-    WAYS.clear()
+    trio.sub("SELECT pg_stat_reset()")
     trio.sub("INSERT INTO t VALUES (1, 'there', 0)")
     assert trio.pub.catch_up() == []
     assert trio.pub("SELECT a FROM t") == [("1",)]
@@ -326,7 +323,7 @@ def test_what_the_publisher_has_from_elsewhere_is_left_out(trio: Trio) -> None:
     trio.other("INSERT INTO t VALUES (1, 'there', 0)")
     assert trio.compare_ways("t") == []
     assert trio.sub("SELECT a, c FROM t ORDER BY a") == [("1", "0"), ("2", "1"), ("3", "0")]
-    assert WAYS["apply"] == 1
+    assert trio.sub.ways()["apply"] == 1
 
 
 def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio) -> None:
@@ -335,7 +332,7 @@ def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio)
     trio.subscribe()
     trio.pub("INSERT INTO t VALUES (2, 'y', 0)")
     assert trio.compare_ways("t") == []
-    assert WAYS["apply"] == 1
+    assert trio.sub.ways()["apply"] == 1
     duck.run(trio.path, "UPDATE pub.t SET b = 'z' WHERE a = 1")
     ((message, _, _),) = trio.compare_ways("t")
     assert 'cannot update table "t" because it does not have a replica identity and publishes updates' in message

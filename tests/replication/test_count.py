@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl import engine
 from pgrepl.catalog.transaction import reading
-from pgrepl.replication.publisher.lake import copy, count
+from pgrepl.replication.publisher.lake import copy
 from pgrepl.replication.publisher.lake.copy import published_copy
 from pgrepl.replication.publisher.lake.count import published_count
 from tests.harness.pair import Pair
@@ -49,5 +50,7 @@ def test_what_is_filtered_is_counted_by_its_rows(pair: Pair, monkeypatch: pytest
         "WITH (publish_via_partition_root = true, publish = 'insert')"
     )
     assert (here := both_ways(pair, "p"))["t"] == 400 - 57
-    monkeypatch.setattr(count, "is_for_spark", lambda session, rows: rows > 0)
+    monkeypatch.setattr(engine, "least_changes", lambda session: 1)
+    monkeypatch.setattr(engine, "COLD", 1)
+    monkeypatch.setattr(engine, "WARM", 1)
     assert both_ways(pair, "p") == here

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgrepl.catalog.copies import Copying
+from pgrepl.engine import Choice, Engine
 from pgrepl.replication.subscriber import copy, table_workers
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.receiver import Receiver
@@ -28,10 +29,14 @@ STATES = "SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY
 NAME = "pgrepl-table-sync"
 
 
+def on_spark(wanted: bool) -> Choice:
+    return Choice(Engine.SPARK if wanted else Engine.LOCAL, "the test wants it")
+
+
 @pytest.fixture
 def waiting(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Three tables of 25 rows wait for their copies; they count as large, and come ten rows at a time."""
-    monkeypatch.setattr(table_workers, "is_for_spark", lambda session, rows: rows >= 50)
+    monkeypatch.setattr(table_workers, "choose_job", lambda session, rows: on_spark(rows >= 50))
     monkeypatch.setattr(copy, "_PORTION", 10)
     pair.both("; ".join(f"CREATE TABLE {name} (a int PRIMARY KEY)" for name in TABLES))
     pair.pub("CREATE PUBLICATION p FOR TABLE " + ", ".join(TABLES))
@@ -232,7 +237,7 @@ def test_who_is_stopped_waits_for_no_lock(waiting: Pair, monkeypatch: pytest.Mon
 def test_one_after_the_other(waiting: Pair, setting: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no more workers may run, the apply worker counted; and where the tables are small."""
     if setting is None:
-        monkeypatch.setattr(table_workers, "is_for_spark", lambda session, rows: rows > 75)
+        monkeypatch.setattr(table_workers, "choose_job", lambda session, rows: on_spark(rows > 75))
     else:
         waiting.sub(f"ALTER SYSTEM SET {setting}")
     observer = Watching()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl import engine
 from pgrepl.backend import open_session
 from pgrepl.catalog.engine import open_catalog
 from pgrepl.cli import run as command_line
-from pgrepl.replication.ways import WAYS
 from pgrepl.statements.run import run
 from tests.harness.programs import PATIENCE, eventually, started
 
@@ -79,12 +79,17 @@ def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
     assert instance.play("sub", "SELECT min(a), max(a), count(*) FROM t") == [("13", "40", "19")]
 
 
+def by_columns(instance: Instance) -> int:
+    """How many batches have been applied so."""
+    query = "SELECT sum(calls) FROM pgrepl_stat_engine WHERE work = 'apply' AND engine = 'columns'"
+    return int(instance.play("sub", query)[0][0] or 0)
+
+
 @pytest.mark.parametrize("least", [None, 1], ids=["message by message", "by columns"])
 def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, least: int | None
 ) -> None:
-    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.least_rows", lambda session: least)
-    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.is_large", lambda session, count: True)
+    monkeypatch.setattr(engine, "least_changes", lambda session: least)
     instance("apply")
     for database in ("pub", "sub"):
         instance.play(database, "CREATE TABLE v (a int PRIMARY KEY)")
@@ -92,11 +97,11 @@ def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(
     instance.play("sub", "ALTER SUBSCRIPTION s REFRESH PUBLICATION")
     instance.play("pub", "INSERT INTO v VALUES (2), (3)")
     instance.play("pub", "INSERT INTO u VALUES (4)")
-    taken = dict(WAYS)
+    taken = by_columns(instance)
     out = instance("apply")[0]
     assert "v copied, 2 rows" in out
     assert "2 transactions with 1 change applied" in out
-    assert (WAYS["apply"] - taken.get("apply", 0) > 0) == (least == 1)
+    assert (by_columns(instance) > taken) == (least == 1)
     instance.play("pub", "INSERT INTO u VALUES (5), (6)")
     lsn = instance.play("pub", "SELECT pg_current_wal_lsn() - 1")[0][0]
     instance.play("pub", "INSERT INTO u VALUES (7)")
@@ -131,12 +136,13 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(instance: Instance) -> None:
     assert re.search(r'Subscription "s": 1 transaction from 0/[0-9A-F]+ to 0/[0-9A-F]+', title)
     assert [cell.strip() for cell in headers.split("|")] == [
         "Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate",
+        "Engine",
     ]  # fmt: skip
     assert [cell.strip() for cell in t.split("|")] == [
-        "public.t", "i", "insert, delete", "a, b", "(a > 10)", "20", "0", "0", "0", "0",
+        "public.t", "i", "insert, delete", "a, b", "(a > 10)", "20", "0", "0", "0", "0", "local",
     ]  # fmt: skip
     assert [cell.strip() for cell in u.split("|")] == [
-        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0",
+        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0", "local",
     ]  # fmt: skip
     assert instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid") == before
     assert instance.play("sub", "SELECT count(*) FROM u") == [("1",)]

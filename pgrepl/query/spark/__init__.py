@@ -15,12 +15,11 @@
 | `fetch` | rows out of Spark |
 
 Each query gives columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. What Spark
-cannot do as PostgreSQL does is `Unplayable`: then the query is played here, row by row.
+cannot do as PostgreSQL does is `Declined`: then the query is played here, row by row.
 """
 
 from __future__ import annotations
 
-from pgrepl.query.spark.job import Unplayable
 from pgrepl.query.spark.statement import compile_frame, physical_plan, sql_of
 
-__all__ = ["Unplayable", "compile_frame", "physical_plan", "sql_of"]
+__all__ = ["compile_frame", "physical_plan", "sql_of"]

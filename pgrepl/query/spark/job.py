@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 PlayApart = Callable[["Session", "Query"], Iterable[tuple[Any, ...]]]
 
 
-class Unplayable(Exception):
-    """Spark cannot do this as PostgreSQL does; says why."""
-
-
 @frozen
 class Text:
     """A query in SQL, and the Spark types of its columns c1 … cn."""

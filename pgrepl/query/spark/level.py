@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pgrepl.engine import Declined
 from pgrepl.expr import spark as expressions
 from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql
@@ -19,7 +20,7 @@ from pgrepl.expr.tree import PLACE, Expr, Query, RteKind
 from pgrepl.expr.walk import rewrite
 from pgrepl.frozen import frozen
 from pgrepl.query.shape import at_home
-from pgrepl.query.spark.job import Job, Text, Unplayable
+from pgrepl.query.spark.job import Job, Text
 from pgrepl.sql.nodes import JoinType
 
 
@@ -62,7 +63,7 @@ class Level(ABC):
         level = self
         for _ in range(levels):
             if level.parent is None:
-                raise Unplayable("a column of no query around")
+                raise Declined("a column of no query around")
             level = level.parent
         return level
 
@@ -102,7 +103,7 @@ class Level(ABC):
             return self._of_group(var)
         columns = self.columns.get(var.varno)
         if columns is None or var.attnum not in columns:
-            raise Unplayable(f"column {var.attnum} of {self.query.rtable[var.varno - 1].name}")
+            raise Declined(f"column {var.attnum} of {self.query.rtable[var.varno - 1].name}")
         return columns[var.attnum]
 
     def _of_group(self, var: tree.Var) -> Sql:
@@ -135,7 +136,7 @@ class Level(ABC):
             if entry.kind is RteKind.JOIN and node.attnum > 0:
                 meant = entry.join_vars[node.attnum - 1]
                 if meant is None:
-                    raise Unplayable("a dropped column of a join")
+                    raise Declined("a dropped column of a join")
                 return rewrite(meant, stands_for)
             return self._whole_row(node) if node.attnum == 0 else None
 
@@ -144,7 +145,7 @@ class Level(ABC):
     def _whole_row(self, node: tree.Var) -> Expr:
         entry = self.query.rtable[node.varno - 1]
         if node.varno in self.nullable or entry.kind is RteKind.JOIN:
-            raise Unplayable("a whole row that may be missing")
+            raise Declined("a whole row that may be missing")
         live = [(number, c) for number, c in enumerate(entry.columns, 1) if not c.dropped]
         args: Sequence[Expr] = [
             tree.Var(c.type, typmod=c.typmod, collation=c.collation, varno=node.varno, attnum=number)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import Declined, choose
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Column, Cte, SetOperation
 from pgrepl.query.shape import sees_outside
-from pgrepl.query.size import rows_to_look_at
+from pgrepl.query.size import extent_of
 from pgrepl.query.spark.fetch import batches
-from pgrepl.query.spark.job import Unplayable
 from pgrepl.query.spark.level import Level, WithQuery
 from pgrepl.query.spark.setops import side
 from pgrepl.query.spark.shipped import ship
@@ -53,18 +53,17 @@ def recursive_query(level: Level, cte: Cte) -> WithQuery:
 def _check(level: Level, cte: Cte) -> None:
     operation = cte.query.set_operation
     if cte.search is not None or cte.cycle is not None or cte.query.ctes:
-        raise Unplayable("SEARCH, CYCLE or WITH in a recursive query")
+        raise Declined("SEARCH, CYCLE or WITH in a recursive query")
     if not isinstance(operation, SetOperation) or sees_outside(cte.query):
-        raise Unplayable("a recursive query that depends on the row")
+        raise Declined("a recursive query that depends on the row")
     around: Level | None = level
     while around is not None:
         if around.query.limit is not None:
-            raise Unplayable("a recursive query under a LIMIT")
+            raise Declined("a recursive query under a LIMIT")
         around = around.parent
-    session = level.job.session
-    if session.settings.get("pgrepl.engine") != "spark":
-        if rows_to_look_at(session, cte.query, level.job.context) <= _SMALL:
-            raise Unplayable("a recursive query over few rows")
+    session, context = level.job.session, level.job.context
+    if not choose(session, lambda: extent_of(session, cte.query, context), limit=_SMALL).on_spark:
+        raise Declined("a recursive query over few rows")
 
 
 def _numbers(columns: Sequence[Column]) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr import spark as expressions
 from pgrepl.expr import tree
@@ -21,7 +22,7 @@ from pgrepl.expr.walk import query_exprs, returns_set, rewrite, subqueries, walk
 from pgrepl.frozen import frozen
 from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
 from pgrepl.query.size import is_for_spark
-from pgrepl.query.spark.job import Job, Text, Unplayable
+from pgrepl.query.spark.job import Job, Text
 from pgrepl.query.spark.level import Level, WithQuery, is_place
 from pgrepl.query.spark.recursive import recursive_query
 from pgrepl.query.spark.series import as_array
@@ -37,7 +38,7 @@ from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
 def compile_query(query: Query, job: Job) -> Text:
     """A whole statement; its columns are in the lake forms of their types."""
     if any(_is_deep_array(node) for node, _ in walk_deep(query)):
-        raise Unplayable("arrays of arrays")
+        raise Declined("arrays of arrays")
     return QueryLevel(job, query, None).text(final=True)
 
 
@@ -126,7 +127,7 @@ def _select(level: Level, final: bool) -> Text:
     lateral = ""
     if sets:
         if query.windows:
-            raise Unplayable("set-returning functions beside window functions")
+            raise Declined("set-returning functions beside window functions")
         lateral = _series_in_targets(level, sets)
     columns = [_target(level, target, final) for target in query.targets]
     items = ", ".join(f"{column.text} AS c{n}" for n, column in enumerate(columns, 1)) or "1 AS c0"
@@ -138,9 +139,9 @@ def _check_sets(query: Query, sets: Sequence[Target]) -> None:
     """Where sets are expanded at another step than behind the groups."""
     keys = {group.resno for group in query.group}
     if any(target.resno in keys for target in sets):
-        raise Unplayable("set-returning functions in GROUP BY")
+        raise Declined("set-returning functions in GROUP BY")
     if query.distinct_on:
-        raise Unplayable("set-returning functions beside DISTINCT ON")
+        raise Declined("set-returning functions beside DISTINCT ON")
 
 
 @frozen
@@ -168,7 +169,7 @@ def _target(level: Level, target: Target, final: bool) -> Sql:
         assert isinstance(found, Sql)
         return found
     if final and _is_row(expr.type):
-        raise Unplayable("a row as a value")
+        raise Declined("a row as a value")
     value = level.value(expr)
     kind = form_type(expr.type, expr.typmod)
     if final or value.special is not None:
@@ -279,7 +280,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
     level.known, level.group_alias = known, alias
     empty_sets = _empty_sets(query) if keys else 0
     if empty_sets and sees_outside(query):
-        raise Unplayable("a grouping set without columns in a query that depends on a row")
+        raise Declined("a grouping set without columns in a query that depends on a row")
     if empty_sets and not any(isinstance(known_as, tree.Aggref) for known_as in known):
         items.append("count(1) AS a0")  # an aggregate makes the group
         of_nothing.append(items[-1])
@@ -297,7 +298,7 @@ def _group_by(query: Query, keys: dict[int, str]) -> str:
         sets = [f"({', '.join(keys[resno] for resno in members)})" for members in query.grouping_sets.sets]
         if not keys:
             if len(sets) > 1:
-                raise Unplayable("several empty grouping sets")
+                raise Declined("several empty grouping sets")
             return ""
         return f" GROUP BY GROUPING SETS ({', '.join(sets)})"
     return f" GROUP BY {', '.join(keys.values())}" if keys else ""
@@ -379,7 +380,7 @@ def _finish(level: Level, body: Text) -> Text:
 def _whole(number: int) -> int:
     """Spark counts rows in 31 bits here."""
     if number >= 2**31 - 1:
-        raise Unplayable("a LIMIT or OFFSET of more than 2 billion rows")
+        raise Declined("a LIMIT or OFFSET of more than 2 billion rows")
     return number
 
 
@@ -427,10 +428,10 @@ def _constant(level: Level, expr: tree.Expr | None) -> int | None:
 
     for node, up in walk_deep(expr):
         if isinstance(node, tree.Var) and node.levelsup > up:
-            raise Unplayable("a LIMIT that depends on the row")
+            raise Declined("a LIMIT that depends on the row")
     if any(
         isinstance(node, tree.SubLink) and node.query and names_outer_with(node.query) for node, _ in walk_deep(expr)
     ):
-        raise Unplayable("a LIMIT that asks a WITH query")
+        raise Declined("a LIMIT that asks a WITH query")
     value: int | None = QueryEvaluator(level.job.context, level.query).compile(expr)(Env([], None))
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Expr, Rte
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import value_of
 from pgrepl.query.size import MANY, WHOLE_SERIES, series_length
-from pgrepl.query.spark.job import Text, Unplayable
+from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
@@ -32,7 +33,7 @@ def plain_series(level: Level, entry: Rte) -> Text | None:
 def lateral_series(level: Level, entry: Rte) -> Text:
     """A function of columns of what stands before it."""
     if len(entry.functions) != 1:
-        raise Unplayable("functions side by side over columns")
+        raise Declined("functions side by side over columns")
     (function,) = entry.functions
     array, kind = as_array(level, function)
     if entry.ordinality:
@@ -47,9 +48,9 @@ def lateral_series(level: Level, entry: Rte) -> Text:
 def as_array(level: Level, function: Expr) -> tuple[str, str]:
     """What a set-returning call gives for one row as an array, and the type of its elements."""
     if not isinstance(function, tree.FuncExpr):
-        raise Unplayable("an operator that returns a set")
+        raise Declined("an operator that returns a set")
     if any(returns_set(arg) for arg in function.args):
-        raise Unplayable("a set-returning function of another")
+        raise Declined("a set-returning function of another")
     if not function.retset:
         kind = form_type(function.type)
         return f"array({level.form(function)})", kind
@@ -61,7 +62,7 @@ def as_array(level: Level, function: Expr) -> tuple[str, str]:
         if rest:
             constant = value_of(series.args[2], level.job.context)
             if not constant:
-                raise Unplayable("generate_series with a step that is not constant")
+                raise Declined("generate_series with a step that is not constant")
             ends = f"{start} <= {stop}" if constant > 0 else f"{start} >= {stop}"
         else:
             ends = f"{start} <= {stop}"
@@ -70,7 +71,7 @@ def as_array(level: Level, function: Expr) -> tuple[str, str]:
     if proc is not None and proc.src == "array_unnest":
         kind = form_type(function.type)
         return level.form(function.args[0]), kind
-    raise Unplayable(f"set-returning function {proc.name if proc is not None else function.func} over columns")
+    raise Declined(f"set-returning function {proc.name if proc is not None else function.func} over columns")
 
 
 def _series(expr: Expr) -> tree.FuncExpr | None:

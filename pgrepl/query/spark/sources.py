@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.range_table import SYSTEM_COLUMNS
 from pgrepl.expr.spark import Sql
@@ -18,7 +19,7 @@ from pgrepl.query.local.env import Env
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.shape import depends, sees_outside
 from pgrepl.query.size import is_for_spark
-from pgrepl.query.spark.job import Text, Unplayable
+from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.query.spark.series import lateral_series, plain_series
 from pgrepl.query.spark.shipped import played, ship
@@ -69,7 +70,7 @@ class Sources:
         if not _keeps_right(item):
             return text
         if any(self.query.rtable[varno - 1].lateral for varno in _varnos(item)) and len(self.query.from_) > 1:
-            raise Unplayable("LATERAL in an outer join behind a comma")
+            raise Declined("LATERAL in an outer join behind a comma")
         return f"({text})"
 
     def _item(self, item: RangeRef | Join) -> str:
@@ -87,7 +88,7 @@ class Sources:
         entry = self.query.rtable[varno - 1]
         alias = self.job.name("t")
         if entry.sample is not None and not is_user_table(entry):
-            raise Unplayable("TABLESAMPLE of anything but a table")
+            raise Declined("TABLESAMPLE of anything but a table")
         if is_user_table(entry):
             source = self._table(varno, entry, alias)
         elif entry.kind is RteKind.SUBQUERY:
@@ -162,7 +163,7 @@ class Sources:
 
         parts = (*entry.sample.args, entry.sample.repeatable)
         if any(_refers(part) or _asks(part) for part in parts if part is not None):
-            raise Unplayable("TABLESAMPLE of columns or subqueries")
+            raise Declined("TABLESAMPLE of columns or subqueries")
         evaluator = QueryEvaluator(self.job.context, self.query)
         fraction, seed = Sampling(entry.sample, evaluator).parameters(Env([], None))
         return lambda frame: frame.sample(fraction=fraction, seed=seed)
@@ -184,9 +185,9 @@ class Sources:
         level = self.level.up(entry.cte_levelsup)
         found = level.ctes.get(entry.cte)
         if entry.cte_levelsup and any(cte.name == entry.cte and sees_outside(cte.query) for cte in level.query.ctes):
-            raise Unplayable("a WITH query that depends on a row, in a subquery")
+            raise Declined("a WITH query that depends on a row, in a subquery")
         if found is None:
-            raise Unplayable(f'recursive query "{entry.cte}"')
+            raise Declined(f'recursive query "{entry.cte}"')
         self.level.columns[varno] = Text("", found.types).columns(alias)
         return found.name
 
@@ -218,9 +219,9 @@ class Sources:
             return self._values(varno, entry, alias)
         numbers = [n for n in fetched(entry, self.used.get(varno, ())) if n > 0]
         if len(numbers) != len(self.used.get(varno, ())) and min(self.used.get(varno, (0,))) < 0:
-            raise Unplayable("a system column of a system catalog")
+            raise Declined("a system column of a system catalog")
         if any(map(_asks, entry.functions)):
-            raise Unplayable("a function of a subquery in FROM")
+            raise Declined("a function of a subquery in FROM")
         outside = entry.rows
         if isinstance(outside, OutsideRows):
             self._shipped_columns(varno, entry.columns, numbers, alias)

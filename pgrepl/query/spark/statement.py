@@ -6,8 +6,9 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
-from pgrepl.query.spark.job import Job, PlayApart, Unplayable
+from pgrepl.query.spark.job import Job, PlayApart
 from pgrepl.query.spark.select import compile_query
 
 if TYPE_CHECKING:
@@ -18,26 +19,20 @@ if TYPE_CHECKING:
     from pgrepl.expr.tree import Query
 
 
-def compile_frame(session: Session, query: Query, context: Context, apart: PlayApart) -> DataFrame | None:
-    """The query, its views expanded, as a frame with columns c1 … cn in their lake forms. None: it is to be played
-    here."""
-    try:
-        job, text = sql_of(session, query, context, apart)
-        return _frame(job, text)
-    except Unplayable as reason:
-        session.notice("DEBUG1", f"the query is not carried out by Spark: {reason}")
-    return None
+def compile_frame(session: Session, query: Query, context: Context, apart: PlayApart) -> DataFrame:
+    """The query, its views expanded, as a frame with columns c1 … cn in their lake forms; or Declined."""
+    return _frame(*sql_of(session, query, context, apart))
 
 
 def sql_of(session: Session, query: Query, context: Context, apart: PlayApart | None = None) -> tuple[Job, str]:
-    """The query as SQL; Unplayable if Spark cannot do it. Without `apart` no part of it is carried out for that."""
+    """The query as SQL; or Declined. Without `apart` no part of it is carried out for that."""
     job = Job(session, context, apart)
     try:
         return job, compile_query(query, job).text
     except PgError as problem:
         if problem.sqlstate != "0A000":
             raise
-        raise Unplayable(problem.message) from problem
+        raise Declined(problem.message) from problem
 
 
 # of errors while Spark plans: it was interrupted, it is out of something, its process is gone
@@ -56,7 +51,7 @@ def _frame(job: Job, text: str) -> DataFrame:
     except PgError as problem:
         if problem.sqlstate.startswith(_NOT_OF_THE_QUERY):
             raise
-        raise Unplayable(problem.message) from problem
+        raise Declined(problem.message) from problem
 
 
 def physical_plan(job: Job, text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgrepl.engine import Declined
 from pgrepl.expr import spark as expressions
 from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql
@@ -15,7 +16,7 @@ from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import walk_deep
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.shape import depends
-from pgrepl.query.spark.job import Text, Unplayable
+from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
@@ -44,7 +45,7 @@ def condition(level: Level, expr: Expr) -> str:
 def sublink(level: Level, link: tree.SubLink) -> Sql:
     """A subquery as a value."""
     if link.query is None:
-        raise Unplayable("an empty subquery")
+        raise Declined("an empty subquery")
     if link.kind is SubLinkType.EXISTS:
         return Sql(f"EXISTS ({_text(level, link).text})", "BOOLEAN")
     if link.kind is SubLinkType.EXPR:
@@ -54,7 +55,7 @@ def sublink(level: Level, link: tree.SubLink) -> Sql:
         return _array(level, link)
     if link.kind in (SubLinkType.ANY, SubLinkType.ALL):
         return _quantified(level, link)
-    raise Unplayable("a comparison of rows with a subquery")
+    raise Declined("a comparison of rows with a subquery")
 
 
 def _text(level: Level, link: tree.SubLink) -> Text:
@@ -68,7 +69,7 @@ def _array(level: Level, link: tree.SubLink) -> Sql:
 
     assert link.query is not None
     if depends(link.query):
-        raise Unplayable("an array of a subquery that depends on the row")
+        raise Declined("an array of a subquery that depends on the row")
     if level.job.apart is None:
         return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
     value = array_of_rows(link, level.job.apart(level.job.session, link.query))

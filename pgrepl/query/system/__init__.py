@@ -1,9 +1,10 @@
 """The system catalogs and views as somebody who asks them sees them.
 
 `relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's
-name, type, type modifier, NOT NULL and collation. Rows come from `base_tables` (the catalogs), `activity` (settings,
-locks), `statistics`, providers of floors above (slots, subscriptions) or `views` (queries of our own). A relation none
-of them knows is refused by name when it is asked.
+name, type, type modifier, NOT NULL and collation. `pgrepl_stat_engine` is ours, with an OID that PostgreSQL keeps free.
+Rows come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of floors above
+(slots, subscriptions) or `views` (queries of our own). A relation none of them knows is refused by name when it is
+asked.
 """
 
 from __future__ import annotations

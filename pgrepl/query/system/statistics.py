@@ -1,4 +1,5 @@
-"""Views of the cumulative statistics: pg_stat_all_tables and its relatives, of indexes, databases and slots.
+"""Views of the cumulative statistics: pg_stat_all_tables and its relatives, of indexes, databases and slots;
+pgrepl_stat_engine.
 
 How many rows there are, alive and dead, is known of the lake itself. Nothing is read in blocks: pg_statio_… count none.
 """
@@ -9,10 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from pgrepl import engine
 from pgrepl.catalog import statistics
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
+from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SLOT
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
 from pgrepl.frozen import frozen
@@ -206,7 +208,21 @@ def _slots(session: Session) -> Iterator[Values]:
             }  # fmt: skip
 
 
+def _engines(session: Session) -> Iterator[Values]:
+    """What columns and Spark have done in each database, and what they declined."""
+    known = statistics.counters(session.catalog).read(ENGINE)
+    for row in rows(session, pg_database):
+        for (database, work), counters in sorted(known.items()):
+            for counter, calls in sorted(counters.items()) if database == row.oid else ():
+                used, declined = engine.counted(counter)
+                yield {
+                    "datid": row.oid, "datname": row.datname, "work": work, "engine": used, "declined": declined,
+                    "calls": calls,
+                }  # fmt: skip
+
+
 PROVIDERS: dict[str, Provider] = {
+    "pgrepl_stat_engine": _engines,
     "pg_stat_database": _databases,
     "pg_stat_database_conflicts": _conflicts,
     "pg_stat_replication_slots": _slots,

@@ -100,8 +100,10 @@ Came: TypeAlias = "Callable[[int, int], None]"  # told of more rows, and of thei
 class DirectRows(Protocol):
     """Rows that can go into files of the lake as they are."""
 
+    size: int  # in bytes
+
     def stage(self, session: Session, table: Relation, came: Came) -> Staged | None:
-        """What was staged; None: they are few, or somebody has to look at them. `came` hears of rows and bytes."""
+        """What was staged; None: somebody has to look at them. `came` hears of rows and bytes."""
         ...
 
 

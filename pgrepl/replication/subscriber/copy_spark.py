@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import writing_told
 from pgrepl.replication.publisher.protocol import Came, TableCopy
-from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
-from pgrepl.replication.ways import WAYS, NotInBulk
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.routing_spark import SparkRouter
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
+
+_WORK = "initial copy"  # as pgrepl_stat_engine calls it
 
 
 class BulkCopy:
@@ -86,7 +87,7 @@ class BulkCopy:
         try:
             parts, nowhere = router.parts(rows)
             if nowhere:
-                raise NotInBulk("a row without a partition")
+                raise engine.Declined("a row without a partition")
             for leaf, part in parts:
                 self._arrive(leaf, part, bound=False)
         finally:
@@ -101,28 +102,29 @@ class BulkCopy:
 
 def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation, came: Came) -> BulkCopy | None:
     """The rows as files. None: they are few, or something about them is for the exact way."""
-    if source.direct is not None and (direct := source.direct.stage(session, table, came)) is not None:
-        return BulkCopy(session, [direct])
-    if source.spark is None or not is_for_spark(session, source.spark.estimate):
+    if source.direct is not None and engine.choose_direct(source.direct.size).engine is engine.Engine.COLUMNS:
+        direct = source.direct.stage(session, table, came)
+        if direct is not None:
+            engine.done(session, _WORK, engine.Engine.COLUMNS)
+            return BulkCopy(session, [direct])
+    if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
         return None
     copy = BulkCopy(session)
     try:
         with writing_told(session, came):
             copy.fill(table, sent, source.spark.frame())
-    except NotInBulk as reason:
-        WAYS["copy row by row"] += 1
-        session.notice("DEBUG1", f'table "{table.name}" is not copied by Spark: {reason}')
+    except engine.Declined as reason:
+        engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
     except PgError as error:
         copy.discard()
         if not row_errors(error):
             raise
-        WAYS["copy row by row"] += 1
-        session.notice("DEBUG1", f'table "{table.name}" is copied row by row: {error.message}')
+        engine.declined(session, _WORK, error.message, f'table "{table.name}" is copied row by row')
     except BaseException:
         copy.discard()
         raise
     else:
-        WAYS["copy"] += 1
+        engine.done(session, _WORK, engine.Engine.SPARK)
         return copy
     copy.discard()
     return None

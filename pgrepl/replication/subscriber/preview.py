@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.engine import Choice, choose_batch, choose_copy
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked
@@ -32,6 +34,7 @@ class TablePreview:
     published: Published | None  # None: nothing of it, now
     to_copy: int | None = None
     changes: Counter[str] = field(default_factory=Counter)  # by operation
+    choice: Choice | None = None  # None: nothing is to be done
 
 
 @dataclass
@@ -91,7 +94,14 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
                             found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
         except PublisherError as error:
             raise WorkerFailed(not_received(error)) from None
-    return Preview(subscription.subname, start, end, transactions, list(tables.values()))
+    plans = list(tables.values())
+    batch = choose_batch(session, sum(plan.changes.total() for plan in plans))
+    for plan in plans:
+        if plan.to_copy is not None:
+            plan.choice = choose_copy(session, plan.to_copy, direct=not isinstance(publisher, LakePublisher))
+        elif plan.changes:
+            plan.choice = batch
+    return Preview(subscription.subname, start, end, transactions, plans)
 
 
 def _table(

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import rows
+from pgrepl.engine import choose_job
 from pgrepl.lake import spark
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.copy import copy_table
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
@@ -54,7 +54,7 @@ def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
             size = publisher.rows_in([(table.schema, table.name) for table in waiting])
         except PublisherError:  # whoever copies will say it
             return 1
-        return count if is_for_spark(receiver.session, size) else 1
+        return count if choose_job(receiver.session, size).on_spark else 1
 
 
 def copy_together(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.replication.ways import NotInBulk
+from pgrepl.engine import Declined
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
 
@@ -41,7 +41,7 @@ def comparable(column: LakeColumn, array: pa.Array) -> pa.Array:
     if column.typoid != oids.NUMERIC or pa.types.is_decimal(array.type):
         return array
     if not pa.types.is_string(array.type) or pc.all(pc.match_substring_regex(array, _PLAIN_NUMERIC)).as_py() is False:
-        raise NotInBulk("a key that is no plain number")
+        raise Declined("a key that is no plain number")
     short = pc.replace_substring_regex(array, r"(\.[0-9]*?)0+$", r"\1")
     short = pc.replace_substring_regex(short, r"\.$", "")
     return pc.if_else(pc.equal(short, "-0"), "0", short)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import require_writable
@@ -69,10 +70,15 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Ta
     if options.freeze:
         check_freeze(session, target.relation)
     count = None
-    if _is_large(session, opening(target, options)):
+    if _choice(session, opening(target, options)).on_spark:
         from pgrepl.writing.copy import load_spark
 
-        count = load_spark.load(session, lambda: opening(*_prepared(session, stmt)))
+        try:
+            count = load_spark.load(session, lambda: opening(*_prepared(session, stmt)))
+        except engine.Declined as reason:
+            engine.declined(session, "COPY", reason, "COPY is not carried out by Spark")
+        else:
+            engine.done(session, "COPY", engine.Engine.SPARK)
     if count is None:
         from pgrepl.writing.copy.load import load
 
@@ -93,13 +99,9 @@ def _take_locks(session: Session, target: Target) -> None:
     lock_tables(session, inheritors(session, target.relation.oid), RelationMode.ROW_EXCLUSIVE)
 
 
-def _is_large(session: Session, source: RowSource) -> bool:
-    if not source.target.relation.columns:
-        return False  # Spark has no way to write such rows
-    engine = session.settings.get("pgrepl.engine")
-    if engine != "auto":
-        return engine == "spark"
-    return source.has_more_than(int(session.settings.value("pgrepl.local_rows")))
+def _choice(session: Session, source: RowSource) -> engine.Choice:
+    unfit = "" if source.target.relation.columns else "rows without columns"
+    return engine.choose(session, lambda: source.extent(engine.local_rows(session)), unfit=unfit)
 
 
 def _prepared(session: Session, stmt: CopyStmt) -> tuple[Target, CopyOptions]:

@@ -7,10 +7,11 @@ own on the way. Either way nothing of it is in the table before the end, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.spark_result import result_folder
@@ -33,9 +34,9 @@ _PORTION = 32768  # rows written to a file at a time
 _ROWS_IN_FILE = 2_000_000
 
 
-def load(session: Session, open_source: Callable[[], RowSource]) -> int | None:
-    """Read, check and write all rows; how many there were. None: Spark cannot do it for this table. `open_source`
-    finds the target anew: it may have changed since the last try."""
+def load(session: Session, open_source: Callable[[], RowSource]) -> int:
+    """Read, check and write all rows; how many there were. Or Declined. `open_source` finds the target anew: it may
+    have changed since the last try."""
     from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
@@ -45,8 +46,6 @@ def load(session: Session, open_source: Callable[[], RowSource]) -> int | None:
             transaction.require_write()
         source = open_source()
         changes = _stage(session, source)
-        if changes is None:
-            return None
         transaction.require_write()
         try:
             apply(changes)
@@ -61,17 +60,17 @@ def load(session: Session, open_source: Callable[[], RowSource]) -> int | None:
     raise AssertionError("with the lock nobody else can have changed the table")
 
 
-def _stage(session: Session, source: RowSource) -> SparkChanges | None:
+def _stage(session: Session, source: RowSource) -> SparkChanges:
     target = source.target
     named = frozenset(target.attnums)
 
-    def fill(changes: SparkChanges) -> bool:
-        with source.queries() as queries:
-            done = bool(queries) and insert_rows_of(session, queries, changes)
-        if not done:
-            with _kept(session, source) as frame:
-                changes.insert(frame)
-        return True
+    def fill(changes: SparkChanges) -> None:
+        with source.queries() as queries, suppress(Declined):
+            if queries:
+                insert_rows_of(session, queries, changes)
+                return
+        with _kept(session, source) as frame:
+            changes.insert(frame)
 
     try:
         return staged(session, target.relation, Kind.INSERT, named, fill)

@@ -18,6 +18,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Column, Expr, Query, Var
+from pgrepl.lake.files import Extent
 from pgrepl.query.outside import OutsideRows
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
@@ -52,8 +53,8 @@ class ParquetSource(RowSource):
     def anew(self) -> ParquetSource:
         return ParquetSource(self.session, self.target, self._groups, self._shown)
 
-    def has_more_than(self, rows: int) -> bool:
-        return total_rows(self._groups) > rows
+    def extent(self, rows: int) -> Extent:
+        return Extent(total_rows(self._groups))
 
     def queries(self) -> AbstractContextManager[list[Query]]:
         """One for each group of files."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
+from pgrepl.lake.files import Extent
 from pgrepl.rows.checks_table import own
 from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.options import CopyOptions
@@ -45,8 +46,8 @@ class RowSource(ABC):
         """The same from its beginning."""
 
     @abstractmethod
-    def has_more_than(self, rows: int) -> bool:
-        """Whether there are so many rows; a guess from above will do."""
+    def extent(self, rows: int) -> Extent:
+        """How much there is, counted no further than to more than so many rows; a guess from above will do."""
 
     @abstractmethod
     def queries(self) -> AbstractContextManager[list[Query]]:
@@ -134,13 +135,14 @@ class TextSource(RowSource):
     def anew(self) -> TextSource:
         return TextSource(self.session, self.target, self.options, self.data, from_client=self._from_client)
 
-    def has_more_than(self, rows: int) -> bool:
-        count = 0
+    def extent(self, rows: int) -> Extent:
+        count = size = 0
         for piece in self.data.pieces():
             count += max(piece.count(b"\n"), piece.count(b"\r"))
+            size += len(piece)
             if count > rows:
-                return True
-        return False
+                break
+        return Extent(count, size)
 
     @contextmanager
     def queries(self) -> Iterator[list[Query]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl import engine
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.tables import pg_attribute, pg_class
@@ -18,7 +19,7 @@ from pgrepl.expr.tree import Expr, FuncExpr, NextValueExpr, RelabelType, Var
 from pgrepl.expr.walk import functions_used, walk_deep
 from pgrepl.lake.definition_columns import replace_column
 from pgrepl.lake.definition_types import default_text, keeps_files
-from pgrepl.lake.files import estimate
+from pgrepl.lake.files import estimate, extent
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
 from pgrepl.rows.checks_table import own
@@ -50,10 +51,8 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
     ]
     if not tables:
         return set()
-    frames = {each.relation.oid: _frame(session, each) for each in tables if _is_large(session, each)}
-    rows = {
-        each.relation.oid: list(_new_rows(session, each)) for each in tables if frames.get(each.relation.oid) is None
-    }
+    frames = {each.relation.oid: frame for each in tables if (frame := _frame(session, each)) is not None}
+    rows = {each.relation.oid: list(_new_rows(session, each)) for each in tables if each.relation.oid not in frames}
     define_now(session)
     writes = []
     for each in tables:
@@ -71,17 +70,19 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
     return {each.relation.oid for each in tables}
 
 
-def _is_large(session: Session, each: Rewrite) -> bool:
-    engine = session.settings.get("pgrepl.engine")
-    if engine != "auto":
-        return engine == "spark"
-    return estimate(session, each.was, snapshot=each.snapshot) > int(session.settings.value("pgrepl.local_rows"))
-
-
 def _frame(session: Session, each: Rewrite) -> DataFrame | None:
+    """The rows as Spark computes them; None: they are computed here."""
+    if not engine.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
+        return None
     from pgrepl.writing.rewrite.rewrite_spark import new_rows
 
-    return new_rows(session, each)
+    try:
+        frame = new_rows(session, each)
+    except engine.Declined as reason:
+        engine.declined(session, "ALTER TABLE", reason, f'table "{each.relation.name}" is not rewritten by Spark')
+        return None
+    engine.done(session, "ALTER TABLE", engine.Engine.SPARK)
+    return frame
 
 
 def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:

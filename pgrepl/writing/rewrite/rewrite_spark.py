@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Query, Target
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _ROW = "__row"
 
 
-def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
-    """The rows of a table as they become, with their row ids; None: Spark cannot compute them."""
+def new_rows(session: Session, each: Rewrite) -> DataFrame:
+    """The rows of a table as they become, with their row ids; or Declined."""
     from pgrepl.expr.spark import Statement
     from pgrepl.lake import scan, spark
     from pgrepl.writing.nextval_spark import numbered
@@ -37,7 +38,7 @@ def new_rows(session: Session, each: Rewrite) -> DataFrame | None:
     except PgError as error:
         if error.sqlstate != "0A000":
             raise
-        return None
+        raise Declined(error.message) from error
     attnums = [column.attnum for column in each.was.columns]
     frame = scan.frame(session, each.was, attnums, each.snapshot, places=True)
     columns = [f"c{attnum}" for attnum in attnums if attnum not in plain and not rel.attributes[attnum - 1].dropped]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import statistics
-from pgrepl.catalog.statistics import DATABASE, RELATION, SLOT
+from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SLOT
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_class, pg_database, pg_replication_slot, pg_subscription
 from pgrepl.errors import PgError
@@ -63,7 +63,7 @@ def pg_stat_reset(call: Call) -> str:
     """Of everything in the database."""
     session = call.session
     counters, database = statistics.counters(session.catalog), session.database_oid
-    for kind in (RELATION, DATABASE):
+    for kind in (RELATION, DATABASE, ENGINE):
         counters.forget(kind, database)
     statistics.count(session, DATABASE, database, stats_reset=statistics.now())
     return VOID

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.row_security import hides_rows
+from pgrepl.engine import choose_job
 from pgrepl.lake.files import data_files, last_snapshot
 from pgrepl.replication.publisher.lake.copy import copied_rows
 from pgrepl.replication.publisher.lake.copy_plan import copy_plan
 from pgrepl.replication.publisher.lake.copy_spark import LakeRows
-from pgrepl.replication.size import is_for_spark
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -27,7 +27,7 @@ def published_count(session: Session, schema: str, name: str, publications: Sequ
     rows = LakeRows(session, plan)
     if not plan.filters:
         return sum(count_rows(session, table) for table in rows.lake_tables())
-    if is_for_spark(session, rows.estimate):
+    if choose_job(session, rows.estimate).on_spark:
         return rows.frame().count()
     return sum(1 for _ in copied_rows(session, plan))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import choose_job
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
@@ -22,7 +23,6 @@ from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.lake.size import rows_begun
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
-from pgrepl.replication.size import is_for_spark
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, BatchTransaction, Kept, WireBatch
 from pgrepl.replication.wire.key_values import is_equal_as_kept
@@ -225,7 +225,7 @@ class LakeChanges:
         op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
             return op
-        if not is_for_spark(self._session, int(np.count_nonzero(op))):
+        if not choose_job(self._session, int(np.count_nonzero(op))).on_spark:
             self.is_sure = False
             return op
         after, before = self._passing(op, new=True), self._passing(op, new=False)

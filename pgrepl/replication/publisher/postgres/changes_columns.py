@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pgrepl.engine import Declined
 from pgrepl.lake import spill_folders
 from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
 from pgrepl.replication.wire import pgoutput_columns
@@ -34,10 +35,6 @@ class Redefined(Exception):
         self.message = message
 
 
-class NoColumns(Exception):
-    """A value that Arrow has none like."""
-
-
 class Decoder:
     """Portions become columns. It is told how relations were described before the first of them."""
 
@@ -56,7 +53,7 @@ class Decoder:
         self._truncates: list[tuple[int, TruncateMessage]] = []
 
     def take(self, portion: MessagePortion) -> None:
-        """Messages that follow those before; NoColumns or Redefined."""
+        """Messages that follow those before; Declined or Redefined."""
         import pyarrow as pa
 
         try:
@@ -70,7 +67,7 @@ class Decoder:
             if len(rows):
                 self._decode(portion, rows)
         except (pa.ArrowInvalid, ProtocolError) as problem:
-            raise NoColumns(str(problem)) from problem
+            raise Declined(str(problem)) from problem
 
     def _learn(self, relation: SentRelation, message: int) -> None:
         known = self._relations.known.get(relation.relid)
@@ -117,7 +114,7 @@ def _distinct(numbers: Numbers) -> list[int]:
 
 
 def decoded(data_path: str, spool: Spool, first: int, until: int) -> Decoder:
-    """The messages of these numbers; NoColumns or Redefined."""
+    """The messages of these numbers; Declined or Redefined."""
     decoder = Decoder(data_path, spool, first)
     try:
         for portion in spool.portions(first, until):
@@ -134,4 +131,4 @@ def batch_of(decoder: Decoder, spool: Spool, first: int, until: int) -> WireBatc
     return WireBatch(spool.transactions[first:until], tuple(files), truncates, decoder.forget)
 
 
-__all__ = ["Decoder", "NoColumns", "Redefined", "batch_of", "decoded"]
+__all__ = ["Decoder", "Redefined", "batch_of", "decoded"]

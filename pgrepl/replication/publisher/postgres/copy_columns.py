@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.engine import BYTES_IN_ROW, Declined
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
@@ -49,16 +50,10 @@ Reader = CsvReader | BinaryReader
 HEADER = 19  # bytes of the binary format before the first row
 _END = 2  # bytes of the mark that ends it
 _BINARY_CHUNK = 6 << 20  # bytes that are decoded together
-LARGE = 1 << 20  # bytes of a table that are worth a file
 _CHUNK = 16 << 20  # bytes of CSV that are read together
 _RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
-_BYTES_IN_ROW = 40  # about
 _SAMPLE = 20_000  # values that are looked at
-
-
-class _Unfit(Exception):
-    """A row that the exact way has to look at."""
 
 
 class ServerRows:
@@ -69,13 +64,13 @@ class ServerRows:
         self._rows = rows
         self._schema, self._name = schema, name
         self._query = selection(link, rows, schema, name)
-        self._size = published.size(link, rows)
+        self.size = published.size(link, rows)
         self._data_path = data_path
         self._kept = ExitStack()  # folders that Spark reads from
 
     @property
     def estimate(self) -> int:
-        return self._size // _BYTES_IN_ROW
+        return self.size // BYTES_IN_ROW
 
     @property
     def names(self) -> list[str]:
@@ -87,10 +82,10 @@ class ServerRows:
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
     def stage(self, session: Session, table: Relation, came: Came) -> Staged | None:
-        """The rows as files of the lake. None: they are few, or somebody has to look at them."""
+        """The rows as files of the lake. None: somebody has to look at them."""
         from pgrepl.rows.staged import Staged
 
-        columns = self._columns(session, table) if self._size >= LARGE else None
+        columns = self._columns(session, table)
         if columns is None:
             return None
         staged = Staged(session, table, last_snapshot(session))
@@ -106,7 +101,7 @@ class ServerRows:
         except BaseException as problem:
             for file in made:
                 storage.remove(staged.table.location + file.name)
-            if isinstance(problem, (_Unfit, PgError)):
+            if isinstance(problem, (Declined, PgError)):
                 return None
             raise
         return staged
@@ -188,7 +183,7 @@ class ServerRows:
 
     def _more_links(self, opened: ExitStack) -> list[Link]:
         """Readers beside the first, in its snapshot: as many as the table is worth and the server lets in."""
-        wanted = min(os.cpu_count() or 1, 8, self._size // _RANGE) - 1 if self._rows.kind == "r" else 0
+        wanted = min(os.cpu_count() or 1, 8, self.size // _RANGE) - 1 if self._rows.kind == "r" else 0
         links: list[Link] = []
         snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()") if wanted > 0 else ""
         with suppress(ConnectionFailure, PublisherError):
@@ -207,7 +202,7 @@ class ServerRows:
     def _ranges(self, count: int, query: str) -> list[str]:
         if count == 1:
             return [query]
-        pages = self._size // _PAGE
+        pages = self.size // _PAGE
         bounds = [pages * number // count for number in range(count)]
         joined = "AND" if self._rows.condition is not None else "WHERE"
         conditions = [
@@ -224,7 +219,7 @@ def _chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk
     size, head = 0, HEADER
     for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
         if stop.is_set():
-            raise _Unfit
+            raise Declined("another part has failed")
         held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
         size += len(held[-1])
         if binary:
@@ -264,7 +259,7 @@ def _write(
             if not count:
                 continue
             if any(arrays[number].null_count for number in needed):
-                raise _Unfit
+                raise Declined("NULL in a column that has none")
             writer = writer or DataFileWriter(table, repeating=_repeating(table, arrays))
             writer.write_arrays(arrays, None, count)
             came(count, len(data))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
+from pgrepl.engine import Declined
 from pgrepl.replication.publisher.postgres.changes import portions
-from pgrepl.replication.publisher.postgres.changes_columns import Decoder, NoColumns, Redefined, batch_of, decoded
+from pgrepl.replication.publisher.postgres.changes_columns import Decoder, Redefined, batch_of, decoded
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.spool import Spool
 from pgrepl.replication.wire.batch import WireBatch
@@ -92,7 +93,7 @@ class Piece:
                 return decoded(data_path, self.spool, seq, transactions[until - 1].last_seq + 1), until
             except Redefined as found:
                 until = transactions.holding(found.message)
-            except NoColumns:
+            except Declined:
                 return None
         return None
 
@@ -122,7 +123,7 @@ class Taking:
             return
         try:
             running.result()
-        except (Redefined, NoColumns) as found:
+        except (Redefined, Declined) as found:
             self._bound = found.message if isinstance(found, Redefined) else None
             self._decoder.forget()
             self._decoder = None

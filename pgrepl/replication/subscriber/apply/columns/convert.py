@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import length_function
 from pgrepl.expr.context import Context
@@ -18,7 +19,6 @@ from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.replication.subscriber.apply.target import match_columns
-from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE, reads_as_written
 from pgrepl.sql.nodes import CoercionForm
@@ -87,7 +87,7 @@ class Conversion:
         if (column.type, column.typmod) == (attribute.type, attribute.typmod):
             return f"s{place}"
         if not reads_as_written(self._session):
-            raise NotInBulk(f'the settings by which column "{attribute.name}" is read')
+            raise Declined(f'the settings by which column "{attribute.name}" is read')
         expr = _through_text(column, attribute)
         names = {column.type: f"s{place}"}
         return to_sql(expr, lambda node: names[column.type] if isinstance(node, Var) else None, self._statement)
@@ -101,7 +101,7 @@ class Conversion:
         if expr is None:
             return cast("NULL", form_type(attribute.type, attribute.typmod))
         if contains_mutable_functions(expr):
-            raise NotInBulk(f'the default of column "{attribute.name}"')
+            raise Declined(f'the default of column "{attribute.name}"')
         return to_sql(expr, lambda node: None, self._statement)
 
 
@@ -113,13 +113,13 @@ def _through_text(column: SentColumn, attribute: Attribute) -> Expr:
     for typoid in (source, target):
         row = type_by_oid(typoid)
         if row is None or row.typtype not in "be" or (element_type(typoid) and typoid != oids.TEXT):
-            raise NotInBulk(f'the type of column "{attribute.name}"')
+            raise Declined(f'the type of column "{attribute.name}"')
     arg = Var(source, typmod=column.typmod, attnum=1)
     expr: Expr = CoerceViaIO(target, arg=arg) if source != target else arg
     if attribute.typmod < 0:
         return expr
     if target not in _SIZED:
-        raise NotInBulk(f'the type of column "{attribute.name}"')
+        raise Declined(f'the type of column "{attribute.name}"')
     _, function = length_function(target)
     return _sized(expr, function, attribute) if function else expr
 
@@ -139,4 +139,4 @@ def row_errors(error: PgError) -> bool:
     return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42", "55")
 
 
-__all__ = ["Conversion", "NotInBulk", "row_errors"]
+__all__ = ["Conversion", "row_errors"]

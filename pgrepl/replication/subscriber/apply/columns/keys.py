@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.statistics import count_index_scans
+from pgrepl.engine import Declined
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.lake.files import data_files
-from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -56,7 +56,7 @@ class Keys:
         self.columns = [table.column(attnum) for attnum in attnums]
         for column in self.columns:
             if column.typoid not in KEY_TYPES or column.form.element is not None:
-                raise NotInBulk("the type of a key")
+                raise Declined("the type of a key")
         columns = [
             [comparable(column, part) for part in parts] for column, parts in zip(self.columns, columns, strict=True)
         ]
@@ -72,7 +72,7 @@ class Keys:
                 self._distinct.append(distinct)
                 size *= max(len(distinct), 1)
             if size >= 2**62:
-                raise NotInBulk("keys of too many columns")
+                raise Declined("keys of too many columns")
             for n in range(len(columns[0])):
                 self.codes.append(self._of([parts[n] for parts in columns]))
         self.distinct: Codes = np.empty(0, np.int64)  # ascending
@@ -132,7 +132,7 @@ class Keys:
         import pyarrow as pa
 
         if file.partial_max is not None and file.partial_max > snapshot:
-            raise NotInBulk("a file with later rows")
+            raise Declined("a file with later rows")
         footer = footers.of(file)
         there = locate(file, footer)
         groups = self._groups(footer, there)
@@ -192,7 +192,7 @@ class Keys:
             known = array.is_valid().to_numpy(zero_copy_only=False)
             outside = int(self.distinct[0]) - 1
             if outside < np.iinfo(np.int64).min:
-                raise NotInBulk("NULLs beside the least of all keys")
+                raise Declined("NULLs beside the least of all keys")
             return np.where(known, _numbers(array.fill_null(0)), outside)
         return _numbers(array)
 
@@ -316,12 +316,12 @@ class Places:
         if not len(keys):
             return
         if (self.number[keys] != NOT_THERE).any():
-            raise NotInBulk("a key that several rows have")
+            raise Declined("a key that several rows have")
         end = self._count + len(keys)
         rows = np.arange(self._count, end)
         self.number[keys] = rows
         if not bool((keys[1:] > keys[:-1]).all()) and not np.array_equal(self.number[keys], rows):
-            raise NotInBulk("a key that several rows have")
+            raise Declined("a key that several rows have")
         self.files.append((file_id, self._count, end))
         self._positions.append(positions)
         self._row_ids.append(row_ids)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.partition_order import partition_desc
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
-from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import INSERT, UPDATE, Kept, RelationChanges
 from pgrepl.rows.routing import Router
 from pgrepl.types.lake_forms import form
@@ -69,7 +69,7 @@ class SomeChanges:
         return self._whole.fits(places, most)
 
     def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        raise NotInBulk("rows of partitions that are not kept as they were sent")
+        raise Declined("rows of partitions that are not kept as they were sent")
 
     def until(self, seq: int) -> RelationChanges:
         return SomeChanges(self._whole, self._messages[: int(self.seq.searchsorted(seq))])
@@ -86,10 +86,10 @@ def by_leaf(
     key = _key_columns(session, root)
     for attnum in range(1, len(root.attributes) + 1):
         if conversion.places[attnum - 1] < 0 or not conversion.same_type(attnum):
-            raise NotInBulk("columns of a partitioned table that are not those that are sent")
+            raise Declined("columns of a partitioned table that are not those that are sent")
     places = [conversion.places[n - 1] for n in key]
     if any(place in changes.unchanged for place in places):
-        raise NotInBulk("a partition key that was not sent")
+        raise Declined("a partition key that was not sent")
     chosen = np.flatnonzero(changes.seq >= since)
     has_old, op = changes.has_old[chosen], changes.op[chosen]
     leaves = _Leaves(session, root, key)
@@ -118,7 +118,7 @@ def _key_columns(session: Session, table: Relation) -> list[int]:
 
     desc = partition_desc(session, table.oid)
     if any(column.expr is not None for column in desc.key.columns):
-        raise NotInBulk("a partition key of expressions")
+        raise Declined("a partition key of expressions")
     found = {column.attnum for column in desc.key.columns}
     for oid in desc.oids:
         part = relation(session, oid)
@@ -135,7 +135,7 @@ def _check_identity(
     identity = identity_of(session, leaf, Conversion(session, leaf, changes.relation).places, changes.relation)
     names = {leaf.attributes[n - 1].name for n in identity.attnums}
     if not identity.by_index or not {root.attributes[n - 1].name for n in key} <= names:
-        raise NotInBulk("rows that are found without their partition key")
+        raise Declined("rows that are found without their partition key")
 
 
 class _Leaves:
@@ -163,12 +163,12 @@ class _Leaves:
             try:
                 encoded = array.dictionary_encode(null_encoding="encode")
             except pa.ArrowNotImplementedError:
-                raise NotInBulk("the type of a partition key") from None
+                raise Declined("the type of a partition key") from None
             values.append(form(column.type, column.typmod).from_array(encoded.dictionary))
             sizes.append(len(encoded.dictionary))
             codes = codes * sizes[-1] + encoded.indices.to_numpy(zero_copy_only=False)
             if np.prod([float(size) for size in sizes]) >= 2**62:
-                raise NotInBulk("partition keys of too many columns")
+                raise Declined("partition keys of too many columns")
         order = np.argsort(codes, kind="stable")
         first = np.append(True, np.diff(codes[order]) != 0)
         routed = [self._route(values, sizes, code) for code in codes[order][first].tolist()]

@@ -15,17 +15,18 @@ from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pgrepl import engine
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
+from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.size import is_for_spark, is_large, least_rows
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.columns.convert import row_errors
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
@@ -34,7 +35,6 @@ from pgrepl.replication.subscriber.apply.columns.table import TableApply
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
 from pgrepl.replication.subscriber.apply.truncate import emptied_by
-from pgrepl.replication.ways import WAYS, NotInBulk
 from pgrepl.replication.wire.batch import WireBatch
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 2  # tables written together
 _ATTEMPTS = 3
+_WORK = "apply"  # as pgrepl_stat_engine calls it
 
 
 class StagedBatch:
@@ -58,6 +59,7 @@ class StagedBatch:
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
+        self.by_spark = False  # for some table
         self.passed = 0  # changes that concern no table here: its copy has them already, or is still to come
 
     def stage(self) -> None:
@@ -72,12 +74,12 @@ class StagedBatch:
                 continue
             self.passed += int(changes.seq.searchsorted(since))
             if self._subscription.subbinary and differing_types(target, changes.relation):
-                raise NotInBulk("values in binary form for columns of other types")
+                raise Declined("values in binary form for columns of other types")
             routed = target.kind == "p"
             parts = by_leaf(session, target, changes, since) if routed else [(target, changes)]
             for leaf, part in parts:
                 if any(each.relation.oid == leaf.oid for each in self.tables):
-                    raise NotInBulk("several relations for one table")
+                    raise Declined("several relations for one table")
                 with acting_for(session, self._subscription, target):
                     emptied = self._emptied.pop(leaf.oid, [])
                     table = TableApply(session, leaf, part, since, emptied, routed=routed)
@@ -99,8 +101,9 @@ class StagedBatch:
             if columns is not None:
                 jobs += [(table, each.write) for each in columns]
                 continue
-            if not is_for_spark(self._session, self.batch.count):
-                raise NotInBulk("too few changes for Spark")
+            if not engine.choose_job(self._session, self.batch.count).on_spark:
+                raise Declined("too few changes for Spark")
+            self.by_spark = True
             for rows, row_ids in table.frames():
                 jobs.append((table, partial(write_frame, self._session, table.table, rows, row_ids)))
             passing = table.passing()
@@ -184,8 +187,8 @@ class StagedBatch:
             table.write.discard()
 
 
-def stage_batch(session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> StagedBatch | None:
-    """The batch, or as many of its first transactions as are clean, as files. None: it is for the exact way."""
+def stage_batch(session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> StagedBatch:
+    """The batch, or as many of its first transactions as are clean, as files. Declined: it is for the exact way."""
     while batch.transactions:
         staged = StagedBatch(session, subscription, batch)
         try:
@@ -194,23 +197,19 @@ def stage_batch(session: Session, subscription: tables.pg_subscription, batch: W
         except NotClean as found:
             staged.discard()
             batch = batch.until(found.message)
-        except NotInBulk as reason:
-            staged.discard()
-            session.notice("DEBUG1", f"changes are not applied by Spark: {reason}")
-            return None
         except PgError as error:
             staged.discard()
             if not row_errors(error):
                 raise
             if len(batch.transactions) == 1:
-                return None
+                raise Declined("an error in some row") from error
             batch = batch.until(batch.transactions[len(batch.transactions) // 2].first_seq)
         except BaseException:
             staged.discard()
             raise
-        if not is_large(session, batch.count):
-            return None
-    return None
+        if engine.choose_batch(session, batch.count).engine is Engine.LOCAL:
+            break
+    raise Declined("changes that are not clean")
 
 
 def commit_batch(
@@ -218,9 +217,11 @@ def commit_batch(
 ) -> StagedBatch | None:
     """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
     for _ in range(_ATTEMPTS):
-        staged = stage_batch(session, subscription, batch)
-        if staged is None:
-            break
+        try:
+            staged = stage_batch(session, subscription, batch)
+        except Declined as reason:
+            engine.declined(session, _WORK, reason, "changes are not applied by columns")
+            return None
         crash_point("bulk.staged")
         lock()
         if is_decoded(session):  # from now on
@@ -236,9 +237,9 @@ def commit_batch(
         except BaseException:
             staged.discard()
             raise
-        WAYS["apply"] += 1
+        engine.done(session, _WORK, Engine.SPARK if staged.by_spark else Engine.COLUMNS)
         return staged
-    WAYS["apply row by row"] += 1
+    engine.declined(session, _WORK, "others write to the tables", "changes are not applied by columns")
     return None
 
 
@@ -247,7 +248,7 @@ def receive(
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and how far it goes. What asks for single transactions is none: who skips one, who reads
     here what was received, and a log that hears of each row that is not found."""
-    least = least_rows(session)
+    least = engine.least_changes(session)
     if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
     try:

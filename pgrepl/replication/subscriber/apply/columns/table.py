@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.table import LakeTable, lake_table
@@ -22,7 +23,6 @@ from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES, SentCol
 from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.subscriber.apply.target import identity_of
-from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.checks_table_spark import SparkChecks
@@ -137,7 +137,7 @@ class TableApply:
         row = places.number
         if self._others:
             if self._truncates:
-                raise NotInBulk("several unique indexes of a table that is emptied")
+                raise Declined("several unique indexes of a table that is emptied")
             if moves.any():
                 raise NotClean(int(np.flatnonzero(moves)[0]))
             number = np.empty(changes.count, np.int64)
@@ -186,7 +186,7 @@ class TableApply:
 
         which = np.flatnonzero(unchanged)
         if not self._changes.has_old[at[which]].all():
-            raise NotInBulk("a key that was not sent")
+            raise Declined("a key that was not sent")
         (olds,) = self._changes.pick([place], at[which], old=True)
         numbers = np.arange(len(values))
         numbers[which] = len(values) + np.arange(len(which))
@@ -201,24 +201,24 @@ class TableApply:
             info = infos[0]
             attnums = tuple(info.columns[: info.key_count])
             if any(self._conversion.places[n - 1] < 0 for n in attnums if n):
-                raise NotInBulk("a key that is not sent")
+                raise Declined("a key that is not sent")
         else:
             identity = identity_of(self._session, self.relation, self._conversion.places, self._changes.relation)
             if not identity.by_index:
-                raise NotInBulk("a table without a key")
+                raise Declined("a table without a key")
             attnums = identity.attnums
         for info in infos:
             own = tuple(info.columns[: info.key_count])
             if info.predicate is not None or 0 in own or info.nulls_not_distinct:
-                raise NotInBulk("a unique index of another kind")
+                raise Declined("a unique index of another kind")
             if sorted(own) != sorted(attnums):
                 if any(self._conversion.places[n - 1] < 0 for n in own):
-                    raise NotInBulk("a key that is not sent")
+                    raise Declined("a key that is not sent")
                 if any(self._conversion.places[n - 1] in self._changes.unchanged for n in own):
-                    raise NotInBulk("a key that was not sent")
+                    raise Declined("a key that was not sent")
                 self._others.append(own)
         if not infos:
-            raise NotInBulk("a key that is checked later")
+            raise Declined("a key that is checked later")
         return attnums
 
     def _check_rights(self, inserts: bool, updates: bool, deletes: bool) -> None:
@@ -323,7 +323,7 @@ class TableApply:
         if plain or not len(self.folded.passing):
             return None
         if self._conversion.unsent and (rules.checks or rules.generated):
-            raise NotInBulk("rules over columns that are not sent")
+            raise Declined("rules over columns that are not sent")
         return self._checked(self._conversion.new_rows(self._rows(self.folded.passing, ordered=False)))
 
     def _rows(self, messages: Numbers, *, ordered: bool = True) -> DataFrame:
@@ -384,7 +384,7 @@ def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
         try:
             return pc.cast(values, width)
         except pa.ArrowInvalid:
-            raise NotInBulk("a key that does not convert") from None
+            raise Declined("a key that does not convert") from None
     if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in _WHOLE and target == oids.TEXT):
         return plain_array(pc.cast(values, pa.string()))
-    raise NotInBulk("the type of a key")
+    raise Declined("the type of a key")

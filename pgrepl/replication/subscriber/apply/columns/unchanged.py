@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
 from pgrepl.lake.file_scan import constant, locate
@@ -18,7 +19,6 @@ from pgrepl.replication.subscriber.apply.columns.convert import Conversion
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
 from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES
-from pgrepl.replication.ways import NotInBulk
 from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
 from pgrepl.types.lake_arrays import plain_array
 
@@ -88,7 +88,7 @@ def with_kept(
     own = {place: conversion.places.index(place) + 1 for place in sources}
     asked = [place for place in sources if len(wanted[place])]
     if not all(conversion.same_type(own[place]) for place in asked):
-        raise NotInBulk("values that were not sent of another type than the column's")
+        raise Declined("values that were not sent of another type than the column's")
     rows = np.concatenate([wanted[place] for place in asked] or [np.empty(0, np.int64)])
     rows = np.sort(rows)
     rows = rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
@@ -139,7 +139,7 @@ def _kept(
         try:
             stored = pc.cast(stored, nothing.type)
         except pa.ArrowInvalid:
-            raise NotInBulk("values that were not sent") from None
+            raise Declined("values that were not sent") from None
     size = 0
     if pa.types.is_string(nothing.type) or pa.types.is_binary(nothing.type):
         sent = np.flatnonzero(flags & ~from_table)
@@ -148,7 +148,7 @@ def _kept(
         lengths = pc.fill_null(pc.binary_length(stored), 0).to_numpy(zero_copy_only=False)
         size += int(lengths[FIRST_STORED - source[from_table]].sum()) if from_table.any() else 0
     if size > _MOST:
-        raise NotInBulk("many large values that were not sent")
+        raise Declined("many large values that were not sent")
     return Kept(source, stored, size)
 
 
@@ -181,7 +181,7 @@ def _stored(
                 pieces[n].append(array)
                 size += array.nbytes
             if size > _MOST:
-                raise NotInBulk("many large values that were not sent")
+                raise Declined("many large values that were not sent")
     order = pa.array(np.argsort(np.concatenate(numbers)))
     return [pa.concat_arrays(arrays).take(order) for arrays in pieces]
 

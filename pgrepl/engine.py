@@ -1,0 +1,185 @@
+"""Which engine does the work of a statement, a copy or a batch of changes: decided here, once, and carried along.
+
+| engine | the work is done |
+| --- | --- |
+| local | in this process, row by row as PostgreSQL does |
+| columns | in this process, by whole columns |
+| spark | by jobs of Spark's |
+
+`pgrepl.engine` names one for everything; `auto` goes by what is left to look at once files are skipped. Up to
+`pgrepl.local_rows` rows stay here. In replication a job of Spark's is worth it later: one by one, a message costs some
+60 microseconds and a copied row 30; a job costs a second or two, the first ones several, and the start of a session
+some more. Before that, batches go by columns.
+
+What an engine cannot do as PostgreSQL does it is `Declined`, and done row by row. `pgrepl_stat_engine` shows what was
+done by columns and by Spark, and what was declined and why; what is small from the start is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pgrepl import jobs
+from pgrepl.catalog.statistics import ENGINE, count
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.files import Extent
+
+WARM, COLD = 3, 10  # times `pgrepl.local_rows` that a job is for, once Spark has been started, and when it has not
+WORTH_A_FILE = 1 << 20  # bytes of a server's table
+BYTES_IN_ROW = 40  # of such a table, about
+
+
+class Engine(str, Enum):
+    LOCAL = "local"
+    COLUMNS = "columns"
+    SPARK = "spark"
+
+
+@frozen
+class Choice:
+    """Of an engine; `rows` and `bytes` are what there is to look at, as far as that had to be known."""
+
+    engine: Engine
+    reason: str
+    rows: int = 0
+    bytes: int = 0
+
+    @property
+    def on_spark(self) -> bool:
+        return self.engine is Engine.SPARK
+
+
+class Declined(Exception):
+    """The engine that was chosen cannot do this as PostgreSQL does; says why."""
+
+
+# --- what the settings say ------------------------------------------------------------------------------------------
+
+
+def _setting(session: Session) -> str:
+    return session.settings.get("pgrepl.engine")
+
+
+def never_spark(session: Session) -> bool:
+    """Whether the user wants everything done in this process."""
+    return _setting(session) == Engine.LOCAL.value
+
+
+def is_auto(session: Session) -> bool:
+    return _setting(session) == "auto"
+
+
+def local_rows(session: Session) -> int:
+    """How many rows `auto` keeps in this process."""
+    return int(session.settings.value("pgrepl.local_rows"))
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+def choose(
+    session: Session,
+    extent: Callable[[], Extent],
+    *,
+    unfit: str = "",
+    best_here: Callable[[], str] = str,
+    limit: int | None = None,
+    if_large: bool = False,
+) -> Choice:
+    """For a statement, or a part of one that is done by itself.
+
+    `unfit`: why there is nothing in it for Spark, whoever wants it there; `best_here`: why it is done here though it
+    is large, unless the user wants Spark. `limit` stands for `pgrepl.local_rows`. `if_large`: few rows stay here
+    though the user wants Spark.
+    """
+    wanted = _setting(session)
+    if unfit or wanted == Engine.LOCAL.value:
+        return Choice(Engine.LOCAL, unfit or _by_setting(wanted))
+    cost = extent()
+    if wanted == Engine.SPARK.value and not if_large:
+        return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes)
+    limit = local_rows(session) if limit is None else limit
+    here = best_here() if cost.rows > limit else _by_rows(cost.rows, limit)
+    reason = here or _by_rows(cost.rows, limit)
+    return Choice(Engine.LOCAL if here else Engine.SPARK, reason, cost.rows, cost.bytes)
+
+
+def _by_setting(wanted: str) -> str:
+    return f'pgrepl.engine is "{wanted}"'
+
+
+def _by_rows(rows: int, limit: int) -> str:
+    return f"{rows} rows, {'more than' if rows > limit else 'not more than'} {limit}"
+
+
+# --- copies and batches of changes ----------------------------------------------------------------------------------
+
+
+def least_changes(session: Session) -> int | None:
+    """From how many changes on a batch is applied by columns; None: it never is."""
+    wanted = _setting(session)
+    if wanted == Engine.LOCAL.value:
+        return None
+    return 1 if wanted == Engine.SPARK.value else local_rows(session) + 1
+
+
+def choose_batch(session: Session, rows: int) -> Choice:
+    """Row by row or by columns."""
+    return _from(session, least_changes(session), rows, Engine.COLUMNS)
+
+
+def choose_direct(size: int) -> Choice:
+    """For rows of a server, which can go into files by columns as they come."""
+    large = size >= WORTH_A_FILE
+    reason = f"{size} bytes, {'not less' if large else 'less'} than {WORTH_A_FILE}"
+    return Choice(Engine.COLUMNS if large else Engine.LOCAL, reason, size // BYTES_IN_ROW, size)
+
+
+def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
+    """For an initial copy of about so many rows, before it begins."""
+    found = choose_direct(rows * BYTES_IN_ROW)
+    return found if direct and found.engine is Engine.COLUMNS else choose_job(session, rows)
+
+
+def choose_job(session: Session, rows: int) -> Choice:
+    """Whether it is worth a job of Spark's."""
+    least = least_changes(session)
+    if least is not None and is_auto(session):
+        least *= WARM if jobs.started() else COLD
+    return _from(session, least, rows, Engine.SPARK)
+
+
+def _from(session: Session, least: int | None, rows: int, engine: Engine) -> Choice:
+    if least is None or (engine is Engine.SPARK and not is_auto(session)):
+        reason = _by_setting(_setting(session))
+    else:
+        reason = _by_rows(rows, least - 1)
+    return Choice(engine if least is not None and rows >= least else Engine.LOCAL, reason, rows)
+
+
+# --- what came of it ------------------------------------------------------------------------------------------------
+
+
+def done(session: Session, work: str, engine: Engine) -> None:
+    """Count work that was done by columns or by Spark."""
+    count(session, ENGINE, work, **{engine.value: 1})
+
+
+def declined(session: Session, work: str, reason: object, message: str) -> None:
+    """Count work that was to be done so, and is done row by row; `message` says it to who hears DEBUG."""
+    count(session, ENGINE, work, **{f"{_DECLINED}{reason}": 1})
+    session.notice("DEBUG1", f"{message}: {reason}")
+
+
+_DECLINED = "declined: "
+
+
+def counted(name: str) -> tuple[str, str | None]:
+    """The engine that did the work, and why it was not another, from the name of a counter."""
+    reason = name.removeprefix(_DECLINED)
+    return (name, None) if reason == name else (Engine.LOCAL.value, reason)
