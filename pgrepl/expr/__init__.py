@@ -1,5 +1,5 @@
-"""What an expression means. One typed tree (`tree.py`) serves everyone: the row-filter rules walk it, `deparse` prints
-it, `evaluate` computes it.
+"""The meaning of expressions and queries, as typed trees (`tree.py`). The row-filter rules walk the tree, `deparse`
+prints it, `evaluate` computes it.
 
 Rule of the room: names are resolved, types known and PostgreSQL's implicit casts inserted here and nowhere else;
 visitors of the tree know nothing of each other.

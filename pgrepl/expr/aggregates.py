@@ -1,4 +1,5 @@
-"""Aggregates and window functions: what may stand inside them, which query level they belong to (parse_agg.c)."""
+"""Aggregates and window functions: what their arguments may contain, and which query level they belong to
+(parse_agg.c)."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def make_aggregate(
     variadic: bool,
     named: bool,
 ) -> Aggref:
-    """As the end of ParseFuncOrColumn and transformAggregateCall do."""
+    """The Aggref of a call, checked as the end of ParseFuncOrColumn and transformAggregateCall do."""
     location = call.location
     if len(args) >= MAX_ARGUMENTS:
         raise PgError("54023", f"aggregates cannot have more than {MAX_ARGUMENTS - 1} arguments", location=location)
@@ -116,7 +117,8 @@ def make_grouping(scope: Scope, node: nodes.GroupingFunc) -> GroupingFunc:
 
 
 def _register(scope: Scope, level: int, what: str, location: int) -> None:
-    """An aggregate belongs to the query level of its columns; that level says whether it may (check_agglevels…)."""
+    """Count an aggregate at the query level of its columns; refuse it where that level allows none
+    (check_agglevels…)."""
     home = scope.up(level)
     home.has_aggregates = True
     problem = aggregate_refused(home.kind, what, location)
@@ -226,7 +228,8 @@ locate_aggregate = _aggregate_at
 
 
 def place_window_function(scope: Scope, node: WindowFunc, over: WindowDef) -> WindowFunc:
-    """Find or remember the window (transformWindowFuncCall); `window` is its place in the query's windows."""
+    """The window of a call: found among the query's windows or added to them (transformWindowFuncCall). `window` is
+    its index there."""
     if scope.has_window_functions:
         for arg in node.args:
             for inner in walk(arg):

@@ -1,4 +1,4 @@
-"""From what was written to what it means: the door to the analysis, and the plain forms of expressions (parse_expr.c).
+"""Analysis: raw parse trees become typed trees. The entry points, and the plain forms of expressions (parse_expr.c).
 
 `analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called,
 which leaves collations to be settled when the whole expression is known. `analyze_query` and `analyze_modifying` are
@@ -52,19 +52,20 @@ FORMS = (comparisons, sublinks)  # importing them registers the other forms
 
 
 def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
-    """The meaning of an expression in its place, collations settled."""
+    """The typed tree of an expression in a scope, with its collations assigned."""
     return assign_collations(transform(scope, node, kind))
 
 
 def analyze_query(session: Session, stmt: SelectStmt) -> Query:
-    """The meaning of a query that stands alone."""
+    """The typed tree of a top-level query."""
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
     return analyze_select(stmt, Scope(session, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying))
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
-    """INSERT, UPDATE or DELETE as it was written. `parent` is the scope whose WITH list it stands in."""
+    """The typed tree of an INSERT, UPDATE or DELETE, before rewriting. `parent` is the scope whose WITH list contains
+    the statement."""
     from pgrepl.expr.query import analyze_subquery
 
     scope = Scope(session, parent, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying)

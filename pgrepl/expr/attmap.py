@@ -1,5 +1,5 @@
-"""Which column of one table is which of another: children and parents, partitions and tables LIKE others agree by
-name."""
+"""Column numbers of one table mapped to those of another, by column name: children and parents, partitions, tables
+made with LIKE."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def attnum_map(child: Relation, parent: Relation) -> dict[int, int]:
 
 
 def mapped(expr: Expr, numbers: dict[int, int], detail: str) -> Expr:
-    """An expression over the parent as one over the child. A reference to the whole row cannot be converted; `detail`
-    says where it stands."""
+    """An expression over the parent, converted to one over the child. A whole-row reference is refused, with `detail`
+    as DETAIL of the error."""
     if 0 in var_attnums(expr):
         raise PgError("0A000", "cannot convert whole-row table reference", detail=detail)
     return map_attnums(expr, numbers)

@@ -1,4 +1,4 @@
-"""What a call means: a function, an aggregate, a window function, a cast written as a call, or a column of a row
+"""Calls: whether `name(…)` is a function, an aggregate, a window function, a cast, or a column of a row
 (ParseFuncOrColumn and func_get_detail)."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def signature(scope: Scope, name: Sequence[str], types: Sequence[int], names: Se
 
 @frozen
 class Meaning:
-    """What was found: a function of some kind, or a cast to a type."""
+    """What a call was resolved to: a function of some kind, or a cast to a type."""
 
     proc: Proc | None
     result: int
@@ -69,7 +69,8 @@ def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
 def find_function(
     scope: Scope, name: tuple[str, ...], args: Sequence[Expr], names: Sequence[str], *, expand_variadic: bool
 ) -> Meaning | None:
-    """As func_get_detail does; None: nothing of that name takes these arguments."""
+    """The function that a call means, as func_get_detail finds it; None: no function of that name takes these
+    arguments."""
     types = tuple(arg.type for arg in args)
     nargs = len(types)
     candidates = function_candidates(procs_named(scope, name), nargs, names, expand_variadic=expand_variadic)
@@ -111,7 +112,7 @@ def _meaning(best: Candidate, names: Sequence[str], expand_variadic: bool, nargs
 
 
 def _as_cast(scope: Scope, name: tuple[str, ...], arg: Expr) -> int:
-    """The type, when a call of one argument is a cast: `int4(x)`. 0: it is none."""
+    """The target type of a cast that is written as a call of one argument, `int4(x)`. 0: the call is no cast."""
     target = type_of_name_or_none(scope.session, nodes.TypeName(name))
     if target is None:
         return 0
@@ -147,7 +148,7 @@ def project(scope: Scope, name: str, row: Expr, location: int) -> Expr | None:
 
 
 def column_or_function(scope: Scope, name: str, row: Expr, last_srf: Expr | None, location: int) -> Expr | None:
-    """`row.name`: a column, or a function called on the row. None: neither."""
+    """`row.name`: a column, or a function called with the row. None: neither exists."""
     if typefacts.is_row(row.type):
         found = project(scope, name, row, location)
         if found is not None:
@@ -165,7 +166,7 @@ def column_or_function(scope: Scope, name: str, row: Expr, last_srf: Expr | None
 def call_function(
     scope: Scope, call: FuncCall, args: list[Expr], agg_filter: Expr | None, last_srf: Expr | None
 ) -> Expr:
-    """A call, its arguments analysed."""
+    """The node of a call whose arguments have been analysed."""
     location = call.location
     if len(args) > MAX_ARGUMENTS:
         raise too_many_arguments(location)
@@ -330,7 +331,7 @@ def _check_aggregate(
     declared: list[int],
     names: Sequence[str],
 ) -> tuple[list[Expr], list[int], list[int]]:
-    """WITHIN GROUP belongs to ordered-set aggregates, and to them only; and its two lists must fit."""
+    """Check WITHIN GROUP: only ordered-set aggregates have it, and both argument lists must match the function."""
     name, location = _dotted(call), call.location
     aggregate = builtin.aggregate_by_oid(proc.oid)
     assert aggregate is not None
@@ -394,12 +395,13 @@ def _unified(
 
 
 def _default_types(proc: Proc, meaning: Meaning, nargs: int) -> list[int]:
-    """The types of the parameters that defaults fill: no built-in function has a default of another type."""
+    """The types of the parameters that are filled by defaults. In built-in functions a default always has its
+    parameter's type."""
     return list(meaning.args[nargs:])
 
 
 def _gathered(scope: Scope, args: list[Expr], count: int) -> list[Expr]:
-    """The arguments of a VARIADIC parameter become one array."""
+    """Collect the arguments of a VARIADIC parameter into one array."""
     first = len(args) - count
     elements = args[first:]
     element = elements[0].type

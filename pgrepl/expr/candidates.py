@@ -1,4 +1,5 @@
-"""Choosing among functions or operators of one name: which fit the arguments, and which fits best (parse_func.c)."""
+"""Overload resolution: which functions or operators of a name fit the arguments, and which one fits best
+(parse_func.c)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MAX_ARGUMENTS = 100  # FUNC_MAX_ARGS
 
 @frozen
 class Candidate:
-    """oid 0: several functions of the same parameters, so that none can be chosen."""
+    """A function or operator that may be meant. oid 0: several have the same parameters, so that none can be chosen."""
 
     oid: int
     args: tuple[int, ...]  # as many as the call has arguments, or more: then defaults fill them
@@ -36,7 +37,8 @@ def too_many_arguments(location: int) -> PgError:
 def function_candidates(
     procs: Sequence[Proc], nargs: int, names: Sequence[str], *, expand_variadic: bool
 ) -> list[Candidate]:
-    """What a call with so many arguments, the last of them with these names, can mean (FuncnameGetCandidates)."""
+    """The functions that a call with this number of arguments and these argument names can mean
+    (FuncnameGetCandidates)."""
     found: list[Candidate] = []
     for proc in procs:
         candidate = _candidate(proc, nargs, names, expand_variadic)
@@ -77,7 +79,7 @@ def _candidate(proc: Proc, nargs: int, names: Sequence[str], expand_variadic: bo
 
 
 def _numbers(proc: Proc, nargs: int, names: Sequence[str]) -> tuple[int, ...] | None:
-    """The parameters that the arguments, then the defaults, go to (MatchNamedCall)."""
+    """The parameter number of each argument, then of each default (MatchNamedCall)."""
     if proc.argnames is None:
         return None
     inputs = [
@@ -103,13 +105,13 @@ def _numbers(proc: Proc, nargs: int, names: Sequence[str]) -> tuple[int, ...] | 
 
 
 def coercible(scope: Scope, args: Sequence[int], candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that implicit casts can reach (func_match_argtypes)."""
+    """The candidates whose parameter types the arguments can be cast to implicitly (func_match_argtypes)."""
     given = tuple(args)
     return [c for c in candidates if can_coerce(given, c.args[: len(given)], Context.IMPLICIT, scope)]
 
 
 def select(args: Sequence[int], candidates: Sequence[Candidate]) -> Candidate | None:
-    """The best of several that fit; None: no one is (func_select_candidate)."""
+    """The best of several candidates; None: none is best (func_select_candidate)."""
     if len(args) > MAX_ARGUMENTS:
         raise too_many_arguments(-1)
     given = [oids.UNKNOWN if t == oids.UNKNOWN else typefacts.base(t) for t in args]
@@ -152,8 +154,8 @@ def _most(candidates: Sequence[Candidate], matches: Callable[[Candidate], int]) 
 
 
 def _slot(candidates: Sequence[Candidate], position: int) -> tuple[str, bool] | None:
-    """The category an unknown argument is taken to be of, and whether one candidate has its preferred type there.
-    String wins over others; None: the candidates differ otherwise."""
+    """The type category assumed for an argument of unknown type, and whether a candidate has that category's preferred
+    type there. The string category wins over others; None: the candidates disagree otherwise."""
     category, has_preferred, conflict = "", False, False
     for candidate in candidates:
         typoid = candidate.args[position]

@@ -1,4 +1,4 @@
-"""Which casts PostgreSQL has: the way from one type to another, and what it may be used for."""
+"""PostgreSQL's casts: the coercion path from one type to another, and the contexts in which it is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgrepl.types import builtin, oids
 
 
 class Context(IntEnum):
-    """How much a cast may do without being asked (CoercionContext)."""
+    """Where a cast is allowed: implicitly, in assignments, or only when written (CoercionContext)."""
 
     IMPLICIT = 0
     ASSIGNMENT = 1
@@ -19,7 +19,7 @@ class Context(IntEnum):
 
 
 class Path:
-    """How one type becomes another (CoercionPathType). For FUNC, the function comes along."""
+    """How one type is converted to another (CoercionPathType). FUNC comes with the function to call."""
 
     NONE = "none"
     FUNC = "func"
@@ -57,7 +57,8 @@ def pathway(target: int, source: int, context: Context) -> tuple[str, int]:
 
 
 def castable(source: int, target: int, context: Context) -> bool:
-    """Whether there is a way that needs no look at other arguments or at tables (the first half of can_coerce_type)."""
+    """Whether a cast exists, judged by the two types alone, without other arguments and tables (the first half of
+    can_coerce_type)."""
     if source == target:
         return True
     if oids.INTERNAL in (source, target):
@@ -72,7 +73,7 @@ def castable(source: int, target: int, context: Context) -> bool:
 
 
 def is_binary_coercible(source: int, target: int) -> bool:
-    """Without any work at run time (IsBinaryCoercible)."""
+    """Whether values of one type are values of the other without conversion at run time (IsBinaryCoercible)."""
     if source == target or target in (oids.ANY, oids.ANYELEMENT, oids.ANYCOMPATIBLE):
         return True
     source = typefacts.base(source)
@@ -107,7 +108,7 @@ def length_function(target: int) -> tuple[str, int]:
 
 
 def function_typmod(function: int, args: tuple[Expr, ...], form: CoercionForm) -> int:
-    """The length a call to a length function gives its result (exprIsLengthCoercion)."""
+    """The type modifier that a call of a length coercion function gives its result (exprIsLengthCoercion)."""
     if form not in (CoercionForm.EXPLICIT_CAST, CoercionForm.IMPLICIT_CAST) or len(args) not in (2, 3):
         return -1
     second = args[1]

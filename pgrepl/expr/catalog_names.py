@@ -1,4 +1,4 @@
-"""Names of catalog objects in text: what `'t'::regclass` means, how a regclass is printed (regproc.c)."""
+"""Names of catalog objects in text: what `'t'::regclass` means, and how a regclass is printed (regproc.c)."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _text_search(what: str) -> Callable[[Session, str], int]:
 
 
 def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
-    """Nothing is found in a schema that is not there."""
+    """The functions of a name. A schema that does not exist has none."""
     schema, _ = lookup.split_name(session, names)
     if schema is not None and schema_or_none(session, schema) is None:
         return []
@@ -260,7 +260,7 @@ def _outside_quotes(text: str, wanted: str, start: int) -> int:
 
 
 def _split_types(text: str) -> list[str]:
-    """At commas that are neither quoted nor in parentheses."""
+    """Split a list of types at commas that are neither quoted nor in parentheses."""
     parts, start, depth, quoted = [], 0, 0, False
     for position, char in enumerate(text):
         if char == '"':

@@ -1,4 +1,5 @@
-"""Clauses that queries of every form have, and what is done when all are read: WITH, LIMIT, collations."""
+"""Clauses that all forms of queries share: WITH and LIMIT; and the collations, assigned when all clauses have been
+read."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from pgrepl.types import oids
 
 
 def read_with(stmt: SelectStmt, scope: Scope) -> bool:
-    """The WITH list; whether it is recursive."""
+    """Analyse the WITH list. Returns whether it is recursive."""
     if stmt.with_ is None:
         return False
     from pgrepl.expr.ctes import transform_with
@@ -34,7 +35,7 @@ def refuse_into(stmt: SelectStmt) -> None:
 
 
 def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: SelectStmt) -> Expr | None:
-    """LIMIT or OFFSET: a bigint that depends on no column (transformLimitClause)."""
+    """LIMIT or OFFSET: a bigint without columns of the query (transformLimitClause)."""
     if node is None:
         return None
     expr = coerce_to_specific(scope, transform(scope, node, kind), oids.INT8, kind.title)
@@ -51,7 +52,8 @@ def check_no_columns(expr: Expr, construct: str) -> None:
 
 
 def settle_collations(query: Query) -> Query:
-    """As assign_query_collations does; what stands in FROM has settled its own, but for join conditions."""
+    """Assign collations as assign_query_collations does. Subqueries in FROM already have theirs; join conditions do
+    not."""
     keys = {key.resno for keys in _key_lists(query) for key in keys}
 
     def settled(expr: Expr | None) -> Expr | None:

@@ -1,4 +1,4 @@
-"""Making an expression be of another type: which casts exist, which happen by themselves, and the nodes they become."""
+"""Casting an expression to another type: which casts exist, which are implicit, and the nodes they become."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def coerce_to_target(
     form: CoercionForm,
     location: int,
 ) -> Expr | None:
-    """The expression as a value of the type, its length applied; None when there is no way (coerce_to_target_type)."""
+    """The expression cast to the type and its modifier; None when no cast exists (coerce_to_target_type)."""
     if not can_coerce_one(source, target, context, scope):
         return None
     original = expr
@@ -93,7 +93,7 @@ def coerce_type(
     form: CoercionForm,
     location: int,
 ) -> Expr:
-    """The nodes that make the expression be of the type; the caller knows that it can be done."""
+    """The cast expression; the caller has checked that the cast exists."""
     if target == source or target in _ANY_TARGETS:
         return expr
     if target in typefacts.POLYMORPHIC and source != oids.UNKNOWN:
@@ -127,7 +127,7 @@ def coerce_type(
 def _literal(
     scope: Scope, expr: Const, target: int, typmod: int, context: Context, form: CoercionForm, location: int
 ) -> Expr:
-    """A literal of unknown type is read by the type's input function; what is wrong with it is shown at its place."""
+    """A literal of unknown type, read by the type's input function. An error points at the literal."""
     base, base_typmod = typefacts.base_and_typmod(target, typmod)
     input_typmod = base_typmod if base == oids.INTERVAL else -1
     value = expr.value
@@ -155,7 +155,7 @@ def _to_domain(
     *,
     hide: bool,
 ) -> Expr:
-    """As coerce_to_domain does: the same expression when the target is no domain."""
+    """The value cast to the domain as coerce_to_domain does; unchanged when the target is no domain."""
     if not base:
         base, base_typmod = typefacts.base_and_typmod(target, base_typmod)
     if base == target:
@@ -167,7 +167,7 @@ def _to_domain(
 
 
 def _hidden(expr: Expr) -> Expr:
-    """Print nothing for this cast: the one around it says it all (hide_coercion_node)."""
+    """Mark a cast as implicit, so that only the cast around it is printed (hide_coercion_node)."""
     assert isinstance(expr, _FORMS)
     return replace(expr, form=IMPLICIT_CAST)
 
@@ -182,7 +182,7 @@ def _coerce_typmod(
     location: int,
     hide: bool,
 ) -> Expr:
-    """Apply a length (coerce_type_typmod)."""
+    """Apply a type modifier (coerce_type_typmod)."""
     if typmod == expr.typmod:
         return expr
     if hide:
@@ -195,7 +195,7 @@ def _coerce_typmod(
 
 
 def _relabelled(expr: Expr, target: int, typmod: int, form: CoercionForm, location: int) -> Expr:
-    """As applyRelabelType does: no relabel over a relabel, and a constant takes the type itself."""
+    """A RelabelType as applyRelabelType makes it: never two on top of each other, and none over a constant."""
     collation = expr.collation
     while isinstance(expr, RelabelType):
         assert expr.arg is not None
@@ -287,7 +287,8 @@ def coerce_to_boolean(scope: Scope, expr: Expr, construct: str) -> Expr:
 
 
 def coerce_to_specific(scope: Scope, expr: Expr, target: int, construct: str) -> Expr:
-    """The argument of a construct that wants one type: `argument of WHERE must be type boolean, not type integer`."""
+    """The argument of a construct, cast to the type that the construct requires: `argument of WHERE must be type
+    boolean, not type integer`."""
     if expr.type != target:
         cast = coerce_to_target(scope, expr, expr.type, target, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
         if cast is None:

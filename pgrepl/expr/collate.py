@@ -46,7 +46,7 @@ class Strength(IntEnum):
 
 @dataclass(slots=True)
 class State:
-    """What has wandered up so far; in a conflict, the second collation too."""
+    """The collation derived for a subtree; after a conflict also the second collation."""
 
     collation: int = 0
     strength: Strength = Strength.NONE
@@ -72,12 +72,12 @@ class State:
 
 
 def assign_collations(expr: Expr) -> Expr:
-    """The same expression, its collations settled (assign_expr_collations)."""
+    """The expression with collations assigned to all its nodes (assign_expr_collations)."""
     return _assign(expr, State())
 
 
 def assign_target_collations(expr: Expr, *, is_key: bool) -> Expr:
-    """As for a target list entry: one that is sorted or grouped by must not be in conflict."""
+    """The same for a target list entry. A sort or group key must have no collation conflict."""
     state = State()
     expr = _assign(expr, state)
     if is_key and state.strength is Strength.CONFLICT:
@@ -86,7 +86,7 @@ def assign_target_collations(expr: Expr, *, is_key: bool) -> Expr:
 
 
 def common_collation(exprs: tuple[Expr, ...], *, none_ok: bool) -> int:
-    """The collation of several expressions, already settled, side by side (select_common_collation)."""
+    """The common collation of expressions that already have theirs (select_common_collation)."""
     state = State()
     for expr in exprs:
         _assign(expr, state)
@@ -111,7 +111,7 @@ _LEAVES = (Var, Const, Param, CaseTestExpr, SetToDefault)
 
 
 def _assign(expr: Expr, outer: State) -> Expr:
-    """Settle an expression and merge its collation into what is around it (assign_collations_walker)."""
+    """Assign an expression's collation and merge it into its parent's state (assign_collations_walker)."""
     inner = State()
     if isinstance(expr, _LEAVES):
         strength = Strength.IMPLICIT if expr.collation else Strength.NONE
@@ -170,7 +170,7 @@ def _row_compare(expr: RowCompareExpr) -> Expr:
 
 
 def _inside(expr: Expr, inner: State) -> Expr:
-    """Settle what is inside; only what makes the value contributes to its collation."""
+    """Assign collations below a node; only the parts that yield its value contribute to its own collation."""
     if isinstance(expr, CaseExpr):
         arg = assign_collations(expr.arg) if expr.arg is not None else None
         whens = tuple((_assign(condition, inner), _assign(result, inner)) for condition, result in expr.whens)
@@ -237,7 +237,7 @@ def _aggregate(expr: Aggref, inner: State) -> Expr:
 
 
 def _with_order(expr: Aggref, before: tuple[Expr, ...]) -> Aggref:
-    """ORDER BY keys that are arguments are settled with them; the others stand alone."""
+    """Assign the collations of ORDER BY keys: with the arguments where a key is one, else on its own."""
     order = tuple(
         replace(key, expr=expr.args[before.index(key.expr)] if key.expr in before else assign_collations(key.expr))
         for key in expr.order

@@ -1,5 +1,4 @@
-"""The one type that several expressions have in common: CASE, COALESCE, UNION, ARRAY, IN, GREATEST
-(select_common_type)."""
+"""The common type of several expressions: CASE, COALESCE, UNION, ARRAY, IN, GREATEST (select_common_type)."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def common_type_or_none(scope: Scope, exprs: Sequence[Expr]) -> int:
 
 
 def common_type_and_expr(scope: Scope, exprs: Sequence[Expr], construct: str) -> tuple[int, Expr]:
-    """The common type and the first expression that brought it."""
+    """The common type and the first expression that has it."""
     found = common_type(scope, exprs, construct)
     return found, next((e for e in exprs if typefacts.base(e.type) == typefacts.base(found)), exprs[0])
 
@@ -78,6 +77,6 @@ def coerce_to_common(scope: Scope, expr: Expr, target: int, construct: str) -> E
 
 
 def common_typmod(exprs: Sequence[Expr], common: int) -> int:
-    """The length that all have, else -1 (select_common_typmod)."""
+    """The type modifier that all expressions share, else -1 (select_common_typmod)."""
     typmods = {e.typmod for e in exprs}
     return typmods.pop() if len(typmods) == 1 and all(e.type == common for e in exprs) else -1

@@ -1,4 +1,4 @@
-"""Operators and all that is written with them: ANY, IN, BETWEEN, IS DISTINCT FROM, NULLIF, and rows side by side."""
+"""Operators and the syntax built on them: ANY, IN, BETWEEN, IS DISTINCT FROM, NULLIF, row comparisons."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _null_equals(scope: Scope) -> bool:
 
 
 def compare_rows(scope: Scope, name: Name, left: Sequence[Expr], right: Sequence[Expr], location: int) -> Expr:
-    """Rows side by side: = and <> column by column, < and the like as a whole (make_row_comparison_op)."""
+    """A row comparison: = and <> column by column, < and its like as a RowCompareExpr (make_row_comparison_op)."""
     if len(left) != len(right):
         raise PgError("42601", "unequal number of entries in row expressions", location=location)
     if not left:
@@ -176,7 +176,7 @@ def _nullif(scope: Scope, node: AExpr) -> Expr:
 
 
 def _in(scope: Scope, node: AExpr) -> Expr:
-    """x IN (list): one comparison with an array of those that are not columns, and one with each other
+    """x IN (list): one comparison with an array of the items without columns, and one comparison for each other item
     (transformAExprIn)."""
     use_or = node.name != ("<>",)
     left = transform_expr(_one(node.lexpr), scope)
@@ -218,7 +218,7 @@ _BETWEEN = {
 
 
 def _between(node: AExpr) -> nodes.Expr:
-    """What it is short for."""
+    """BETWEEN as the comparisons that it abbreviates."""
     at_low, at_high, inner, outer, symmetric = _BETWEEN[node.kind]
     assert isinstance(node.rexpr, tuple)
     low, high = node.rexpr

@@ -1,4 +1,4 @@
-"""A container with another value in one of its parts: what UPDATE … SET a[1] = and SET r.field = give."""
+"""Assignments to a part of a value, compiled: UPDATE … SET a[1] = and SET r.field =."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _values(bounds: list[Compiled], env: Any) -> list[Any]:
 
 @compile_node.register
 def _(node: tree.FieldStore, compiler: Compiler) -> Compiled:
-    """A row with new values in some fields; a value may refer to the field's old one (CaseTestExpr)."""
+    """A row with new values in some fields; a new value may refer to the field's old value (CaseTestExpr)."""
     assert node.arg is not None
     arg = compiler.compile(node.arg)
     parts: list[tuple[int, Callable[[Any], Any]]] = []

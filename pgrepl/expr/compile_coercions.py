@@ -1,4 +1,4 @@
-"""Changes of type: relabelling, through text, element by element, and those that change nothing."""
+"""Casts, compiled: relabelling, casts through text, casts of array elements, and casts that change nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSIGNED = frozenset(
 
 @compile_node.register
 def _(node: tree.RelabelType, compiler: Compiler) -> Compiled:
-    """The same bits under another type; only signed and unsigned differ in Python."""
+    """A cast between binary coercible types. Only between signed and unsigned integers does the Python value change."""
     assert node.arg is not None
     arg = compiler.compile(node.arg)
     if node.type in _UNSIGNED and node.arg.type == oids.INT4:

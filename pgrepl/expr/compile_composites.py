@@ -1,4 +1,4 @@
-"""CASE and its kin, arrays and their subscripts, rows and their fields, values of the session."""
+"""CASE and its like, arrays and subscripts, rows and fields, and session values (CURRENT_USER …), compiled."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def _(node: tree.RowExpr, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.RowCompareExpr, compiler: Compiler) -> Compiled:
-    """As ExecEvalRowCompare…: the first pair that is not equal decides, a NULL before it makes the result NULL."""
+    """A row comparison as ExecEvalRowCompare…: the first unequal pair decides; a NULL before it makes the result
+    NULL."""
     compares = []
     for left, op in zip(node.left, node.ops, strict=True):
         operator = operator_by_oid(op)

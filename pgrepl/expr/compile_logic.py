@@ -1,4 +1,4 @@
-"""Constants, columns, function and operator calls, comparisons with NULL and with arrays, AND, OR, NOT."""
+"""Constants, columns, function and operator calls, IS NULL, ANY and ALL, AND, OR and NOT, compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ground of the evaluator: how a node of the typed tree becomes a Python closure, and how functions are called.
+"""The base of the evaluator: how a node of the typed tree becomes a Python closure, and how functions are called.
 
 `compile_node` dispatches on the node's class; `compile_logic`, `compile_coercions` and `compile_composites` register
 their nodes with it.
@@ -42,7 +42,7 @@ class Compiler:
         return [self.compile(expr) for expr in exprs]
 
     def call(self, oid: int, args: Sequence[tree.Expr], expr: tree.Typed, collation: int, variadic: bool) -> Compiled:
-        """A function applied to argument expressions."""
+        """The closure of a function call over argument expressions."""
         proc = proc_of(oid)
         call = Call(self.context, tuple(arg.type for arg in args), expr.type, collation, variadic)
         return apply(function_of(proc, call), self.all(args), proc.strict)
@@ -103,7 +103,7 @@ def function_of(proc: Proc, call: Call) -> Callable[..., Any]:
 
 
 def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
-    """Types and names of the columns of a function that gives rows by OUT parameters."""
+    """Types and names of the OUT parameters of a function that returns rows."""
     if proc.rettype != oids.RECORD or proc.allargtypes is None or proc.argmodes is None:
         return None
     out = [number for number, mode in enumerate(proc.argmodes) if mode in "obt"]
@@ -116,7 +116,7 @@ def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any
 
 
 def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
-    """A named row type; None: the type is another."""
+    """The named row type of a type; None: the type is no row type."""
     known = type_by_oid(typoid)
     if (known is not None and not known.relid) or compiler.context.style.lookup is None:
         return None
@@ -124,13 +124,13 @@ def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
 
 
 def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
-    """Where in values of the type the column of this number is."""
+    """The index, in values of the row type, of the column with this attnum."""
     row = named_row_type(typoid, compiler)
     return fieldnum - 1 if row is None else row.index(fieldnum)
 
 
 def operator_function(oid: int, context: Context | None = None) -> Callable[..., Any]:
-    """An operator as a function of values; with NULL among them it gives NULL when it is strict."""
+    """An operator as a Python function of values. A strict operator returns NULL for a NULL argument."""
     operator = operator_by_oid(oid)
     if operator is None:
         raise unsupported(f"operator {oid}")
@@ -141,7 +141,7 @@ def operator_function(oid: int, context: Context | None = None) -> Callable[...,
 
 
 def arguments(node: tree.FuncExpr) -> list[tree.Expr]:
-    """The arguments in the order of the parameters, defaults filled in (as expand_function_arguments does)."""
+    """The arguments in parameter order, with defaults filled in (as expand_function_arguments does)."""
     proc = proc_of(node.func)
     given: dict[int, tree.Expr] = {}
     for position, arg in enumerate(node.args):
@@ -160,7 +160,7 @@ def arguments(node: tree.FuncExpr) -> list[tree.Expr]:
 
 
 def _default(text: str, typoid: int) -> Any:
-    """A parameter's default; those of built-in functions are all plain constants."""
+    """The default of a parameter. Built-in functions have only plain constants as defaults."""
     word = text.partition("::")[0]
     if word == "NULL":
         return None

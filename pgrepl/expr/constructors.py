@@ -35,7 +35,7 @@ from pgrepl.types.sizes import MAX_ROW
 
 
 def _shared_typmod(exprs: Sequence[Expr], typoid: int) -> int:
-    """The length all of them have, when all are of the type."""
+    """The type modifier that all expressions share, if all are of the type; else -1."""
     typmod = exprs[0].typmod if exprs else -1
     return typmod if typmod >= 0 and all(e.type == typoid and e.typmod == typmod for e in exprs) else -1
 
@@ -122,7 +122,7 @@ def _(node: nodes.AArrayExpr, scope: Scope) -> Expr:
 
 
 def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typmod: int) -> ArrayExpr:
-    """ARRAY[…], of the given type if a cast stands around it (transformArrayExpr)."""
+    """ARRAY[…]; with the type of the cast around it, if there is one (transformArrayExpr)."""
     multidims = False
     items: list[Expr] = []
     for part in node.elements:

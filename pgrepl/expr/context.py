@@ -1,6 +1,4 @@
-"""What an expression runs in: the session behind it, the style of texts, and what one call of a function may ask about
-itself.
-"""
+"""The runtime context of expressions: the session, the text style, and what one function call can ask about itself."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The surroundings of the expressions of one statement. Without a session only what needs no catalog can run."""
+    """The runtime context of one statement's expressions. Without a session only functions that need no catalog run."""
 
     def __init__(self, session: Session | None = None, style: TextStyle | None = None) -> None:
         self._session = session
@@ -25,7 +23,7 @@ class Context:
 
     @property
     def meter(self) -> Meter:
-        """Of the memory that the statement's rows take."""
+        """The meter of the memory that the statement's rows use."""
         if self._meter is None:
             limit = self._session.settings.value("pgrepl.memory_limit") if self._session is not None else 0
             self._meter = Meter(int(limit) << 10)
@@ -41,11 +39,11 @@ class Context:
         return self._session is not None
 
     def catalog_function(self, source: str) -> tuple[Callable[..., Any], bool] | None:
-        """What computes a function that only the catalog can answer, and whether it wants the call."""
+        """The implementation of a function that only the catalog can answer, and whether it takes the `Call`."""
         return None if self._session is None else self._session.hooks.catalog_function(source)
 
     def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
-        """Operator classes and types of the key of a hash-partitioned table; None: it is none."""
+        """Operator classes and types of a hash-partitioned table's key; None: the table is not hash-partitioned."""
         from pgrepl.expr.partition import partition_key
 
         key = partition_key(self.session, parent)
@@ -55,7 +53,7 @@ class Context:
 
     @property
     def style(self) -> TextStyle:
-        """The settings that texts depend on, as they were when the statement first needed them."""
+        """The settings that output functions depend on, read when the statement first needs them."""
         if self._style is None:
             self._style = DEFAULT_STYLE if self._session is None else self._session.text_style
         return self._style
@@ -70,7 +68,7 @@ class Context:
 
 @frozen
 class Call:
-    """One place where a function is called: what its implementation may need beyond the values."""
+    """One call of a function: what an implementation may need besides the argument values."""
 
     context: Context
     argtypes: tuple[int, ...]  # the actual types, where the declared ones are polymorphic

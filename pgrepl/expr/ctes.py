@@ -1,4 +1,4 @@
-"""WITH: its queries in order, recursive ones checked for their form (parse_cte.c)."""
+"""WITH: its queries in dependency order; the form of recursive queries is checked (parse_cte.c)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
 
 
 def _modifying(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
-    """INSERT, UPDATE or DELETE: its columns are those of RETURNING, if it has any."""
+    """An INSERT, UPDATE or DELETE in WITH. Its columns are those of RETURNING, if it has one."""
     if scope.parent is not None:
         message = "WITH clause containing a data-modifying statement must be at the top level"
         raise PgError("0A000", message, location=cte.location)
@@ -85,7 +85,8 @@ def _modifying(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
 
 
 def set_columns(item: WithItem, columns: Sequence[Column], location: int = -1) -> None:
-    """The columns under their names; a recursive query's unknown literals are text (analyzeCTETargetList)."""
+    """Set the columns of a WITH query. Literals of unknown type in a recursive query become text
+    (analyzeCTETargetList)."""
     names = item.alias_columns
     if len(names) > len(columns):
         message = f'WITH query "{item.name}" has {len(columns)} columns available but {len(names)} columns specified'
@@ -101,7 +102,7 @@ def set_columns(item: WithItem, columns: Sequence[Column], location: int = -1) -
 
 
 def _check_columns(scope: Scope, item: WithItem, query: Query) -> None:
-    """What the recursive term adds must not change the types that the other term has set."""
+    """Check that the recursive term has the column types that the non-recursive term has set."""
     shown = [t for t in query.targets if not t.junk]
     for number, (target, column) in enumerate(zip(shown, item.columns, strict=True), 1):
         expr = target.expr
@@ -126,7 +127,7 @@ def _check_columns(scope: Scope, item: WithItem, query: Query) -> None:
 
 
 def _cycle(scope: Scope, clause: nodes.CTECycleClause) -> CteCycle:
-    """The marks of CYCLE must have a common type with = and <>."""
+    """Check CYCLE: its two mark values need a common type with = and <>."""
     marks: list[Expr] = []
     for raw, default in ((clause.mark_value, True), (clause.mark_default, False)):
         node = raw if raw is not None else AConst(AConstKind.BOOLEAN, default)

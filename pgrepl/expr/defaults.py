@@ -1,4 +1,4 @@
-"""Column defaults and generation expressions as they stand in the catalog (pg_attrdef)."""
+"""Column defaults and generation expressions, read from the catalog (pg_attrdef)."""
 
 from __future__ import annotations
 

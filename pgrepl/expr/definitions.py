@@ -1,4 +1,4 @@
-"""Objects as the text that would make them: pg_get_indexdef, pg_get_constraintdef, pg_get_partkeydef, pg_get_viewdef …
+"""The SQL text of catalog objects: pg_get_indexdef, pg_get_constraintdef, pg_get_partkeydef, pg_get_viewdef …
 
 As ruleutils.c does. `pretty` leaves out needless parentheses and the schemas of what the search path finds.
 """
@@ -30,7 +30,8 @@ def _qualified(session: Session, found: Relation, pretty: bool) -> str:
 
 
 def looks_like_function(expr: tree.Expr) -> bool:
-    """As ruleutils' looks_like_function: printed with a function's parentheses, it needs no others."""
+    """Whether an expression is printed like a function call, so that it needs no parentheses (ruleutils'
+    looks_like_function)."""
     if isinstance(expr, tree.FuncExpr):
         return expr.form in (CoercionForm.EXPLICIT_CALL, CoercionForm.SQL_SYNTAX)
     return isinstance(
@@ -44,7 +45,7 @@ def _key_expression(session: Session, expr: tree.Expr, table: Relation, pretty: 
 
 
 def _collation(collation: int, own: int) -> str:
-    """` COLLATE "C"` where it is not the column's or expression's own."""
+    """` COLLATE "C"`, where it is not the default of the column or expression."""
     if not collation or collation == own:
         return ""
     found = collation_by_oid(collation)
@@ -52,7 +53,7 @@ def _collation(collation: int, own: int) -> str:
 
 
 def _opclass(oid: int, typid: int, options: list[str] | None = None) -> str:
-    """` text_pattern_ops` where it is not the type's default; with its options always."""
+    """` text_pattern_ops`, where it is not the type's default; its options are always printed."""
     found = opclass_by_oid(oid)
     usual = default_opclass(typid, found.method) if found is not None else None
     if found is None or (usual is not None and usual.oid == oid and not options):
@@ -64,7 +65,7 @@ def _opclass(oid: int, typid: int, options: list[str] | None = None) -> str:
 
 
 def index_definition(session: Session, oid: int, column: int = 0, pretty: bool = False) -> str | None:
-    """The whole CREATE INDEX, or one key (from 1)."""
+    """The CREATE INDEX statement of an index, or one of its keys (counted from 1)."""
     index = one(session, pg_index, indexrelid=oid)
     if index is None:
         return None
@@ -206,7 +207,7 @@ def partition_key_definition(session: Session, relid: int) -> str | None:
 
 
 def partition_key_columns(session: Session, relid: int) -> list[str]:
-    """The columns and expressions alone, as pg_get_partkeydef_columns gives them."""
+    """The columns and expressions of the key only, as pg_get_partkeydef_columns gives them."""
     key = partition_key(session, relid)
     assert key is not None
     table = relation(session, relid)

@@ -27,15 +27,15 @@ def _style(pretty: bool) -> Style:
 
 
 def load_forms() -> None:
-    """What a filter or a default seldom has, most of all whole queries, is printed by modules that are loaded when an
-    expression has it."""
+    """Load the modules that print whole queries and other forms that a filter or a default seldom has. They are loaded
+    only when an expression has one."""
     from pgrepl.expr import print_calls, print_constructs, print_query  # noqa: F401 they register their forms
 
 
 def expression_text(
     session: Session, expr: Expr | tuple[Expr, ...], relation: Relation | None = None, pretty: bool = False
 ) -> str:
-    """As pg_get_expr(expr, relation [, pretty]) does; of several expressions, as in pg_index.indexprs, a list."""
+    """pg_get_expr(expr, relation [, pretty]). Several expressions, as in pg_index.indexprs, give a list."""
     exprs = expr if isinstance(expr, tuple) else (expr,)
     try:
         return _text(session, exprs, relation, pretty)
@@ -51,7 +51,7 @@ def _text(session: Session, exprs: tuple[Expr, ...], relation: Relation | None, 
 
 
 def _names(relation: Relation | None) -> Names:
-    """The names in an expression over one relation (deparse_context_for)."""
+    """The column names that an expression over one relation uses (deparse_context_for)."""
     if relation is None:
         return Names((), [], [])
     rte = relation_rte(relation)
@@ -59,20 +59,20 @@ def _names(relation: Relation | None) -> Names:
 
 
 def stored_expression_text(session: Session, value: Any, relid: int, pretty: bool = False) -> str:
-    """pg_get_expr of what a catalog column holds."""
+    """pg_get_expr of an expression stored in a catalog column."""
     over = relation_of(session, relid) if relid else None
     return expression_text(session, stored.from_json(value), over, pretty)
 
 
 def constant_text(session: Session, constant: Const) -> str:
-    """A constant in a partition bound: its type does not need to be said (get_const_expr with -1)."""
+    """A constant in a partition bound, printed without its type (get_const_expr with -1)."""
     out = Printer(session, INDENTED, [Names((), [], [])])
     print_const(constant, out, -1)
     return out.text()
 
 
 def query_text(session: Session, query: Query, pretty: bool = False, result_names: Sequence[str] | None = None) -> str:
-    """As pg_get_viewdef(view [, pretty]) does, without the semicolon; result_names are the view's columns today."""
+    """pg_get_viewdef(view [, pretty]), without the semicolon. `result_names` are the view's present column names."""
     from pgrepl.expr.print_query import print_whole_query  # much code, and most of what is printed is no query
 
     load_forms()

@@ -1,4 +1,4 @@
-"""What an expression is worth: the typed tree compiled into Python closures.
+"""The evaluator: the typed tree compiled into Python closures.
 
     value = compile(expr, context)           # once
     value(row)                               # for each row
@@ -58,7 +58,7 @@ def compile(expr: tree.Expr, context: Context | None = None, special: Special | 
 def compile_set(
     expr: tree.Expr, context: Context | None = None, special: Special | None = None
 ) -> Callable[[Any], Iterable[Any]]:
-    """The values of an expression with set-returning functions in it."""
+    """The values of an expression that contains set-returning functions."""
     from pgrepl.expr import evaluate_sets
 
     return evaluate_sets.compile_set(expr, context, special)
@@ -74,14 +74,14 @@ def compile_rows(
 
 
 def accumulator(node: tree.Aggref | tree.WindowFunc, context: Context) -> Accumulator:
-    """A fresh state of an aggregate: `add(*values)` for each row, then `result()`."""
+    """A new state of an aggregate: `add(*values)` for each row, then `result()`."""
     from pgrepl.expr.functions.aggregates import new_accumulator
 
     return new_accumulator(node, context)
 
 
 def ordered_set(node: tree.Aggref, direct: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> Any:
-    """An ordered-set or hypothetical-set aggregate over rows that are sorted already."""
+    """An ordered-set or hypothetical-set aggregate over rows that have been sorted."""
     from pgrepl.expr.functions.ordered_sets import ordered_set
 
     return ordered_set(node, direct, rows)

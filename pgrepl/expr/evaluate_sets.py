@@ -1,5 +1,4 @@
-"""Set-returning functions: one call, and one in FROM, where rows have columns. How several run side by side in a
-target list is the query's business."""
+"""Set-returning functions: one call in a target list, or one in FROM, where rows have columns."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
 def compile_set(
     expr: tree.Expr, context: Context | None = None, special: Special | None = None
 ) -> Callable[[Any], Iterable[Any]]:
-    """The values of one set-returning call, whose arguments return none."""
+    """The values of one set-returning call. Its arguments contain no set-returning calls."""
     assert isinstance(expr, (tree.FuncExpr, tree.OpExpr))
     context = context or Context()
     proc, args, variadic = _called(expr)
@@ -57,7 +56,7 @@ def _called(expr: tree.FuncExpr | tree.OpExpr) -> tuple[Proc, list[tree.Expr], b
 def compile_rows(
     expr: tree.Expr, context: Context | None = None, special: Special | None = None
 ) -> Callable[[Any], Iterator[tuple[Any, ...] | None]]:
-    """A function in FROM: the tuples of its columns. None: a row that is NULL as a whole."""
+    """A function in FROM: the tuples of its columns. None stands for a row that is NULL as a whole."""
     composite = gives_rows(expr)
     if returns_set(expr):
         values = compile_set(expr, context, special)

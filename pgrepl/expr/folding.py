@@ -56,7 +56,7 @@ def folded(session: Session, expr: Expr) -> Expr:
         return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
 
     def _connective(node: BoolExpr) -> Expr:
-        """Behind what decides, nothing is looked at."""
+        """Fold AND or OR. Arguments behind a deciding constant are not evaluated."""
         decides = node.op is BoolOp.OR
         args: list[Expr] = []
         for arg in node.args:
@@ -101,7 +101,7 @@ def folded(session: Session, expr: Expr) -> Expr:
 
 
 def _is_null(node: FuncExpr | OpExpr) -> bool:
-    """A strict function with a constant NULL: its other arguments are not looked at, and sets in them not made."""
+    """Whether a strict function has a constant NULL argument; then its other arguments are not evaluated."""
     if node.retset or not any(isinstance(arg, Const) and arg.value is None for arg in node.args):
         return False
     proc = proc_by_oid(next(functions_used(node)))
@@ -109,7 +109,7 @@ def _is_null(node: FuncExpr | OpExpr) -> bool:
 
 
 def _is_constant(node: Expr) -> bool:
-    """Only constants go in, and the same always comes out."""
+    """Whether a call is immutable and has only constant arguments."""
     if isinstance(node, (FuncExpr, OpExpr)) and node.retset:
         return False
     if not all(isinstance(child, Const) for child in children(node)):

@@ -1,4 +1,5 @@
-"""FROM: relations, subqueries, functions and joins become the range table and names of the query (parse_clause.c)."""
+"""FROM: its relations, subqueries, functions and joins become range table entries and namespace items
+(parse_clause.c)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ UNNAMED_SUBQUERY = "unnamed_subquery"
 
 
 def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[RangeRef | Join, ...]:
-    """As transformFromClause does: an item sees those before it only if it is LATERAL."""
+    """Analyse FROM as transformFromClause does: an item sees the items before it only if it is LATERAL."""
     result: list[RangeRef | Join] = []
     for item in items:
         node, _, namespace = transform_item(scope, item)
@@ -44,7 +45,7 @@ def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[RangeRef | 
 
 
 def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsItem, list[NsItem]]:
-    """The join tree's node, what `*` stands for, and the names it brings (transformFromClauseItem)."""
+    """The join tree node of a FROM item, the columns of its `*`, and the names it adds (transformFromClauseItem)."""
     if isinstance(item, JoinExpr):
         return transform_join(scope, item, transform_item)
     if isinstance(item, RangeVar):
@@ -63,7 +64,7 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
 
 
 def open_relation(scope: Scope, name: RangeVar) -> Relation:
-    """The relation, or an error that knows of WITH queries that come later (parserOpenTable)."""
+    """The relation of a name. The error for a missing one mentions a WITH query defined later (parserOpenTable)."""
     found = find_relation(scope.session, name, missing_ok=True)
     if found is None:
         if name.schema is not None:
@@ -102,7 +103,7 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
 
 
 def aliased_columns(columns: Sequence[Column], alias: nodes.Alias | None, what: str, name: str) -> tuple[Column, ...]:
-    """The columns under the names an alias gives them; there must not be more names than columns."""
+    """The columns, renamed by a column alias list; a list longer than the columns is an error."""
     names = alias.columns if alias is not None else ()
     if len(names) > len(columns):
         raise PgError(
@@ -137,7 +138,7 @@ def _subselect(scope: Scope, item: RangeSubselect) -> NsItem:
 
 
 def is_locked(scope: Scope, name: str | None) -> bool:
-    """Whether FOR UPDATE concerns a relation of that name (isLockedRefname)."""
+    """Whether FOR UPDATE applies to a relation of that alias (isLockedRefname)."""
     if scope.locked_from_parent:
         return True
     return any(not c.relations or any(r.name == name for r in c.relations) for c in scope.locking)

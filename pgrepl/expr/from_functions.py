@@ -139,7 +139,7 @@ def _columns(
     alias: nodes.Alias | None,
     count: int,
 ) -> list[Column]:
-    """The columns that one function gives."""
+    """The columns that one function returns."""
     known = function_columns(scope, call)
     if known is None and isinstance(call, RowExpr):
         known = tuple(Column(n, a.type, a.typmod, a.collation) for n, a in zip(call.names, call.args, strict=True))

@@ -1,4 +1,4 @@
-"""After GROUP BY: every column must be a grouping one, depend on one, or stand inside an aggregate
+"""GROUP BY's rule: a column must be grouped by, depend on a grouped key, or be inside an aggregate
 (parseCheckAggregates)."""
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _target_expr(query: Query, resno: int) -> Expr:
 
 
 def flatten_join_vars(query: Query, expr: Expr, level: int = 0) -> Expr:
-    """A join's columns replaced by what they stand for (flatten_join_alias_vars). Subqueries are left alone: their
-    references are looked through when they are met."""
+    """Replace a join's columns by the columns they stand for (flatten_join_alias_vars). References in subqueries are
+    replaced later, when the subqueries are visited."""
 
     def visit(node: Expr) -> Expr | None:
         if not isinstance(node, Var) or node.levelsup != level:
@@ -198,7 +198,7 @@ class _Checker:
         return SYSTEM_COLUMN_NAMES[attnum] if attnum < 0 else rte.columns[attnum - 1].name
 
     def depends_on_key(self, varno: int) -> bool:
-        """Whether the relation's primary key is among the columns grouped by (check_functional_grouping)."""
+        """Whether the relation's primary key is among the grouping columns (check_functional_grouping)."""
         rte = self.query.rtable[varno - 1]
         if rte.kind is not RteKind.RELATION:
             return False
@@ -220,14 +220,14 @@ class _Checker:
         return False
 
     def system_key(self, rte: Rte) -> set[int]:
-        """The primary key of a system table; a column number that does not exist when it has none."""
+        """The primary key columns of a system table; a non-existent attnum when it has none."""
         found = relation(self.scope.session, rte.relid)
         names = _SYSTEM_KEYS.get(found.name, ("oid",))
         key = {a.num for a in found.attributes if a.name in names}
         return key if found.kind == "r" and key else {0}
 
     def resolve_grouping(self, expr: Expr) -> Expr:
-        """GROUPING(…) must name grouping expressions (finalize_grouping_exprs)."""
+        """Check that the arguments of GROUPING(…) are grouping expressions (finalize_grouping_exprs)."""
 
         def visit(node: Expr) -> Expr | None:
             if isinstance(node, Aggref) and node.levelsup == 0:

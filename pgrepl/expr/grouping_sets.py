@@ -1,4 +1,4 @@
-"""GROUP BY: its keys, and the sets that ROLLUP, CUBE and GROUPING SETS stand for (parse_clause.c, parse_agg.c)."""
+"""GROUP BY: its keys, and the expansion of ROLLUP, CUBE and GROUPING SETS (parse_clause.c, parse_agg.c)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Reader:
         self.keys: list[SortGroup] = []
 
     def key(self, node: nodes.Expr, seen: set[int], *, top: bool) -> int:
-        """The resno of a grouping expression; 0: it stands there already (transformGroupClauseExpr)."""
+        """The resno of a grouping expression; 0: it is in the list already (transformGroupClauseExpr)."""
         target = self.find(self.scope, node, self.targets, self.kind)
         if target.resno in seen:
             return 0
@@ -105,7 +105,7 @@ def transform_group(
 
 
 def _flatten_top(group_by: Sequence[nodes.Expr]) -> tuple[list[_Item], bool]:
-    """(a, b) at the top is a and b; () at the top is nothing, beside other items (flatten_grouping_sets)."""
+    """Flatten the top level: (a, b) is a and b; () beside other items is nothing (flatten_grouping_sets)."""
     result: list[_Item] = []
     has_sets = False
     for node in group_by:
@@ -121,7 +121,7 @@ def _flatten_top(group_by: Sequence[nodes.Expr]) -> tuple[list[_Item], bool]:
 
 
 def _contents(node: GroupingSet) -> list[_Item]:
-    """What a set holds; GROUPING SETS within GROUPING SETS come up a level."""
+    """The contents of a set; nested GROUPING SETS are flattened by one level."""
     result: list[_Item] = []
     for part in node.content:
         if isinstance(part, GroupingSet):

@@ -1,4 +1,4 @@
-"""An index as it stands in the catalog, its expressions understood; and whether two indexes promise the same."""
+"""The definition of an index as stored in the catalog, with its expressions; and whether two indexes are equivalent."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def _info(session: Session, row: tables.pg_index) -> IndexInfo:
 
 
 def same_index(child: IndexInfo, parent: IndexInfo, numbers: dict[int, int]) -> bool:
-    """Could the one be the other's part for a partition? `numbers` are the partition's columns for those of its parent.
-    As CompareIndexInfo does."""
+    """Whether an index of a partition can be attached to one of its parent, as CompareIndexInfo decides. `numbers`
+    maps the parent's attnums to the partition's."""
     if (child.unique, child.nulls_not_distinct, child.method) != (
         parent.unique,
         parent.nulls_not_distinct,

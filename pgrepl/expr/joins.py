@@ -1,4 +1,4 @@
-"""JOIN: which columns it has, what USING and NATURAL merge, which names stay visible (transformFromClauseItem)."""
+"""JOIN: its columns, those merged by USING and NATURAL, and the names that stay visible (transformFromClauseItem)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Read = tuple[RangeRef | Join, NsItem, list[NsItem]]
 
 
 def transform_join(scope: Scope, item: JoinExpr, transform_item: Callable[[Scope, FromItem], Read]) -> Read:
-    """`transform_item` reads its sides."""
+    """Analyse a join; `transform_item` analyses its two sides."""
     left, left_item, left_names = transform_item(scope, item.left)
     set_lateral(left_names, True, item.kind in (*_INNER, JoinType.LEFT))
     known = len(scope.namespace)
@@ -93,8 +93,7 @@ def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsIte
 
 
 def _merged(scope: Scope, kind: JoinType, left: Var, right: Var) -> Expr:
-    """What a merged column is: the side that cannot be NULL-extended, or the first that is not NULL
-    (buildMergedJoinVar)."""
+    """The expression of a merged column: the side that is not nullable, or COALESCE of both (buildMergedJoinVar)."""
     typoid = common_type(scope, [left, right], "JOIN/USING")
     typmod = common_typmod([left, right], typoid)
     one, other = (_as_merged(scope, var, typoid, typmod) for var in (left, right))
@@ -184,7 +183,8 @@ def _join_item(
 
 
 def _visible_names(item: JoinExpr, using: Sequence[str], added: NsItem, namespace: list[NsItem]) -> list[NsItem]:
-    """An alias hides what it covers; without one, the tables stay referable by name, their columns only through it."""
+    """The names visible behind a join. An alias hides the tables inside; without one their names stay, but their
+    columns only qualified."""
     if item.using_alias is not None:
         columns = added.columns[: len(using)]
         merged = NsItem(item.using_alias.name, tuple(using), added.rte, added.varno, columns, whole=False)

@@ -1,4 +1,4 @@
-"""The places an expression can stand in, and what PostgreSQL says of things that are not allowed there
+"""The kinds of places that an expression can stand in, and PostgreSQL's errors for what is not allowed there
 (ParseExprKind)."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pgrepl.frozen import frozen
 
 @frozen
 class Place:
-    """`name` as in "not allowed in NAME". `plural` and `subquery` are used instead where PostgreSQL has words of its
-    own."""
+    """A kind of place: `name` as in "not allowed in NAME". `plural` and `subquery` replace it where PostgreSQL's
+    message has other words."""
 
     name: str
     plural: str | None = None
@@ -71,12 +71,13 @@ class ExprKind(Enum):
 
     @property
     def title(self) -> str:
-        """As ParseExprKindName has it."""
+        """The name of the place as ParseExprKindName gives it."""
         return self.place.name
 
 
 def aggregate_refused(kind: ExprKind, what: str, location: int) -> PgError | None:
-    """`what` is "aggregate functions" or "grouping operations" (check_agglevels_and_constraints)."""
+    """The error for aggregates; `what` is "aggregate functions" or "grouping operations"
+    (check_agglevels_and_constraints)."""
     place = kind.place
     if place.aggregates_allowed:
         return None
@@ -85,7 +86,7 @@ def aggregate_refused(kind: ExprKind, what: str, location: int) -> PgError | Non
 
 
 def window_refused(kind: ExprKind, location: int) -> PgError | None:
-    """As transformWindowFuncCall does."""
+    """The error for window functions, as in transformWindowFuncCall."""
     place = kind.place
     if place.windows_allowed:
         return None
@@ -94,7 +95,7 @@ def window_refused(kind: ExprKind, location: int) -> PgError | None:
 
 
 def set_refused(kind: ExprKind, location: int) -> PgError | None:
-    """As check_srf_call_placement does."""
+    """The error for set-returning functions, as in check_srf_call_placement."""
     place = kind.place
     if place.sets_allowed:
         return None
@@ -103,6 +104,6 @@ def set_refused(kind: ExprKind, location: int) -> PgError | None:
 
 
 def subquery_refused(kind: ExprKind, location: int) -> PgError | None:
-    """As transformSubLink does."""
+    """The error for subqueries, as in transformSubLink."""
     where = kind.place.subquery
     return PgError("0A000", f"cannot use subquery in {where}", location=location) if where is not None else None

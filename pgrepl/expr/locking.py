@@ -1,4 +1,4 @@
-"""FOR UPDATE and its kin: accepted where PostgreSQL accepts them, remembered for printing (transformLockingClause)."""
+"""FOR UPDATE and its like: checked as PostgreSQL does, and kept in the tree for printing (transformLockingClause)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def transform_locking(
 
 
 def _refname(rte: Rte) -> str | None:
-    """The name a relation can be called by here; None: none."""
+    """The name by which a relation can be referred to here; None: it has none."""
     if rte.alias is None:
         if rte.kind is RteKind.JOIN:
             return rte.join_using_alias
@@ -90,7 +90,7 @@ def _lock(query: Query, varno: int, rte: Rte, clause: LockingClause, pushed_down
 
 
 def _marked(marks: tuple[RowMark, ...], varno: int, clause: LockingClause, pushed_down: bool) -> tuple[RowMark, ...]:
-    """The stronger lock wins (applyLockingClause)."""
+    """The row marks after another locking clause; the stronger lock wins (applyLockingClause)."""
     known = next((m for m in marks if m.varno == varno), None)
     if known is None:
         return (*marks, RowMark(varno, clause.strength, clause.wait, pushed_down))

@@ -1,4 +1,4 @@
-"""What analysis and printing ask the catalog: relations by name and by row type, schemas, values of literals."""
+"""Catalog lookups of analysis and deparsing: relations by name and by row type, schemas, and values of literals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def relid(session: Session, name: nodes.RangeVar) -> int:
-    """The relation a name means; 0: none."""
+    """The relid of a name; 0: no such relation."""
     found = find_relation(session, name, missing_ok=True)
     return found.oid if found is not None else 0
 
 
 def relid_in_schema(session: Session, schema: str, name: str) -> int:
-    """The relation of a schema; 0 when either does not exist. No privilege is asked for."""
+    """The relid of a relation in a schema; 0 when either does not exist. Privileges are not checked."""
     if schema_or_none(session, schema) is None:
         return 0
     return relid(session, nodes.RangeVar(name, schema))
@@ -40,13 +40,13 @@ def row_type(session: Session, oid: int) -> int:
 
 
 def rowtype_name(session: Session, typoid: int) -> str | None:
-    """How a row type of a user is printed."""
+    """The printed name of a relation's row type."""
     found = rowtype_relation(session, typoid)
     return display_name(session, found) if found is not None else None
 
 
 def row_type_in_schema(session: Session, schema: str, name: str) -> int:
-    """The row type of a relation that a user made; 0: there is none of that name."""
+    """The row type of a user's relation, by name; 0: no such type."""
     found = schema_or_none(session, schema)
     if found is None:
         return 0
@@ -83,7 +83,7 @@ def row_inherits(session: Session, source: int, target: int) -> bool:
 
 
 def explicit_schema(session: Session, name: str) -> str:
-    """A schema that someone named to find something in it: it must exist and be usable."""
+    """The schema of a qualified name; it must exist, and the role needs USAGE."""
     from pgrepl.catalog import namespace
 
     namespace.explicit_schema(session, name)
@@ -105,7 +105,7 @@ def split_name(session: Session, names: tuple[str, ...], location: int = -1) -> 
 
 
 def warner(session: Session, location: int = -1) -> Callable[[str, str], None]:
-    """What a type's reader calls to warn: (sqlstate, message)."""
+    """The function by which a type's input function raises a warning: (sqlstate, message)."""
     return lambda sqlstate, message: session.notice("WARNING", message, sqlstate=sqlstate, location=location)
 
 

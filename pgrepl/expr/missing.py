@@ -1,5 +1,5 @@
-"""What to say of a name that means nothing here: the DETAIL that tells where it would, the HINT that guesses what was
-meant."""
+"""Errors for a missing column or relation: the DETAIL where the name does exist, and the HINT with a likely
+spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_DISTANCE = 3  # MAX_FUZZY_DISTANCE
 
 
 def levenshtein(one: str, other: str) -> int:
-    """Insertions, deletions and substitutions from one to the other."""
+    """The Levenshtein distance of two strings."""
     previous = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
         current = [i]
@@ -27,7 +27,7 @@ def levenshtein(one: str, other: str) -> int:
 
 @dataclass(slots=True)
 class _Guess:
-    """The nearest column names so far; three equally near ones are no guess at all (FuzzyAttrMatchState)."""
+    """The one or two closest column names; three equally close ones give no HINT (FuzzyAttrMatchState)."""
 
     distance: int = MAX_DISTANCE + 1
     first: tuple[Rte, int] | None = None
@@ -118,7 +118,7 @@ def missing_relation(scope: Scope, schema: str | None, name: str, location: int)
 
 
 def _search_relation(scope: Scope, schema: str | None, name: str) -> Rte | None:
-    """An entry that the name may have meant, visible or not (searchRangeTableForRel)."""
+    """A range table entry that the name may mean, visible or not (searchRangeTableForRel)."""
     cte = find_cte(scope, name) if schema is None else None
     relid = 0 if cte is not None else lookup.relid(scope.session, nodes.RangeVar(name, schema))
     levels = 0

@@ -1,4 +1,4 @@
-"""Operator classes: which one a type has by default, and the < = > that sorting and grouping use."""
+"""Operator classes: a type's default class, and the < = > operators that sorting and grouping use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STRATEGY_SYMBOLS = {1: "<", 2: "<=", 3: "=", 4: ">=", 5: ">"}
 
 
 def default_opclass(typoid: int, method: int) -> OpClass | None:
-    """The default class for a type, its own or one it is binary coercible to (GetDefaultOpClass)."""
+    """The default operator class of a type, or of a type that it is binary coercible to (GetDefaultOpClass)."""
     typoid = typefacts.base(typoid)
     exact = builtin.default_opclass(typoid, method)
     if exact is not None:
@@ -37,7 +37,7 @@ def default_opclass(typoid: int, method: int) -> OpClass | None:
 
 @frozen
 class SortOperators:
-    """The < = > of a type; 0: it has none. hashable: it can be grouped by hashing."""
+    """The < = > operators of a type; 0: the type has none. hashable: it can be grouped by hashing."""
 
     lt: int = 0
     eq: int = 0
@@ -46,8 +46,8 @@ class SortOperators:
 
 
 def sort_operators(session: Session, typoid: int) -> SortOperators:
-    """As lookup_type_cache finds them: by its btree class, or = by its hash class. Arrays and rows have what their
-    parts have."""
+    """The sort operators as lookup_type_cache finds them: by the btree class, or = by the hash class. Arrays and rows
+    need those of their elements and fields."""
     typoid = typefacts.base(typoid)
     if typefacts.is_complex(typoid):
         parts = [sort_operators(session, a.type) for a in lookup.row_attributes(session, typoid) if not a.dropped]
@@ -86,7 +86,7 @@ def _own_members(opclass: OpClass) -> list[Amop]:
 
 
 def btree_meanings(operator: int) -> list[tuple[int, str]]:
-    """The btree families an operator is in, and what it means there: < <= = >= > <> (get_op_btree_interpretation)."""
+    """The btree families of an operator, with its strategy there: < <= = >= > <> (get_op_btree_interpretation)."""
     found = [
         (a.family, _STRATEGY_SYMBOLS[a.strategy])
         for a in builtin.amops_of_operator(operator)
@@ -106,14 +106,15 @@ def btree_meanings(operator: int) -> list[tuple[int, str]]:
 
 @frozen
 class OrderingOperator:
-    """What an operator in ORDER BY … USING says: which direction, and the = that goes with it."""
+    """The operator in ORDER BY … USING: its direction, and the = operator of its class."""
 
     eq: int
     descending: bool
 
 
 def ordering_operator(operator: int) -> OrderingOperator | None:
-    """None: the operator is not the < or > of a btree class (get_equality_op_for_ordering_op)."""
+    """What an operator means as a sort order. None: it is not the < or > of a btree class
+    (get_equality_op_for_ordering_op)."""
     for member in builtin.amops_of_operator(operator):
         if member.method == BTREE and member.purpose == "s" and member.strategy in (1, 5):
             for other in builtin.amops_of_family(member.family):
@@ -128,7 +129,7 @@ HASH_EQUAL = 1
 
 @lru_cache(maxsize=512)
 def family_member(family: int, left: int, right: int, strategy: int) -> int:
-    """The operator of a family for these types; 0: it has none (get_opfamily_member)."""
+    """The operator of a family for two input types; 0: it has none (get_opfamily_member)."""
     for amop in builtin.amops_of_family(family):
         if (amop.lefttype, amop.righttype, amop.strategy, amop.purpose) == (left, right, strategy, "s"):
             return amop.operator
@@ -142,6 +143,6 @@ def opclass_operator(opclass: int, strategy: int) -> int:
 
 
 def equality_operator(opclass: int) -> int:
-    """= as this class understands it."""
+    """The = operator of an operator class."""
     found = builtin.opclass_by_oid(opclass)
     return opclass_operator(opclass, HASH_EQUAL if found is not None and found.method == HASH else EQUAL)

@@ -1,4 +1,4 @@
-"""What INSERT, UPDATE, DELETE and MERGE mean.
+"""The analysis and rewriting of INSERT, UPDATE, DELETE and MERGE.
 
 analyze_*       names, types and PostgreSQL's errors: a `Modify` as it was written (analyze.c)
 rewrite         defaults, identity and generated columns put in, views seen through (rewriteHandler.c)

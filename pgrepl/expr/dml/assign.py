@@ -1,4 +1,4 @@
-"""A value on its way into a column: made to be of the column's type, or put into a part of what the column holds
+"""Assignment casts: a value is cast to its column's type, or put into a part of the column's old value
 (transformAssignedExpr)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HINT = "You will need to rewrite or cast the expression."
 
 @frozen
 class Place:
-    """Where a value goes: a column of the target, or a part of it, and where the text names it."""
+    """The target of a value: a column or a part of it, and its location in the text."""
 
     relation: Relation
     name: str
@@ -164,7 +164,8 @@ class _Parts:
 
 
 def merged(later: Expr, earlier: Expr, name: str) -> Expr:
-    """Assignments to parts of one column become one, the earlier inside (process_matched_tle)."""
+    """The assignments to parts of one column, nested into one; earlier assignments are the inner ones
+    (process_matched_tle)."""
     outer, inner = later, earlier
     domain = None
     if isinstance(outer, CoerceToDomain) and isinstance(inner, CoerceToDomain) and outer.type == inner.type:
@@ -191,7 +192,7 @@ def merged(later: Expr, earlier: Expr, name: str) -> Expr:
 
 
 def _changed(expr: Expr) -> Expr | None:
-    """What an assignment to a part changes (get_assignment_input)."""
+    """The value that an assignment to a part modifies (get_assignment_input)."""
     if isinstance(expr, FieldStore):
         return expr.arg
     if isinstance(expr, SubscriptingRef) and expr.assign is not None:

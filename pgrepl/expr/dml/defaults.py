@@ -1,5 +1,5 @@
-"""What stands in the columns that a statement gives no value, and which columns it may give one (rewriteTargetListIU,
-rewriteValuesRTE)."""
+"""Defaults of the columns that a statement gives no value, and the columns that must not be given one
+(rewriteTargetListIU, rewriteValuesRTE)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def column_default(session: Session, target: Relation, column: Attribute) -> Expr | None:
-    """The default of a column; None: it is NULL (build_column_default)."""
+    """The default expression of a column; None: the default is NULL (build_column_default)."""
     if column.identity:
         return NextValueExpr(column.type, sequence=identity_sequence(session, target.oid, column.num))
     if not column.has_default or column.generated:
@@ -38,7 +38,7 @@ def null_of(column: Attribute) -> Const:
 
 
 def with_defaults(session: Session, modify: Modify) -> Modify:
-    """The statement with every DEFAULT replaced; of generated columns nothing is assigned."""
+    """The statement with every DEFAULT replaced by the column's default. Generated columns get no assignment."""
     target = relation(session, modify.relid)
     if modify.command is Command.INSERT:
         modify = _insert(session, modify, target)
@@ -52,7 +52,7 @@ def with_defaults(session: Session, modify: Modify) -> Modify:
 
 
 def with_constants(session: Session, modify: Modify) -> Modify:
-    """The statement with expressions of constants computed; an error in one is raised whether or not there are rows."""
+    """The statement with constant expressions folded. An error in one is raised even when there are no rows."""
 
     def fold(assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         return tuple(Assignment(a.attnum, folded(session, a.expr)) for a in assigned)
@@ -127,7 +127,7 @@ def _insert(session: Session, modify: Modify, target: Relation) -> Modify:
 
 
 def _overridden(column: Attribute, overriding: str | None, *, only_defaults: bool) -> bool:
-    """Whether the column takes its default although a value was written; an error where none may be."""
+    """Whether the written value is ignored and the default taken. Raises an error where only DEFAULT may be written."""
     refused = f'cannot insert a non-DEFAULT value into column "{column.name}"'
     if column.identity == "a":
         if overriding == "USER":
@@ -151,7 +151,7 @@ def _overridden(column: Attribute, overriding: str | None, *, only_defaults: boo
 
 
 def _default_only(rte: Rte | None) -> frozenset[int]:
-    """The columns of a VALUES list that say nothing but DEFAULT (findDefaultOnlyColumns)."""
+    """The columns of a VALUES list in which every row says DEFAULT (findDefaultOnlyColumns)."""
     if rte is None or not rte.values:
         return frozenset()
     columns = set(range(1, len(rte.values[0]) + 1))
@@ -165,8 +165,8 @@ def _default_only(rte: Rte | None) -> frozenset[int]:
 def _with_listed_defaults(
     session: Session, modify: Modify, target: Relation, rte: Rte, numbers: dict[int, int]
 ) -> Modify:
-    """Each DEFAULT in the list becomes the default of the column it is for, or NULL where nobody looks. What a view has
-    no default for is left to the table behind it."""
+    """Replace each DEFAULT in a VALUES list by its column's default, or by NULL where the value is unused. A DEFAULT
+    for which a view has none is left to the table behind the view."""
     if not any(isinstance(value, SetToDefault) for row in rte.values for value in row):
         return modify
     defaults: list[Expr | None] = []

@@ -81,13 +81,15 @@ def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
 
 
 def _is_plain_values(select: SelectStmt) -> bool:
-    """A VALUES list with more clauses is a query as any other, and knows no DEFAULT."""
+    """Whether the source is a bare VALUES list. With further clauses it is an ordinary query, in which DEFAULT is not
+    allowed."""
     rest = (select.order_by, select.offset, select.limit, select.locking, select.with_)
     return select.values is not None and not any(rest)
 
 
 class _Source:
-    """What is inserted: one expression for each column, over the query or list that stands at `varno` (0: none)."""
+    """The source of an INSERT: one expression for each column, over the query or VALUES list at `varno` (0:
+    neither)."""
 
     def __init__(self, scope: Scope, relation: Relation, columns: list[NamedColumn], *, listed: bool) -> None:
         self.scope = scope
@@ -114,7 +116,8 @@ class _Source:
         return self._lists(select)
 
     def _query(self, select: SelectStmt) -> list[Expr]:
-        """Literals of unknown type are taken as they stand, so that the column says what they are."""
+        """Analyse the source query. Its literals of unknown type stay unknown, because the target column decides their
+        type."""
         query = analyze_subquery(select, self.scope, resolve_unknown=False)
         item = self._add(Rte(RteKind.SUBQUERY, "*SELECT*", query.columns, alias="*SELECT*", subquery=query))
         exprs: list[Expr] = []
@@ -159,7 +162,7 @@ class _Source:
         return item
 
     def _fitted(self, exprs: list[Expr]) -> list[Expr]:
-        """The expressions made to be of the columns' types (transformInsertRow)."""
+        """The expressions cast to the columns' types (transformInsertRow)."""
         columns = self.columns
         if len(exprs) > len(columns):
             raise PgError("42601", _TOO_MANY, location=location_of(exprs[len(columns)]))
@@ -182,12 +185,12 @@ class _Source:
 
 
 def rows_rte(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Rte:
-    """Rows that are there already."""
+    """A range table entry for rows that have been computed already."""
     return Rte(RteKind.VALUES, name, columns, alias=name, rows=rows)
 
 
 def _var(item: NsItem, target: Target) -> Var:
-    """A column of the query, at the place of what it stands for."""
+    """A column of the source query, with the location of the expression that it stands for."""
     expr = target.expr
     return Var(
         expr.type, typmod=expr.typmod, collation=expr.collation, location=location_of(expr),
@@ -196,7 +199,7 @@ def _var(item: NsItem, target: Target) -> Var:
 
 
 def _stripped(expr: Expr) -> Expr:
-    """The value alone, without the assignment to a part of the column around it."""
+    """The value itself, without the assignment to a part of the column around it."""
     while True:
         inner: Expr | None = expr
         while isinstance(inner, CoerceToDomain):

@@ -1,4 +1,4 @@
-"""Replacing columns of one query level wherever they are used, also in the subqueries inside."""
+"""Replacing the columns of one query level wherever they are used, in subqueries too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Substitute = Callable[[Var, int], Expr | None]
 
 
 def map_level(expr: Expr, substitute: Substitute, depth: int = 0) -> Expr:
-    """The expression with the columns of its own query level replaced; None keeps one as it is."""
+    """The expression with the columns of its own query level replaced; a column for which the function returns None is
+    kept."""
 
     def visit(node: Expr) -> Expr:
         if isinstance(node, Var):
@@ -30,7 +31,7 @@ def map_level(expr: Expr, substitute: Substitute, depth: int = 0) -> Expr:
 
 
 def map_query(query: Query, substitute: Substitute, depth: int) -> Query:
-    """A query that stands `depth` levels inside the one whose columns are replaced."""
+    """The same for a query that is nested `depth` levels below the columns' level."""
 
     return map_parts(
         query,

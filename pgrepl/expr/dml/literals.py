@@ -1,4 +1,5 @@
-"""A VALUES list of nothing but literals, read at once: ten thousand rows are not ten thousand expressions."""
+"""VALUES lists that consist of literals only. They are read directly, so that ten thousand rows are not ten thousand
+expressions."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _INT4 = 2**31
 
 
 class _NotLiteral(Exception):
-    """There is something else in the list, or something wrong with it: it has to be read with care."""
+    """The list has an item that is no literal, or that is invalid; the ordinary analysis has to read it."""
 
 
 def literal_rows(
@@ -38,7 +39,7 @@ def literal_rows(
     *,
     listed: bool,
 ) -> tuple[tuple[object, ...], ...] | None:
-    """The rows as values of the columns' types; None: the list is not of that kind."""
+    """The rows as values of the columns' types; None: the list has an item that is not a literal."""
     width = len(lists[0])
     if len(lists) < _MANY or width > len(columns) or (listed and width < len(columns)):
         return None
@@ -58,7 +59,7 @@ def _row(row: Sequence[nodes.Expr], readers: list[_Reader]) -> tuple[Any, ...]:
 
 
 class _Reader:
-    """One column: what becomes of a string in it, what of a number."""
+    """The reader of one column: how a string or a number becomes a value of the column's type."""
 
     def __init__(self, session: Session, relation: Relation, attnum: int) -> None:
         self.column = attribute_at(relation, attnum)
@@ -93,13 +94,13 @@ class _Reader:
         return cast(value)
 
     def _number(self, text: str) -> tuple[int, Any] | None:
-        """A number with a point or an exponent; None: it is a whole one."""
+        """A number with a decimal point or an exponent; None: it is an integer."""
         from pgrepl.types.text import read_text
 
         return None if text.isdigit() else (oids.NUMERIC, read_text(text, oids.NUMERIC, -1, self._style))
 
     def _text_reader(self) -> Callable[[str], Any]:
-        """The type's input function, then the length."""
+        """The type's input function, followed by its length coercion."""
         from pgrepl.types.text import read_text
 
         column, style = self.column, self._style

@@ -19,7 +19,7 @@ class Command(Enum):
 
 @frozen
 class Assignment:
-    """A column of the target gets a value."""
+    """The assignment of a value to a column of the target."""
 
     attnum: int
     expr: Expr
@@ -27,7 +27,7 @@ class Assignment:
 
 @frozen
 class Inference:
-    """A part of ON CONFLICT (…): a column or expression, with what was said of its comparison."""
+    """An element of ON CONFLICT (…): a column or expression, with the operator class and collation written for it."""
 
     expr: Expr
     collation: int = 0
@@ -36,8 +36,8 @@ class Inference:
 
 @frozen
 class Conflict:
-    """ON CONFLICT. `assigned` is None for DO NOTHING; its expressions and `where` know the row that is there as TARGET
-    and the row proposed as `excluded`."""
+    """ON CONFLICT. `assigned` is None for DO NOTHING. Its expressions and `where` refer to the existing row as TARGET
+    and to the proposed row as `excluded`."""
 
     elements: tuple[Inference, ...] = ()
     arbiter_where: Expr | None = None
@@ -51,7 +51,8 @@ class Conflict:
 
 @frozen
 class CheckOption:
-    """WITH CHECK OPTION of a view through which rows are written: what must not be false of them."""
+    """The WITH CHECK OPTION of a view through which rows are written: conditions that must not be false for a written
+    row."""
 
     view: str
     expr: Expr
@@ -60,8 +61,8 @@ class CheckOption:
 
 @frozen
 class Modify:
-    """`assigned` are the columns the statement gives values, as written; once rewritten, in the order of their numbers
-    and with all defaults that are not NULL."""
+    """A data-modifying statement. `assigned` has the columns that the statement gives values, as written; after
+    rewriting it has them in attnum order, with all defaults that are not NULL."""
 
     command: Command
     relid: int

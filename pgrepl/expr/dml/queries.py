@@ -1,4 +1,4 @@
-"""The queries that a statement comes down to: what it writes, and what it returns of that.
+"""The queries that a data-modifying statement runs: one for the rows it writes, one for RETURNING.
 
 INSERT INTO t (a) SELECT …      →  SELECT a, default of b … FROM (SELECT …)
 UPDATE t SET a = e FROM u …     →  SELECT place, tableoid, t.a, t.b …, e, FROM t, u …
@@ -47,7 +47,7 @@ CONFLICTING = "*CONFLICTING*"
 
 
 def insert_query(session: Session, modify: Modify) -> Query:
-    """A row for each row to insert: the table's columns by number, NULL for those that are dropped or generated."""
+    """The query for the rows to insert: the table's columns by attnum, with NULL for dropped and generated columns."""
     target = relation(session, modify.relid)
     values = {a.attnum: a.expr for a in modify.assigned}
     if any(isinstance(rte, Rte) for rte in modify.rtable[1:2]) and modify.from_:
@@ -77,7 +77,7 @@ def insert_query(session: Session, modify: Modify) -> Query:
 
 
 def _within(query: Query, modify: Modify) -> Query:
-    """The query of a statement in WITH, one level inside, where it sees the WITH queries before it."""
+    """The query of a statement in WITH, nested one level, so that it sees the WITH queries before it."""
     if not modify.around:
         return query
     rte = Rte(RteKind.SUBQUERY, "*WITH*", query.columns, alias="*WITH*", subquery=query)
@@ -100,7 +100,7 @@ def _renumbered(expr: Expr, old: int, new: int) -> Expr:
 
 @frozen
 class Found:
-    """The query of an UPDATE or DELETE, and where in its rows what stands."""
+    """The query of an UPDATE or DELETE, and the positions of its columns."""
 
     query: Query
     columns: tuple[int, ...]  # the old row: attnums, from position 2
@@ -110,8 +110,8 @@ class Found:
 def found_query(
     session: Session, modify: Modify, member: Relation | None = None, columns: frozenset[int] | None = None
 ) -> Found:
-    """The rows to change: place, tableoid, old row, new values. `member` is the one table below the target that is
-    looked at, in its own layout; `columns` limits the old row to what is needed of it."""
+    """The query for the rows to change: place, tableoid, old row, new values. `member` restricts it to one table below
+    the target, in that table's own column layout; `columns` limits the old row to the columns needed."""
     target = relation(session, modify.relid)
     assigned = modify.assigned
     rtable, where, from_ = modify.rtable, modify.where, modify.from_
@@ -140,7 +140,7 @@ def found_query(
 
 
 def pinned(query: Query, row: PinnedRow) -> Query:
-    """The query of `found_query` over this row of the target alone."""
+    """The query of `found_query` over this one row of the target."""
     first = query.rtable[0]
     if first.kind is RteKind.SUBQUERY and first.name in ("*WITH*", "*FOUND*"):
         assert first.subquery is not None
@@ -149,7 +149,7 @@ def pinned(query: Query, row: PinnedRow) -> Query:
 
 
 def in_layout(session: Session, modify: Modify, target: Relation, member: Relation) -> Modify:
-    """The statement over one table of the tree, by that table's column numbers."""
+    """The statement over one table of the inheritance tree, with that table's column numbers."""
     numbers = {a.num: own.num for a in target.columns if (own := member.attribute(a.name)) is not None}
 
     def other(var: Var, depth: int) -> Expr | None:
@@ -183,7 +183,7 @@ def _link(expr: Expr) -> SubLink:
 
 
 def _computed_once(query: Query, multi: tuple[SubLink, ...]) -> Query:
-    """A subquery that gives several columns their values is asked once: inside, as one more column."""
+    """A subquery that assigns several columns, moved inside as one more column, so that it runs once."""
     if not multi:
         return query
     inner = list(query.targets)
@@ -210,7 +210,7 @@ def _uses(expr: Expr, link: SubLink) -> bool:
 
 
 def _over_links(expr: Expr, multi: tuple[SubLink, ...], count: int, query: Query) -> Expr:
-    """The subqueries replaced by the inner query's columns that hold their rows, old columns likewise."""
+    """Replace the subqueries, and the old columns, by the inner query's columns that hold their values."""
     places = {t.expr: n for n, t in enumerate(query.targets, 1) if isinstance(t.expr, Var)}
 
     def visit(node: Expr) -> Expr:
@@ -240,7 +240,8 @@ def carried_columns(modify: Modify) -> list[Var]:
 
 
 def returning_query(session: Session, modify: Modify, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """RETURNING over the rows WRITTEN: the target's columns by number, tableoid, then the carried columns."""
+    """RETURNING as a query over the rows WRITTEN: the target's columns by attnum, tableoid, then the carried
+    columns."""
     target = relation(session, modify.relid)
     carried = carried_columns(modify)
     count = len(target.attributes)
@@ -287,8 +288,8 @@ def whole_row(session: Session, target: Relation, column: object) -> Expr:
 
 
 def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """The new values for one row CONFLICTING: the columns of the row that is there, then those of the row proposed.
-    No row comes out when WHERE is not true."""
+    """The new values of DO UPDATE for one row CONFLICTING: the existing row's columns, then the proposed row's. It
+    returns no row when WHERE is not true."""
     assert conflict.assigned is not None and modify.command is Command.INSERT
     target = relation(session, modify.relid)
     count = len(target.attributes)
@@ -323,7 +324,8 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
 
 
 def check_query(session: Session, modify: Modify, option: CheckOption, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """Gives a row if a view with CHECK OPTION would show the row that is written: its columns, then tableoid."""
+    """The query that tests WITH CHECK OPTION: it returns a row if the view would show the written row. Its input are
+    the row's columns, then tableoid."""
     target = relation(session, modify.relid)
     columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
 

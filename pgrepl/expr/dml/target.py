@@ -1,4 +1,4 @@
-"""The table a statement changes, and the columns it names there (setTargetTable, checkInsertTargets)."""
+"""The target table of a statement, and the columns that it names (setTargetTable, checkInsertTargets)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgrepl.sql.nodes import RangeVar, ResTarget
 
 @frozen
 class NamedColumn:
-    """A column that an INSERT's list names, or would name if it had one."""
+    """A column in an INSERT's column list, written or implied."""
 
     name: str
     attnum: int
@@ -22,7 +22,7 @@ class NamedColumn:
 
 
 def open_target(scope: Scope, name: RangeVar, *, inh: bool = False) -> Relation:
-    """Make the relation the first entry of the range table; it is in no namespace yet."""
+    """Open the target relation as the first range table entry; it is not yet in the namespace."""
     found = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
@@ -33,7 +33,7 @@ def open_target(scope: Scope, name: RangeVar, *, inh: bool = False) -> Relation:
 
 
 def column_number(relation: Relation, name: str) -> int:
-    """Its number, that of a system column below 0; 0: there is none (attnameAttNum)."""
+    """The attnum of a column, negative for system columns; 0: no such column (attnameAttNum)."""
     found = relation.attribute(name)
     if found is not None:
         return found.num
@@ -48,7 +48,7 @@ def missing_column_of(relation: Relation, name: str, location: int, hint: str | 
 
 
 def insert_columns(relation: Relation, columns: tuple[ResTarget, ...]) -> list[NamedColumn]:
-    """The columns an INSERT gives values to (checkInsertTargets)."""
+    """The columns that an INSERT gives values (checkInsertTargets)."""
     if not columns:
         return [NamedColumn(a.name, a.num) for a in relation.columns]
     found: list[NamedColumn] = []

@@ -102,7 +102,7 @@ def _searched(
 
 
 class SetClause:
-    """SET, of UPDATE and of ON CONFLICT DO UPDATE (transformUpdateTargetList)."""
+    """SET in UPDATE and in ON CONFLICT DO UPDATE (transformUpdateTargetList)."""
 
     def __init__(self, scope: Scope, relation: Relation) -> None:
         self.scope = scope
@@ -110,7 +110,7 @@ class SetClause:
         self.multi: list[SubLink] = []
 
     def read(self, targets: tuple[ResTarget, ...]) -> tuple[Assignment, ...]:
-        """All values are read first, then they are fitted to their columns."""
+        """Analyse all values first, then cast each to its column's type."""
         sources = [self._source(target) for target in targets]
         found: list[Assignment] = []
         for target, source in zip(targets, sources, strict=True):
@@ -139,7 +139,7 @@ class SetClause:
         return transform(self.scope, node, ExprKind.UPDATE_SOURCE)
 
     def _part(self, node: MultiAssign) -> Expr:
-        """One column's share of a common source (transformMultiAssignRef)."""
+        """The value for one column of a multi-column assignment (transformMultiAssignRef)."""
         if node.number == 1:
             self._shared: Expr | list[Expr] = self._whole(node)
         shared = self._shared
@@ -202,7 +202,7 @@ def _wrong_count(location: int) -> PgError:
 
 
 def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, Expr]:
-    """By column: assignments to parts of one column are one, two of a whole column are an error."""
+    """One assignment for each column: those to parts of a column are nested; two to the whole column are an error."""
     found: dict[int, Expr] = {}
     for each in assigned_:
         earlier = found.get(each.attnum)
