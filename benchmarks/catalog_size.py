@@ -25,7 +25,7 @@ def script(tables: int, publications: int) -> str:
 
 def describe_time(folder: Path, command: str) -> float:
     """Inside one process, so that the start does not hide the difference."""
-    from pgrepl.shell.connection import Connection, Target
+    from pgrepl.shell.connection import Connection, ConnectTarget
     from pgrepl.shell.describe import run
     from pgrepl.shell.shell import Shell
     from pgrepl.shell.streams import open_output
@@ -35,7 +35,7 @@ def describe_time(folder: Path, command: str) -> float:
     for _ in range(5):
         shell = Shell()
         shell.query_out = open_output("/dev/null")
-        shell.connection = Connection(Target(str(folder / "catalog.db")), shell.on_notice)
+        shell.connection = Connection(ConnectTarget(str(folder / "catalog.db")), shell.on_notice)
         began = time.perf_counter()
         assert run(shell, word, [pattern])
         best = min(best, time.perf_counter() - began)

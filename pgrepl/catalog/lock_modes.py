@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 
 
-class Kind(Enum):
+class LockKind(Enum):
     RELATION = "relation"
     ROW = "row"
     KEY = "key"  # of a unique index, by its hash
@@ -65,8 +65,8 @@ ROW_MODES = {
 }
 
 
-def conflicts(kind: Kind, mode: int) -> tuple[int, ...]:
+def conflicts(kind: LockKind, mode: int) -> tuple[int, ...]:
     """The modes that others may not hold beside this one."""
-    if kind is Kind.RELATION:
+    if kind is LockKind.RELATION:
         return _RELATION_CONFLICTS[mode]
-    return _ROW_CONFLICTS[mode] if kind is Kind.ROW else (EXCLUSIVE,)
+    return _ROW_CONFLICTS[mode] if kind is LockKind.ROW else (EXCLUSIVE,)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pgrepl.catalog import driver_errors, processes, read_only
-from pgrepl.catalog.lock_modes import TUPLE_MODES, Kind, conflicts
+from pgrepl.catalog.lock_modes import TUPLE_MODES, LockKind, conflicts
 from pgrepl.errors import PgError
 
 _SCHEMA = """
@@ -46,7 +46,7 @@ _PATIENCE = 30.0  # seconds for the moment that somebody else writes here
 class Wanted(NamedTuple):
     """One lock that a session asks for. `item` is a row id or the hash of a key."""
 
-    kind: Kind
+    kind: LockKind
     object: int
     item: int
     mode: int
@@ -324,7 +324,7 @@ class LockTable:
     def _first_blocked(
         self, link: sqlite3.Connection, holder: int, wanted: Sequence[Wanted], ticket: int | None
     ) -> int | None:
-        contested: dict[tuple[Kind, int], bool] = {}
+        contested: dict[tuple[LockKind, int], bool] = {}
         for number, each in enumerate(wanted):
             about = (each.kind, each.object)
             if about not in contested:
@@ -379,13 +379,15 @@ class LockTable:
         found = self.open().execute(
             f"SELECT holder, kind, object, item, mode FROM lock{only}", () if holder is None else (holder,)
         )
-        return [(row[0], Wanted(Kind(row[1]), *row[2:])) for row in found]
+        return [(row[0], Wanted(LockKind(row[1]), *row[2:])) for row in found]
 
     def give_back(self, holder: int, level: int) -> None:
         """A savepoint is rolled back: what was taken behind it goes."""
         self.open().execute("DELETE FROM lock WHERE holder = ? AND level > ?", (holder, level))
 
-    def is_held_by_others(self, holder: int | None, kind: Kind, objects: Iterable[int], modes: Iterable[int]) -> bool:
+    def is_held_by_others(
+        self, holder: int | None, kind: LockKind, objects: Iterable[int], modes: Iterable[int]
+    ) -> bool:
         found = self.open().execute(
             f"SELECT 1 FROM lock WHERE kind = ? AND object IN ({', '.join(map(str, objects))})"
             f" AND mode IN ({', '.join(map(str, map(int, modes)))}) AND holder IS NOT ? LIMIT 1",
@@ -393,7 +395,7 @@ class LockTable:
         )
         return found.fetchone() is not None
 
-    def locked_by_others(self, holder: int | None, kind: Kind, oid: int) -> set[int]:
+    def locked_by_others(self, holder: int | None, kind: LockKind, oid: int) -> set[int]:
         """Rows or keys of a table."""
         found = self.open().execute(
             "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (kind.value, oid, holder)
@@ -416,7 +418,7 @@ class LockTable:
 
     def waiters(self) -> list[Waiter]:
         found = self.open().execute("SELECT ticket, holder, kind, object, item, mode, since FROM waiting ORDER BY 1")
-        return [Waiter(row[0], row[1], Wanted(Kind(row[2]), *row[3:6]), row[6]) for row in found]
+        return [Waiter(row[0], row[1], Wanted(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
 
     def _waiting_for(self, link: sqlite3.Connection, wanted: Wanted) -> list[Waiter]:
         found = link.execute(
@@ -424,7 +426,7 @@ class LockTable:
             " WHERE kind = ? AND object = ? AND item = ? ORDER BY ticket",
             (wanted.kind.value, wanted.object, wanted.item),
         ).fetchall()
-        return [Waiter(row[0], row[1], Wanted(Kind(row[2]), *row[3:6]), row[6]) for row in found]
+        return [Waiter(row[0], row[1], Wanted(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
 
     def blockers(self, waiter: Waiter) -> list[tuple[int, bool]]:
         """Whom it waits for: those who hold the lock, and (True) those who came before it."""
@@ -445,6 +447,6 @@ class LockTable:
 
 def queue_conflict(one: Wanted, other: Wanted) -> bool:
     """Whether one has to wait until the other has had its turn."""
-    if one.kind is Kind.ROW:
-        return TUPLE_MODES[other.mode] in conflicts(Kind.RELATION, TUPLE_MODES[one.mode])
+    if one.kind is LockKind.ROW:
+        return TUPLE_MODES[other.mode] in conflicts(LockKind.RELATION, TUPLE_MODES[one.mode])
     return other.mode in conflicts(one.kind, one.mode)

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
-from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, Kind, RelationMode, conflicts
+from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import Holder, LockTable, Waiter, Wanted
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
@@ -95,19 +95,19 @@ class Locks:
         """Does any other session hold locks?"""
         return self._table is not None and self._table.has_others(self._id)
 
-    def are_held_by_others(self, kind: Kind, objects: Sequence[int], modes: Iterable[int]) -> bool:
+    def are_held_by_others(self, kind: LockKind, objects: Sequence[int], modes: Iterable[int]) -> bool:
         return bool(objects) and self.has_others() and self.table.is_held_by_others(self._id, kind, objects, modes)
 
     def first_locked(self, oid: int, row_ids: Sequence[int]) -> int | None:
         """The first of a table's rows that somebody else has locked, however weakly."""
         if not row_ids:
             return None
-        locked = self.table.locked_by_others(self._id, Kind.ROW, oid)
+        locked = self.table.locked_by_others(self._id, LockKind.ROW, oid)
         return next((row_id for row_id in row_ids if row_id in locked), None)
 
     def first_key(self, oid: int, keys: Iterable[Wanted]) -> Wanted | None:
         """The first of a table's keys that somebody else holds."""
-        held = self.table.locked_by_others(self._id, Kind.KEY, oid)
+        held = self.table.locked_by_others(self._id, LockKind.KEY, oid)
         return next((each for each in keys if each.item in held), None) if held else None
 
     def take(
@@ -133,7 +133,7 @@ class Locks:
                 self._wait(first, context)
             left = left[at + 1 :]
         for each in wanted:
-            if each.kind is Kind.RELATION:
+            if each.kind is LockKind.RELATION:
                 self._relations.setdefault((each.object, each.mode), self._level)
         return skipped, waited
 
@@ -161,7 +161,7 @@ class Locks:
 
     def relation(self, oid: int, mode: RelationMode, *, wait: bool = True) -> bool:
         """Lock a table; False: it is locked by somebody else and not to be waited for."""
-        wanted = Wanted(Kind.RELATION, oid, 0, int(mode))
+        wanted = Wanted(LockKind.RELATION, oid, 0, int(mode))
         if wait:
             self.take([wanted])
             return True
@@ -170,11 +170,11 @@ class Locks:
     def hold_catalog(self) -> None:
         """The transaction keeps the catalog's write lock until it ends: others that need it know whom they wait for."""
         if self._table is not None:
-            self.table.take(self._entered().id, [Wanted(Kind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
+            self.table.take(self._entered().id, [Wanted(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
 
     def is_catalog_held(self) -> bool:
         """Does somebody hold it for longer than a moment?"""
-        return self.are_held_by_others(Kind.CATALOG, [0], [EXCLUSIVE])
+        return self.are_held_by_others(LockKind.CATALOG, [0], [EXCLUSIVE])
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Locks:
             while not done(ticket):
                 check_for_interrupts()
                 now = time.monotonic()
-                if limit and wanted.kind is not Kind.CATALOG and now - began >= limit:
+                if limit and wanted.kind is not LockKind.CATALOG and now - began >= limit:
                     raise PgError("55P03", "canceling statement due to lock timeout")
                 if now - last_look >= _LOOK_FOR_DEAD:
                     last_look = now
@@ -292,7 +292,7 @@ class Busy(Exception):
 def shown(wanted: Wanted, holders: dict[int, Holder], blocker: int, database: int) -> tuple[str, str]:
     """A lock that is waited for, as PostgreSQL has it: rows and keys by the transaction that holds them
     (DescribeLockTag)."""
-    if wanted.kind is Kind.RELATION:
+    if wanted.kind is LockKind.RELATION:
         return MODE_NAMES[wanted.mode], f"relation {wanted.object} of database {database}"
     other = holders.get(blocker)
     return "ShareLock", f"transaction {other.xid if other is not None else 0}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-class Part(Enum):
+class PublicationPart(Enum):
     """What stands for a partitioned table (PublicationPartOpt)."""
 
     ROOT = "itself"
@@ -86,7 +86,7 @@ def publication_schemas(session: Session, pubid: int) -> list[int]:
     return sorted(row.pnnspid for row in rows(session, tables.pg_publication_namespace, pnpubid=pubid))
 
 
-def publication_relations(session: Session, pubid: int, part: Part) -> list[int]:
+def publication_relations(session: Session, pubid: int, part: PublicationPart) -> list[int]:
     """The tables a publication names, by OID (GetPublicationRelations)."""
     found: set[int] = set()
     for row in rows(session, tables.pg_publication_rel, prpubid=pubid):
@@ -94,13 +94,13 @@ def publication_relations(session: Session, pubid: int, part: Part) -> list[int]
     return sorted(found)
 
 
-def partition_option(session: Session, relid: int, part: Part) -> list[int]:
+def partition_option(session: Session, relid: int, part: PublicationPart) -> list[int]:
     """What stands for the relation (GetPubPartitionOptionRelations)."""
     relation = relation_or_none(session, relid)
-    if relation is None or relation.kind != "p" or part is Part.ROOT:
+    if relation is None or relation.kind != "p" or part is PublicationPart.ROOT:
         return [relid]
     tree = inheritors(session, relid)
-    return tree if part is Part.ALL else [oid for oid in tree if _kind(session, oid) != "p"]
+    return tree if part is PublicationPart.ALL else [oid for oid in tree if _kind(session, oid) != "p"]
 
 
 # --- what may be published, and what is ---
@@ -124,7 +124,7 @@ def all_tables_relations(session: Session, via_root: bool) -> list[int]:
     return plain + partitioned
 
 
-def schema_relations(session: Session, schema: int, part: Part) -> list[int]:
+def schema_relations(session: Session, schema: int, part: PublicationPart) -> list[int]:
     """What TABLES IN SCHEMA publishes of one schema (GetSchemaPublicationRelations)."""
     found: list[int] = []
     for row in rows(session, tables.pg_class, datid=session.database.oid, relnamespace=schema):
@@ -156,7 +156,7 @@ def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTa
 def _published_relations(session: Session, publication: tables.pg_publication) -> list[int]:
     if publication.puballtables:
         return all_tables_relations(session, publication.pubviaroot)
-    part = Part.ROOT if publication.pubviaroot else Part.LEAF
+    part = PublicationPart.ROOT if publication.pubviaroot else PublicationPart.LEAF
     found = publication_relations(session, publication.oid, part)
     for schema in publication_schemas(session, publication.oid):
         found += [relid for relid in schema_relations(session, schema, part) if relid not in found]

@@ -27,7 +27,7 @@ class MemberTable:
 
 
 @frozen
-class Publication:
+class PublicationFacts:
     oid: int
     name: str
     owner: int
@@ -36,15 +36,15 @@ class Publication:
     via_root: bool
 
 
-def publication_facts(session: Session, name: str | None = None) -> list[Publication]:
+def publication_facts(session: Session, name: str | None = None) -> list[PublicationFacts]:
     """The publications of the database by name; or the one of this name."""
     named = {} if name is None else {"pubname": name}
     found = rows(session, tables.pg_publication, datid=session.database.oid, **named)
     return sorted((_publication(row) for row in found), key=lambda each: each.name)
 
 
-def _publication(row: tables.pg_publication) -> Publication:
-    return Publication(
+def _publication(row: tables.pg_publication) -> PublicationFacts:
+    return PublicationFacts(
         row.oid,
         row.pubname,
         row.pubowner,
@@ -54,7 +54,7 @@ def _publication(row: tables.pg_publication) -> Publication:
     )
 
 
-def member_tables(session: Session, publication: Publication) -> list[MemberTable]:
+def member_tables(session: Session, publication: PublicationFacts) -> list[MemberTable]:
     """The tables that the publication names, in the order in which they were added."""
     found = rows(session, tables.pg_publication_rel, prpubid=publication.oid)
     return [_member(relation(session, row.prrelid), row) for row in found]
@@ -65,13 +65,13 @@ def _member(table: Relation, row: tables.pg_publication_rel) -> MemberTable:
     return MemberTable(table, columns, row.prqual)
 
 
-def member_schemas(session: Session, publication: Publication) -> list[str]:
+def member_schemas(session: Session, publication: PublicationFacts) -> list[str]:
     """The schemas that the publication names, in the order in which they were added."""
     found = rows(session, tables.pg_publication_namespace, pnpubid=publication.oid)
     return [schema_name(session, row.pnnspid) for row in found]
 
 
-def published_names(session: Session, publication: Publication) -> list[str]:
+def published_names(session: Session, publication: PublicationFacts) -> list[str]:
     """The tables whose changes are sent, as pg_publication_tables lists them."""
     found = published_tables(session, [publication.name])
     return sorted(relation(session, each.relid).qualified_name for each in found)

@@ -29,7 +29,7 @@ class Setting(NamedTuple):
     source: str = "session"
 
 
-class State(NamedTuple):
+class SettingsState(NamedTuple):
     """What a transaction or savepoint goes back to."""
 
     now: Mapping[str, Setting]
@@ -311,9 +311,9 @@ class Settings:
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
-    def begin(self) -> State:
+    def begin(self) -> SettingsState:
         """Remember: a transaction or a savepoint starts."""
-        return State(self._now, self._later)
+        return SettingsState(self._now, self._later)
 
     def restore(self, state: Any) -> None:
         """Go back to a savepoint."""
@@ -346,6 +346,6 @@ class Settings:
 
     def leave_savepoint(self, state: Any) -> None:
         """RELEASE: what was set stays, but a transaction only reads if it did before (CommitSubTransaction)."""
-        before = State(*state).now.get(_READ_ONLY)
+        before = SettingsState(*state).now.get(_READ_ONLY)
         others = {name: setting for name, setting in self._now.items() if name != _READ_ONLY}
         self._now = others if before is None else {**others, _READ_ONLY: before}

@@ -16,7 +16,7 @@ STREAMING = {"f": "off", "t": "on", "p": "parallel"}
 
 
 @frozen
-class Subscription:
+class SubscriptionFacts:
     oid: int
     name: str
     owner: int
@@ -45,13 +45,13 @@ class SubscribedTable:
     lsn: int | None
 
 
-def subscription_facts(session: Session) -> list[Subscription]:
+def subscription_facts(session: Session) -> list[SubscriptionFacts]:
     """The subscriptions of the database by name."""
     return sorted((_subscription(row) for row in subscriptions(session)), key=lambda each: each.name)
 
 
-def _subscription(row: pg_subscription) -> Subscription:
-    return Subscription(
+def _subscription(row: pg_subscription) -> SubscriptionFacts:
+    return SubscriptionFacts(
         oid=row.oid,
         name=row.subname,
         owner=row.subowner,

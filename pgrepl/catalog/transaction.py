@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import statistics
 from pgrepl.catalog.context import Aside, Block, Context
-from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Locks
 from pgrepl.catalog.numbering import Defining, Numbering
@@ -262,7 +262,7 @@ class Transaction:
         if not self.locks.possible:
             session.link.begin(write=True, lock_timeout=patience, synchronous_commit=self._synchronous_commit)
         elif not begin():
-            self.locks.wait_until(Wanted(Kind.CATALOG, 0, 0, EXCLUSIVE), begin)
+            self.locks.wait_until(Wanted(LockKind.CATALOG, 0, 0, EXCLUSIVE), begin)
         self.sql = Sql.WRITE
 
     def _check_serializable(self, seen: int) -> None:

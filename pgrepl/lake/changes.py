@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 
 @frozen
-class Change:
+class RowChange:
     """One row's step at one snapshot. Rows are by attribute number: column n stands at n - 1."""
 
     snapshot: int
@@ -46,31 +46,31 @@ class _Event:
     row: Row
 
 
-def changes(session: Session, oid: int, after: int, upto: int) -> list[Change]:
+def changes(session: Session, oid: int, after: int, upto: int) -> list[RowChange]:
     """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot rows
     that went come first, then the others as they were written."""
     table = lake_table(session, oid, upto)
     feed = Feed(session, table, after, upto)
     gone = {(event.snapshot, event.row_id): event.row for event in feed.gone()}
-    found: list[Change] = []
+    found: list[RowChange] = []
     for event in feed.came():
         old = gone.pop((event.snapshot, event.row_id), None)
-        found.append(Change(event.snapshot, event.row_id, old, event.row))
-    left = [Change(snapshot, row_id, row, None) for (snapshot, row_id), row in gone.items()]
+        found.append(RowChange(event.snapshot, event.row_id, old, event.row))
+    left = [RowChange(snapshot, row_id, row, None) for (snapshot, row_id), row in gone.items()]
     return sorted(left + found, key=lambda change: change.snapshot)
 
 
-def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[Change]:
+def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
     """The same of one snapshot. Where rows came only, they are read as they are taken."""
     feed = Feed(session, lake_table(session, oid, snapshot), snapshot - 1, snapshot)
     if next(feed.gone(), None) is None:
         for event in feed.came():
-            yield Change(event.snapshot, event.row_id, None, event.row)
+            yield RowChange(event.snapshot, event.row_id, None, event.row)
     else:
         yield from changes(session, oid, snapshot - 1, snapshot)
 
 
-def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[Change]]) -> Iterator[tuple[int, Change]]:
+def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> Iterator[tuple[int, RowChange]]:
     """The changes of one snapshot, by the tables they are of, in the order in which they were made."""
     if not snapshot.order:
         for table, found in changed.items():
@@ -209,4 +209,4 @@ class Feed:
 
 _BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")
 
-__all__ = ["Change", "Snapshot", "changes", "changes_at", "in_order", "snapshots"]
+__all__ = ["RowChange", "Snapshot", "changes", "changes_at", "in_order", "snapshots"]

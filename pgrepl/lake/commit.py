@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode, conflicts
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode, conflicts
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.transaction import LockNeeded
@@ -93,14 +93,14 @@ def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
         oid = write.table.oid
         whole = write.truncates or write.has_positions
         mode = RelationMode.EXCLUSIVE if whole else RelationMode.ROW_EXCLUSIVE
-        if locks.are_held_by_others(Kind.RELATION, [oid], conflicts(Kind.RELATION, mode)):
-            raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, mode))
+        if locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, mode)):
+            raise LockedByOthers(Wanted(LockKind.RELATION, oid, 0, mode))
         brings = write.rows or write.files or write.updates
-        if brings and not write.has_free_keys and locks.are_held_by_others(Kind.KEY, [oid], (EXCLUSIVE,)):
-            raise LockedByOthers(Wanted(Kind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
+        if brings and not write.has_free_keys and locks.are_held_by_others(LockKind.KEY, [oid], (EXCLUSIVE,)):
+            raise LockedByOthers(Wanted(LockKind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
         row = locks.first_locked(oid, write.changed_row_ids)
         if row is not None:
-            raise LockedByOthers(Wanted(Kind.ROW, oid, row, RowMode.UPDATE))
+            raise LockedByOthers(Wanted(LockKind.ROW, oid, row, RowMode.UPDATE))
 
 
 def _needs_catalog(write: Write) -> bool:

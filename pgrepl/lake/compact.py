@@ -31,7 +31,7 @@ _PORTION = 65_536
 
 
 @frozen
-class Plan:
+class CompactionPlan:
     """What is to be rearranged."""
 
     files: tuple[DataFile, ...]
@@ -44,7 +44,7 @@ class Staged:
 
     table: LakeTable
     snapshot: int  # at which the rows were read
-    plan: Plan
+    plan: CompactionPlan
     files: tuple[NewFile, ...]
 
 
@@ -67,7 +67,7 @@ def commit(session: Session, staged: Staged) -> None:
     Compaction(session, staged.table).run(staged.files, ended, flushed)
 
 
-def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Plan | None:
+def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> CompactionPlan | None:
     files = data_files(session, table, at)
     rows = inlined.rows(session, table, table.columns, at)
     shares = {file.data_file_id: _dead_share(session, table, file, at) for file in files}
@@ -80,7 +80,7 @@ def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Plan | 
     if not chosen and not flush:
         return None
     chosen.sort(key=lambda file: (file.begin_snapshot, file.data_file_id))
-    return Plan(tuple(chosen), tuple(rows) if flush else ())
+    return CompactionPlan(tuple(chosen), tuple(rows) if flush else ())
 
 
 def _dead_share(session: Session, table: LakeTable, file: DataFile, at: int) -> float:
@@ -88,7 +88,7 @@ def _dead_share(session: Session, table: LakeTable, file: DataFile, at: int) -> 
     return gone / file.record_count if file.record_count else 1.0
 
 
-def _write(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator[NewFile]:
+def _write(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -> Iterator[NewFile]:
     """The living rows in the order in which a scan would meet them."""
     writer: DataFileWriter | None = None
     written = 0
@@ -111,7 +111,7 @@ def _write(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator[
             writer.discard()
 
 
-def _arrays(session: Session, table: LakeTable, plan: Plan, at: int) -> Iterator[tuple[list[Any], Any]]:
+def _arrays(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -> Iterator[tuple[list[Any], Any]]:
     """Columns and row ids, a portion at a time."""
     import pyarrow as pa
 

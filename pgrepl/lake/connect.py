@@ -12,10 +12,10 @@ from pgrepl.lake.spark_options import SESSION_SETTINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.spark_options import Options
+    from pgrepl.lake.spark_options import SparkOptions
 
 
-def connect(wanted: Options) -> SparkSession:
+def connect(wanted: SparkOptions) -> SparkSession:
     """A session of our own at the server; PgError if the server cannot be reached."""
     try:
         import grpc  # noqa: F401

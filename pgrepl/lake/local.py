@@ -10,7 +10,7 @@ from pgrepl.catalog.statistics import count_scan
 from pgrepl.lake import inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import data_files, last_snapshot
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 from pgrepl.lake.snapshot_pins import pin_for_block
 from pgrepl.types.values import hash_form
 
@@ -85,7 +85,7 @@ def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tupl
             yield row.values
         return
     for row in found:
-        yield (*row.values, Place(None, None, row.row_id))
+        yield (*row.values, RowPlace(None, None, row.row_id))
 
 
 def _rows_of(
@@ -103,7 +103,7 @@ def _rows_of(
             assert portion.row_ids is not None
             positions = portion.positions[start : start + count].tolist()
             row_ids = portion.row_ids[start : start + count].tolist()
-            values.append(map(Place._make, zip(repeat(file.data_file_id), positions, row_ids, strict=False)))
+            values.append(map(RowPlace._make, zip(repeat(file.data_file_id), positions, row_ids, strict=False)))
         yield from zip(*values, strict=False) if values else repeat((), count)
 
 

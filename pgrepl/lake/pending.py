@@ -20,7 +20,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake import commit_rows, sql
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Statement:
+class PendingStatement:
     """What one statement has written, and what is said of it in commit_extra_info."""
 
     snapshot: int  # by the transaction's own counting
@@ -44,7 +44,7 @@ class RowChanges(Overlays):
 
     def __init__(self, session: Session, first_snapshot: int) -> None:
         super().__init__(first_snapshot)
-        self.statements: list[Statement] = []
+        self.statements: list[PendingStatement] = []
         self._session = session
         self._next_row = PROVISIONAL
         self._next_file = PROVISIONAL
@@ -65,7 +65,7 @@ class RowChanges(Overlays):
         self._lay_over(write, snapshot)
 
     def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
-        self.statements.append(Statement(snapshot, self._writes, extra, self._first_ids))
+        self.statements.append(PendingStatement(snapshot, self._writes, extra, self._first_ids))
         self._writes, self._first_ids = [], []
 
     @property
@@ -191,8 +191,8 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     """VACUUM may have moved the rows that are deleted."""
     from pgrepl.lake.versions import standing
 
-    places = [Place(None, None, row_id) for row_id in write.inlined_deletes]
-    places += [Place(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
+    places = [RowPlace(None, None, row_id) for row_id in write.inlined_deletes]
+    places += [RowPlace(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
     there = standing(session, write.table, places)
     if len(there) == len(places):
         return
@@ -226,4 +226,4 @@ def changes_of(session: Session) -> RowChanges:
     return transaction.aside
 
 
-__all__ = ["RowChanges", "Statement", "changes_of"]
+__all__ = ["PendingStatement", "RowChanges", "changes_of"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """`file` is None for a row inlined in the catalog, whose row id alone finds it; `pos` is the row's number in its
     file, counted from 0."""
 

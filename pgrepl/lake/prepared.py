@@ -25,7 +25,7 @@ from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
-from pgrepl.lake.pending import RowChanges, Statement
+from pgrepl.lake.pending import PendingStatement, RowChanges
 from pgrepl.lake.statistics import ColumnStatistics
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
@@ -209,7 +209,7 @@ def files(session: Session) -> Iterator[tuple[int, str]]:
 # --- as JSON --------------------------------------------------------------------------------------------------------
 
 
-def _statement(statement: Statement) -> dict[str, Any]:
+def _statement(statement: PendingStatement) -> dict[str, Any]:
     return {
         "snapshot": statement.snapshot,
         "writes": [_write(each) for each in statement.writes],
@@ -218,9 +218,9 @@ def _statement(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _loaded(session: Session, said: dict[str, Any]) -> Statement:
+def _loaded(session: Session, said: dict[str, Any]) -> PendingStatement:
     writes = [_loaded_write(session, each) for each in said["writes"]]
-    return Statement(said["snapshot"], writes, said["extra"], [(row, file) for row, file in said["first_ids"]])
+    return PendingStatement(said["snapshot"], writes, said["extra"], [(row, file) for row, file in said["first_ids"]])
 
 
 def _write(write: Write) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import ended, from_spark
-from pgrepl.lake.spark_options import Options, read_options
+from pgrepl.lake.spark_options import SparkOptions, read_options
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
     from pgrepl.lake.driver import Driver
 
-_options: Options | None = None
+_options: SparkOptions | None = None
 _lock = threading.Lock()
 _start: _Start | None = None
 _here = threading.local()  # tag: of this thread's jobs; tagged: the session that knows it
 
 
-def configure(options: Options) -> None:
+def configure(options: SparkOptions) -> None:
     """What the next session is asked for; without this the environment says it."""
     global _options
     _options = options
 
 
-def options() -> Options:
+def options() -> SparkOptions:
     return _options if _options is not None else read_options(os.environ)
 
 
 class _Start:
     """A session that is being made, has been made, or could not be made."""
 
-    def __init__(self, wanted: Options) -> None:
+    def __init__(self, wanted: SparkOptions) -> None:
         self.wanted = wanted
         self.session: SparkSession | None = None
         self.driver: Driver | None = None

@@ -14,7 +14,7 @@ DEFAULT_MASTER = "local[*]"
 
 
 @frozen
-class Options:
+class SparkOptions:
     """Where Spark runs: in this machine, on a cluster (`master`), or behind a Spark Connect server (`remote`)."""
 
     master: str | None = None
@@ -27,7 +27,7 @@ def read_options(
     master: str | None = None,
     remote: str | None = None,
     conf: tuple[str, ...] = (),
-) -> Options:
+) -> SparkOptions:
     """What the command line says, and where it is silent PGREPL_MASTER, PGREPL_REMOTE and PGREPL_CONF; settings of the
     command line come on top of those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""
     if master is None and remote is None:
@@ -44,7 +44,7 @@ def read_options(
         if not equals or not name.strip():
             raise PgError("22023", f'invalid Spark setting "{word}"', hint="Write it as name=value.")
         settings[name.strip()] = value
-    return Options(master, remote, tuple(settings.items()))
+    return SparkOptions(master, remote, tuple(settings.items()))
 
 
 # What makes Spark's files and values mean what DuckLake's mean; a user's --conf does not change these.

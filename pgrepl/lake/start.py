@@ -32,7 +32,7 @@ from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.spark_options import Options
+    from pgrepl.lake.spark_options import SparkOptions
 
 # What the packages of Spark need of a Java with modules (JavaModuleOptions), but for the incubating vector module,
 # which only Spark's machine learning uses.
@@ -64,7 +64,7 @@ _POLL = 0.005
 _PATIENCE = 300  # seconds
 
 
-def start(wanted: Options) -> tuple[OwnDriver, SparkSession]:
+def start(wanted: SparkOptions) -> tuple[OwnDriver, SparkSession]:
     """Start the JVM and make the session in it; PgError if that cannot be."""
     master = wanted.master or DEFAULT_MASTER
     conf = {**defaults(master), **dict(wanted.conf), "spark.master": master}

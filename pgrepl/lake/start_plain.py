@@ -17,12 +17,12 @@ from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.spark_options import Options
+    from pgrepl.lake.spark_options import SparkOptions
 
 _PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
 
 
-def start_plain(wanted: Options) -> tuple[PlainDriver, SparkSession]:
+def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(wanted.master or DEFAULT_MASTER)

@@ -11,18 +11,18 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
     from pgrepl.lake.table import LakeTable
 
 _AT_ONCE = 500
 
 
-def standing(session: Session, table: LakeTable, places: Iterable[Place]) -> set[Place]:
+def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> set[RowPlace]:
     """The places whose rows are still there, in the catalog as the session sees it."""
-    by_file: dict[int | None, list[Place]] = {}
+    by_file: dict[int | None, list[RowPlace]] = {}
     for place in places:
         by_file.setdefault(place.file, []).append(place)
-    found: set[Place] = set()
+    found: set[RowPlace] = set()
     for file_id, here in by_file.items():
         if file_id is None:
             alive = _inlined(session, table, [place.row for place in here])
@@ -47,11 +47,11 @@ def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[
     return found
 
 
-def begun_after(session: Session, table: LakeTable, places: Sequence[Place], snapshot: int) -> set[Place]:
+def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
     """Inlined rows among the places that stand there in a newer version than the snapshot's."""
     link = session.link
     wanted = {place.row: place for place in places if place.file is None}
-    found: set[Place] = set()
+    found: set[RowPlace] = set()
     for each in inlined_tables(session, table.table_id) if wanted else ():
         rows = link.execute(sql.inlined_rows_begun_after(each.name), (snapshot,))
         found.update(wanted[row[0]] for row in rows if row[0] in wanted)

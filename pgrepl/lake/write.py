@@ -21,7 +21,7 @@ from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.files import data_file, last_snapshot
 from pgrepl.lake.options import inlining_limit
 from pgrepl.lake.overlay import PROVISIONAL
-from pgrepl.lake.place import Place, once
+from pgrepl.lake.place import RowPlace, once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,8 @@ class Write:
         self.changed_row_ids: list[int] = []  # of rows that are updated or deleted by their places
         self.is_staged = False
         self.keeps_places = False  # for who goes on with the rows that it has written
-        self.inserted: list[Place] = []  # where `rows` stand, in order, once they are committed
-        self.moved: dict[int, Place] = {}  # where new versions stand, by row id
+        self.inserted: list[RowPlace] = []  # where `rows` stand, in order, once they are committed
+        self.moved: dict[int, RowPlace] = {}  # where new versions stand, by row id
         self._filed: list[int] = []  # the row ids of new versions in a file
         self.has_free_keys = False  # nobody else holds a unique key of its rows: that was looked at
         self.is_final = False  # it is written into the catalog now; else it may be kept aside until the commit
@@ -88,7 +88,7 @@ class Write:
             self.files.append(file)
             self._remember(self.table.location + file.name)
 
-    def delete(self, places: Iterable[Place]) -> None:
+    def delete(self, places: Iterable[RowPlace]) -> None:
         self.is_staged = False
         for place in places:
             self.changed_row_ids.append(place.row)
@@ -119,7 +119,7 @@ class Write:
         """Does it delete rows whose ids are not at hand?"""
         return bool(self._arrays or self.staged_deletes)
 
-    def update(self, place: Place, row: Sequence[Any]) -> None:
+    def update(self, place: RowPlace, row: Sequence[Any]) -> None:
         """The row becomes this one and keeps its row id."""
         self.delete([place])
         self.updates[place.row] = row
@@ -142,7 +142,7 @@ class Write:
     def stands(self, row_id: int, *, new: bool) -> None:
         """A row has been written into the catalog."""
         if self.keeps_places:
-            place = Place(None, None, row_id)
+            place = RowPlace(None, None, row_id)
             if new:
                 self.inserted.append(place)
             else:
@@ -153,9 +153,9 @@ class Write:
         if not self.keeps_places:
             return
         if file.has_row_ids:
-            self.moved.update((row, Place(file_id, position, row)) for position, row in enumerate(self._filed))
+            self.moved.update((row, RowPlace(file_id, position, row)) for position, row in enumerate(self._filed))
         else:
-            self.inserted += [Place(file_id, n, first_row_id + n) for n in range(file.record_count)]
+            self.inserted += [RowPlace(file_id, n, first_row_id + n) for n in range(file.record_count)]
 
     # --- files ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from pgrepl.rows.members import Member
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 _MOST_KEYS = 1000
 _OF_ROWS = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
@@ -84,7 +84,7 @@ class Reads:
                 return True
         return False
 
-    def _places(self, oid: int, attnum: int, value: Any, snapshot: int) -> dict[int, Place]:
+    def _places(self, oid: int, attnum: int, value: Any, snapshot: int) -> dict[int, RowPlace]:
         from pgrepl.lake import local
         from pgrepl.lake.table import lake_table
 

@@ -13,7 +13,7 @@ from pgrepl.types.tid import ctid
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 _CTID, _XMIN = -1, -2
 # what the other system columns say of a row that everybody sees (FrozenTransactionId)
@@ -66,7 +66,7 @@ def system_value(relid: int, attnum: int) -> int:
     return relid if attnum == TABLEOID else SETTLED[attnum]
 
 
-def _system_column(relid: int, attnum: int) -> Callable[[Place], Any]:
+def _system_column(relid: int, attnum: int) -> Callable[[RowPlace], Any]:
     if attnum == PLACE:
         return lambda place: place
     if attnum == _CTID:

@@ -10,7 +10,7 @@ from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 Row = tuple[Any, ...]  # column n of a table stands at n - 1
 
@@ -32,7 +32,7 @@ class Change:
     """
 
     table: int
-    place: Place | None = None
+    place: RowPlace | None = None
     old: Row | None = None
     new: Row | None = None  # None: the row is deleted
     to: int = 0

@@ -32,7 +32,7 @@ from pgrepl.types.builtin import opclass_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
@@ -55,7 +55,7 @@ class Referencing:
 
     number: int  # of the key
     relation: Relation
-    place: Place
+    place: RowPlace
     row: Row
     columns: tuple[int, ...]  # where the key stands in it
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import Wanted
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def key_lock(table: int, index: UniqueIndex, values: tuple[Any, ...]) -> Wanted:
     """Of a key of a unique index of a table; `values` as the index holds them."""
     digest = blake2b(repr((index.info.oid, index.key(values))).encode(), digest_size=8).digest()
-    return Wanted(Kind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
+    return Wanted(LockKind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
 
 
 def change_lock(table: int, row_id: int) -> Wanted:
     """Of a row with unique keys that is changed or deleted: who finds one of its keys taken waits for that."""
-    return Wanted(Kind.CHANGE, table, row_id, EXCLUSIVE)
+    return Wanted(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 
 __all__ = ["change_lock", "key_lock"]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Wait
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
 from pgrepl.lake.overlay import PROVISIONAL, own_rows
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Change, Row
 from pgrepl.rows.key_locks import change_lock, key_lock
@@ -32,13 +32,13 @@ class Standing(NamedTuple):
     """A row of a table, where the statement has found it."""
 
     table: int
-    place: Place
+    place: RowPlace
 
 
 class Newer(NamedTuple):
     """Its newest version: in the layout of its table."""
 
-    place: Place
+    place: RowPlace
     row: Row
 
 
@@ -62,7 +62,7 @@ def others_hold_locks(session: Session) -> bool:
 def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
     """Lock tables for a statement that is about to begin. True: others have changed something since it was analysed."""
     locks = session.transaction.locks
-    fresh = [Wanted(Kind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
+    fresh = [Wanted(LockKind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
     if not fresh:
         return False
     locks.take(fresh)
@@ -79,7 +79,9 @@ def lock_rows(
     """Lock rows in their order; those that were skipped, and those that others have changed since the snapshot, with
     their newest version (None: they are gone)."""
     transaction = session.transaction
-    wanted = [Wanted(Kind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)]
+    wanted = [
+        Wanted(LockKind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)
+    ]
 
     def context(lock: Wanted) -> str:
         page, item = ctid(lock.item)
@@ -256,10 +258,10 @@ def _same(index: UniqueIndex, change: Change) -> bool:
     return index.of_row(change.old) == index.of_row(change.new)
 
 
-def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> bool:
+def wait_for_changes(session: Session, table: int, places: Iterable[RowPlace]) -> bool:
     """Rows that have the keys of new ones: wait for those who are changing or deleting them. Has anybody been?"""
     locks = session.transaction.locks
-    if not locks.are_held_by_others(Kind.CHANGE, [table], (EXCLUSIVE,)):
+    if not locks.are_held_by_others(LockKind.CHANGE, [table], (EXCLUSIVE,)):
         return False
     waited = False
     for place in places:
@@ -271,12 +273,12 @@ def wait_for_changes(session: Session, table: int, places: Iterable[Place]) -> b
     return waited
 
 
-def lock_conflicting(session: Session, table: int, places: Iterable[Place]) -> bool:
+def lock_conflicting(session: Session, table: int, places: Iterable[RowPlace]) -> bool:
     """Lock the rows that ON CONFLICT DO UPDATE has met; have others changed any of them?"""
     rows = [Standing(table, place) for place in places if place.row < PROVISIONAL]
     if not rows:
         return False
     _, changed = lock_rows(session, rows, [RowMode.NO_KEY_UPDATE] * len(rows), verb="locking")
     refuse_changed(session, changed)
-    session.transaction.locks.take([Wanted(Kind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
+    session.transaction.locks.take([Wanted(LockKind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
     return bool(changed) and session.transaction.refresh()

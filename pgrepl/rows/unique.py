@@ -29,7 +29,7 @@ from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
     from pgrepl.lake.table import LakeTable
 
 Row = tuple[Any, ...]
@@ -87,7 +87,7 @@ class UniqueIndex:
 
     def find(
         self, wanted: Iterable[tuple[Any, ...]], want: Sequence[int] = ()
-    ) -> Iterable[tuple[Key, Place, tuple[Any, ...]]]:
+    ) -> Iterable[tuple[Key, RowPlace, tuple[Any, ...]]]:
         """The rows of the table with any of these index values: key, place, and the row, with NULL for columns that
         neither the index nor `want` names."""
         from pgrepl.lake import local
@@ -163,7 +163,7 @@ class Holders:
         self._gone: set[Any] = set()
         self._emptied = False
         self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
-        self.places: list[Place] = []  # where rows stand that have one of the keys
+        self.places: list[RowPlace] = []  # where rows stand that have one of the keys
         self.unseen: set[Any] = set()  # those that came after the transaction's snapshot
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
@@ -206,7 +206,7 @@ class Holders:
 
     def _found(
         self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
-    ) -> Iterable[tuple[Key, Place, tuple[Any, ...]]]:
+    ) -> Iterable[tuple[Key, RowPlace, tuple[Any, ...]]]:
         """Who has the keys now: to a transaction that keeps its snapshot its own rows, and what others have
         committed since."""
         found = self.index.find(values, want)
@@ -296,7 +296,7 @@ class UniqueChecks:
         return set().union(*[holders.unseen for holders in self._holders])
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[RowPlace]:
         return [place for holders in self._holders for place in holders.places]
 
     def enter(self, row: Row, holder: Any, replaces: Any = None, old: Row | None = None) -> None:

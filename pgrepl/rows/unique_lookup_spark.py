@@ -10,7 +10,7 @@ from pgrepl.engine import choose
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.lake.files import extent
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 from pgrepl.rows.checks_table_spark import python_rows
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
@@ -47,7 +47,7 @@ def rows_with_keys(
     types = [(table.column(attnum).typoid, table.column(attnum).typmod) for attnum in attnums]
     place = [(oids.INT8, -1)] * 3
     for row in python_rows(statement.run(spark.session(), text, {"rows": rows, "few": few}), [*types, *place]):
-        yield (*row[:-3], Place(*row[-3:]))
+        yield (*row[:-3], RowPlace(*row[-3:]))
 
 
 def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:

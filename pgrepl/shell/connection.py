@@ -33,7 +33,7 @@ class ConnectFailure(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConnectTarget:
     """Where to connect and as whom. `catalog` is a file or an SQLAlchemy URL; `data_path` is where a new one is to have
     the files of its tables, if not beside it."""
 
@@ -49,7 +49,7 @@ def is_conninfo(text: str) -> bool:
     return "=" in text or text.startswith(("postgresql://", "postgres://"))
 
 
-def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
+def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str]) -> ConnectTarget:
     """The same at another host: a folder with a catalog in it, or a catalog file; no host, or this machine: `own`."""
     from pgrepl.replication.libpq.endpoints import ConnectionFailure, check_port, endpoints
 
@@ -69,7 +69,7 @@ def at_host(target: Target, own: Target, options: Mapping[str, str]) -> Target:
     return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE), data_path=None)
 
 
-def from_conninfo(target: Target, own: Target, conninfo: str) -> Target:
+def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
     """What a connection string says put over what is known."""
     from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
 
@@ -116,7 +116,7 @@ def startup_settings(options: str) -> dict[str, str]:
 class Connection:
     """An open session. `on_report` gets its notices as they come."""
 
-    def __init__(self, target: Target, on_report: Callable[[Report], None]) -> None:
+    def __init__(self, target: ConnectTarget, on_report: Callable[[Report], None]) -> None:
         from pgrepl.backend import open_session
         from pgrepl.catalog.engine import open_catalog
 

@@ -10,7 +10,7 @@ from pgrepl import __version__
 from pgrepl.errors import Report
 from pgrepl.shell import output
 from pgrepl.shell.conditional import Conditionals
-from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, Target
+from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, ConnectTarget
 from pgrepl.shell.input import CopySource, LineReader, standard_input
 from pgrepl.shell.lexer import Quoting
 from pgrepl.shell.report import message_text
@@ -59,7 +59,7 @@ class Shell:
         self.options = PrintOptions()
         self.variables = Variables(self.error)
         self.connection: Connection | None = None
-        self.defaults = Target(CATALOG_FILE)  # where and as whom to connect when nobody says
+        self.defaults = ConnectTarget(CATALOG_FILE)  # where and as whom to connect when nobody says
         self.conditionals = Conditionals()  # of the script being read
         self.next = NextQuery()
         self.last_error: tuple[Report, str] | None = None

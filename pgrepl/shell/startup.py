@@ -19,7 +19,7 @@ from pgrepl.shell.connection import (
     DEFAULT_USER,
     ConnectFailure,
     Connection,
-    Target,
+    ConnectTarget,
     at_host,
     from_conninfo,
     internal_error,
@@ -263,7 +263,7 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
 def _connect(shell: Shell, invocation: Invocation) -> None:
     environment = os.environ
     try:
-        own = Target(
+        own = ConnectTarget(
             catalog=invocation.catalog or environment.get("PGREPL_CATALOG") or CATALOG_FILE,
             database=DEFAULT_DATABASE,
             user=environment.get("PGUSER") or DEFAULT_USER,

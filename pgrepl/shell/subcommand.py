@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from pgrepl.errors import PgError, Report
-from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection, Target, internal_error
+from pgrepl.shell.connection import (
+    DEFAULT_DATABASE,
+    DEFAULT_USER,
+    ConnectFailure,
+    Connection,
+    ConnectTarget,
+    internal_error,
+)
 from pgrepl.shell.report import message_text
 
 OK, FAILURE, BAD_CONNECTION = 0, 1, 2
@@ -32,7 +39,7 @@ def connecting(command: Command) -> Command:
 
 @contextmanager
 def connection(catalog: str, database: str, user: str) -> Iterator[Connection]:
-    opened = Connection(Target(catalog, database, user), say)
+    opened = Connection(ConnectTarget(catalog, database, user), say)
     try:
         yield opened
     finally:

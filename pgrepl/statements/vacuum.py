@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import parameters, statistics, store
 from pgrepl.catalog.acl import has_table_privilege, is_owner
 from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.lock_modes import Kind, RelationMode, conflicts
+from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.parameter_values import parse
 from pgrepl.catalog.recovery import refuse_in_recovery
@@ -221,13 +221,13 @@ def _is_written(session: Session, table: Relation, options: _Options) -> bool:
     """Rows of a table to which others write stay where they are; FULL waits."""
     mode = RelationMode.ACCESS_EXCLUSIVE if options.has("full") else RelationMode.SHARE
     locks = session.transaction.locks
-    if not locks.are_held_by_others(Kind.RELATION, [table.oid], conflicts(Kind.RELATION, mode)):
+    if not locks.are_held_by_others(LockKind.RELATION, [table.oid], conflicts(LockKind.RELATION, mode)):
         return False
     if options.has("full") and options.has("skip_locked"):
         text = f'skipping vacuum of "{table.name}" --- lock not available'
         session.notice("WARNING", text, sqlstate="55P03")
     elif options.has("full"):
-        raise LockNeeded(Wanted(Kind.RELATION, table.oid, 0, mode))
+        raise LockNeeded(Wanted(LockKind.RELATION, table.oid, 0, mode))
     session.transaction.release_write()
     return True
 

@@ -31,7 +31,7 @@ from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 
 @dataclass
@@ -174,7 +174,7 @@ def found_rows(
     """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them.
     `newer`: this one alone, a row of this table."""
     updates = modify.command is Command.UPDATE
-    seen: set[tuple[int, Place]] = set()
+    seen: set[tuple[int, RowPlace]] = set()
     for found, layout in _queries(session, modify, target):
         width, count = len(layout.attributes), 2 + len(found.columns)
         behind = count + len(found.assigned)

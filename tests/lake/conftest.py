@@ -14,7 +14,7 @@ from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 from pgrepl.lake.table import LakeColumn, LakeField, LakeTable, lake_table
 from pgrepl.lake.write import Write
 from pgrepl.statements.run import run
@@ -71,7 +71,7 @@ class Lake:
         table = self.table(name)
         return self.write(name, lambda write: write.insert([values(table, row) for row in rows]))
 
-    def places(self, name: str, *bounds: Bound) -> dict[Any, Place]:
+    def places(self, name: str, *bounds: Bound) -> dict[Any, RowPlace]:
         """By the first column."""
         table = self.table(name)
         with self.statement():

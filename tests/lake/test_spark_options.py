@@ -12,18 +12,18 @@ import pytest
 
 from pgrepl.errors import PgError
 from pgrepl.lake import spark_options, start, start_archive
-from pgrepl.lake.spark_options import Options, read_options
+from pgrepl.lake.spark_options import SparkOptions, read_options
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_command_line_stands_above_the_environment() -> None:
     environment = {"PGREPL_MASTER": "local[3]", "PGREPL_CONF": "a=1 b='two words' c=x=y"}
-    assert read_options(environment) == Options("local[3]", None, (("a", "1"), ("b", "two words"), ("c", "x=y")))
+    assert read_options(environment) == SparkOptions("local[3]", None, (("a", "1"), ("b", "two words"), ("c", "x=y")))
     given = read_options(environment, master="yarn", conf=("a=2", "d="))
-    assert given == Options("yarn", None, (("a", "2"), ("b", "two words"), ("c", "x=y"), ("d", "")))
-    assert read_options({"PGREPL_MASTER": "local"}, remote="sc://host") == Options(None, "sc://host")
-    assert read_options({"PGREPL_REMOTE": "sc://host", "PGREPL_MASTER": ""}) == Options(None, "sc://host")
+    assert given == SparkOptions("yarn", None, (("a", "2"), ("b", "two words"), ("c", "x=y"), ("d", "")))
+    assert read_options({"PGREPL_MASTER": "local"}, remote="sc://host") == SparkOptions(None, "sc://host")
+    assert read_options({"PGREPL_REMOTE": "sc://host", "PGREPL_MASTER": ""}) == SparkOptions(None, "sc://host")
 
 
 @pytest.mark.parametrize(

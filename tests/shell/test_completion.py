@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.shell.completion import completions
-from pgrepl.shell.connection import Connection, Target
+from pgrepl.shell.connection import Connection, ConnectTarget
 from pgrepl.shell.shell import Shell
 
 SCRIPT = """
@@ -27,7 +27,7 @@ create database shop;
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell()
     shell.connection = Connection(
-        Target(str(tmp_path_factory.mktemp("completion") / "catalog.db")), lambda report: None
+        ConnectTarget(str(tmp_path_factory.mktemp("completion") / "catalog.db")), lambda report: None
     )
     for statement in SCRIPT.strip().split("\n"):
         list(shell.connection.run(statement))

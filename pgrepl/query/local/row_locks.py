@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import ROW_MODES, Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_modes import ROW_MODES, LockKind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.catalog.locks import Busy, Wait
 from pgrepl.catalog.relation import relation
@@ -201,7 +201,7 @@ class RowLocker:
         tables = dict.fromkeys(row.table for row in rows)
         fresh = [oid for oid in tables if not locks.has_relation(oid, RelationMode.ROW_SHARE)]
         if fresh:
-            locks.take([Wanted(Kind.RELATION, oid, 0, RelationMode.ROW_SHARE) for oid in fresh])
+            locks.take([Wanted(LockKind.RELATION, oid, 0, RelationMode.ROW_SHARE) for oid in fresh])
         try:
             return lock_rows(session, rows, [mark.mode] * len(rows), verb="locking", blocked=mark.wait)
         except Busy as busy:

@@ -64,9 +64,9 @@ def _is_place(array: Any) -> bool:
 
 
 def _places(array: Any) -> list[Any]:
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
-    return [None if place is None else Place(**place) for place in array.to_pylist()]
+    return [None if place is None else RowPlace(**place) for place in array.to_pylist()]
 
 
 def _rows(batch: pa.RecordBatch, readers: Sequence[Callable[[Any], list[Any]]]) -> list[Row]:

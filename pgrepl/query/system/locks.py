@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, Kind, RelationMode
+from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, LockKind, RelationMode
 from pgrepl.query.system.forms import Values
 from pgrepl.types.tid import ctid
 
@@ -32,7 +32,7 @@ def locks(session: Session) -> Iterator[Values]:
         if holder.prepared is None:
             yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
     for number, wanted in held:
-        if wanted.kind is Kind.RELATION and number in holders:
+        if wanted.kind is LockKind.RELATION and number in holders:
             fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE and holders[number].prepared is None
             where = {"database": holders[number].database, "relation": wanted.object, "fastpath": fast}
             yield _lock(holders[number], "relation", MODE_NAMES[wanted.mode], **where)
@@ -48,10 +48,10 @@ def _waiting(table: LockTable, waiter: Waiter, holders: dict[int, Holder]) -> It
     wanted, holder = waiter.wanted, holders[waiter.holder]
     waits = {"granted": False, "waitstart": int((waiter.since - _EPOCH) * 1_000_000)}
     where = {"database": holder.database, "relation": wanted.object}
-    if wanted.kind is Kind.RELATION:
+    if wanted.kind is LockKind.RELATION:
         yield _lock(holder, "relation", MODE_NAMES[wanted.mode], **where, **waits)
         return
-    if wanted.kind is Kind.ROW:
+    if wanted.kind is LockKind.ROW:
         page, item = ctid(wanted.item)
         yield _lock(holder, "tuple", MODE_NAMES[TUPLE_MODES[wanted.mode]], **where, page=page, tuple=item)
     blocker = next((other for other, _ in table.blockers(waiter) if other in holders), None)

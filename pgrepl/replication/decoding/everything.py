@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.frozen import frozen
-from pgrepl.lake.changes import Change, Snapshot, in_order
+from pgrepl.lake.changes import RowChange, Snapshot, in_order
 from pgrepl.lake.history import PREPARE, LogicalMessage, TwoPhase
 from pgrepl.replication.publisher.identity import ReplicaIdentity
 from pgrepl.replication.publisher.lake.transactions import Changed, LakeTransaction, class_row, read, read_changes
@@ -38,7 +38,7 @@ class DecodedChange:
 
     lsn: int
     table: DecodedTable | None = None
-    change: Change | None = None
+    change: RowChange | None = None
     truncated: tuple[Relation, ...] = ()
     cascade: bool = False
     restart_identity: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgrepl.shell.backslash.command import Command, command
-from pgrepl.shell.connection import ConnectFailure, Connection, Target, at_host, from_conninfo, is_conninfo
+from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
 from pgrepl.shell.execute import run_hidden
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.variables import parse_bool
@@ -54,7 +54,7 @@ def _connect_argument(c: Command) -> str | None:
 
 def _target(
     c: Command, database: str | None, user: str | None, host: str | None, port: str | None, *, reuse: bool
-) -> Target:
+) -> ConnectTarget:
     old = c.shell.connection
     base = old.target if reuse and old is not None else c.shell.defaults
     if host is not None or port is not None:

@@ -11,7 +11,7 @@ from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.publication import relation_publications
 from pgrepl.catalog.publication_facts import (
     MemberTable,
-    Publication,
+    PublicationFacts,
     member_schemas,
     member_tables,
     publication_name,
@@ -20,7 +20,7 @@ from pgrepl.catalog.publication_facts import (
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import is_superuser, role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.subscription_facts import Subscription, subscribed_tables, subscription_facts
+from pgrepl.catalog.subscription_facts import SubscriptionFacts, subscribed_tables, subscription_facts
 from pgrepl.errors import PgError
 from pgrepl.expr.defaults import default_text
 from pgrepl.expr.definitions import (
@@ -45,7 +45,7 @@ def publications(session: Session, pattern: Pattern | None) -> list[dict[str, An
     return [_publication(session, each) for each in matching_publications(session, pattern)]
 
 
-def _publication(session: Session, publication: Publication) -> dict[str, Any]:
+def _publication(session: Session, publication: PublicationFacts) -> dict[str, Any]:
     listed = [_member(session, each) for each in member_tables(session, publication)]
     return {
         "name": publication.name,
@@ -73,7 +73,7 @@ def subscriptions(session: Session, pattern: Pattern | None) -> list[dict[str, A
     return [_subscription(session, each) for each in found if pattern is None or pattern.name.matches(each.name)]
 
 
-def _subscription(session: Session, subscription: Subscription) -> dict[str, Any]:
+def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str, Any]:
     listed = [
         {
             "table": each.table.qualified_name,

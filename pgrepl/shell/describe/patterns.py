@@ -16,7 +16,7 @@ SPECIAL = set("|*+?()[]{}.^$\\")
 
 
 @dataclass(frozen=True)
-class Part:
+class PatternPart:
     """One name of a pattern. literal is the exact name it stands for, if it is one."""
 
     regex: str
@@ -33,8 +33,8 @@ class Part:
 @dataclass(frozen=True)
 class Pattern:
     text: str
-    name: Part
-    schema: Part | None = None
+    name: PatternPart
+    schema: PatternPart | None = None
 
 
 class BadPattern(Exception):
@@ -61,7 +61,7 @@ def parse_pattern(
     return Pattern(text, parts[-1], schema)
 
 
-def _split(text: str, most: int) -> tuple[list[Part], int]:
+def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
     pieces: list[list[str]] = [[]]
     literals: list[list[str] | None] = [[]]
     dots, quoted, i = 0, False, 0
@@ -112,7 +112,7 @@ def _split(text: str, most: int) -> tuple[list[Part], int]:
                     literal.append(shown)
         i += 1
     made = [
-        Part(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
+        PatternPart(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
         for piece, literal in zip(pieces, literals, strict=True)
     ]
     return made, dots

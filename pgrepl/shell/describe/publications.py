@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.publication_facts import (
     MemberTable,
-    Publication,
+    PublicationFacts,
     member_schemas,
     member_tables,
     publication_facts,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
 # psql's headers, where the catalog has it, and what is shown
-FLAGS: tuple[tuple[str, str, Callable[[Session, Publication], str]], ...] = (
+FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] = (
     ("Owner", "pg_catalog.pg_get_userbyid(pubowner)", lambda session, p: role_display(session, p.owner)),
     ("All tables", "puballtables", lambda _, p: yes(p.all_tables)),
     ("Inserts", "pubinsert", lambda _, p: yes("insert" in p.operations)),
@@ -34,13 +34,13 @@ FLAGS: tuple[tuple[str, str, Callable[[Session, Publication], str]], ...] = (
 HEADERS = tuple(header for header, _, _ in FLAGS)
 
 
-def matching_publications(session: Session, pattern: Pattern | None) -> list[Publication]:
+def matching_publications(session: Session, pattern: Pattern | None) -> list[PublicationFacts]:
     if pattern is None:
         return publication_facts(session)
     return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
 
 
-def _flags(session: Session, publication: Publication) -> list[str]:
+def _flags(session: Session, publication: PublicationFacts) -> list[str]:
     return [shown(session, publication) for _, _, shown in FLAGS]
 
 
@@ -73,7 +73,7 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
     return True
 
 
-def _members(session: Session, publication: Publication) -> list[str]:
+def _members(session: Session, publication: PublicationFacts) -> list[str]:
     """The footers: tables with column list and row filter, then schemas."""
     if publication.all_tables:
         return []

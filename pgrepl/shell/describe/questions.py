@@ -5,7 +5,7 @@ The describe commands themselves look the facts up; the text is for a person who
 
 from __future__ import annotations
 
-from pgrepl.shell.describe.patterns import BadPattern, Part, parse_pattern
+from pgrepl.shell.describe.patterns import BadPattern, PatternPart, parse_pattern
 from pgrepl.shell.describe.publications import FLAGS
 from pgrepl.shell.describe.subscriptions import COLUMNS, MORE
 from pgrepl.shell.shell import quote_literal
@@ -35,7 +35,7 @@ def question(command: str, text: str | None) -> str | None:
         return None
 
 
-def _matches(column: str, part: Part) -> str:
+def _matches(column: str, part: PatternPart) -> str:
     if part.literal is not None:
         return f"{column} = {quote_literal(part.literal).lstrip()}"
     return f"{column} ~ {quote_literal(part.regex).lstrip()}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.roles import is_superuser, role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.subscription_facts import Subscription, subscription_facts
+from pgrepl.catalog.subscription_facts import SubscriptionFacts, subscription_facts
 from pgrepl.errors import PgError
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of, yes
 from pgrepl.types import oids
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
 
-def _publications(subscription: Subscription) -> str:
+def _publications(subscription: SubscriptionFacts) -> str:
     return write_text(array_of(oids.TEXT, subscription.publications), oids.TEXT_ARRAY)
 
 
 # psql's headers, where the catalog has it, and what is shown
-Shown = tuple[str, str, Callable[[Session, Subscription], str]]
+Shown = tuple[str, str, Callable[[Session, SubscriptionFacts], str]]
 COLUMNS: tuple[Shown, ...] = (
     ("Name", "subname", lambda _, s: s.name),
     ("Owner", "pg_catalog.pg_get_userbyid(subowner)", lambda session, s: role_display(session, s.owner)),

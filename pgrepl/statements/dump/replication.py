@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.classes import PG_PUBLICATION, PG_SUBSCRIPTION
-from pgrepl.catalog.publication_facts import Publication, member_schemas, member_tables, publication_facts
+from pgrepl.catalog.publication_facts import PublicationFacts, member_schemas, member_tables, publication_facts
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.subscription_facts import Subscription, subscription_facts
+from pgrepl.catalog.subscription_facts import SubscriptionFacts, subscription_facts
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.dump import naming
@@ -26,7 +26,7 @@ def dump_publications(session: Session) -> Iterator[str]:
         yield from naming.comment(session, f"PUBLICATION {name}", PG_PUBLICATION, publication.oid)
 
 
-def _members(session: Session, name: str, publication: Publication) -> Iterator[str]:
+def _members(session: Session, name: str, publication: PublicationFacts) -> Iterator[str]:
     for schema in member_schemas(session, publication):
         yield f"ALTER PUBLICATION {name} ADD TABLES IN SCHEMA {quote_identifier(schema)};"
     for member in member_tables(session, publication):
@@ -56,7 +56,7 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
         yield from naming.comment(session, f"SUBSCRIPTION {name}", PG_SUBSCRIPTION, each.oid)
 
 
-def _options(subscription: Subscription) -> Iterator[str]:
+def _options(subscription: SubscriptionFacts) -> Iterator[str]:
     """In the order of pg_dump's dumpSubscription; what is as by default is left out."""
     yield "connect = false"
     yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"

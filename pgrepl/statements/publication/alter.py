@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import tables
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.publication import (
-    Part,
+    PublicationPart,
     is_schema_publication,
     member_table,
     publication_by_name,
@@ -64,7 +64,7 @@ def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tabl
 
 def _refuse_partitioned_clauses(session: Session, publication: tables.pg_publication) -> None:
     """Without publish_via_partition_root no partitioned table can have a filter or a column list."""
-    for relid in publication_relations(session, publication.oid, Part.ROOT):
+    for relid in publication_relations(session, publication.oid, PublicationPart.ROOT):
         member = member_table(session, publication.oid, relid)
         if member is None or (member.prqual is None and member.prattrs is None):
             continue
@@ -130,7 +130,7 @@ def _not_kept(session: Session, publication: tables.pg_publication, members: Seq
     """The present tables that are not in the new list with the same filter and the same columns."""
     wanted = {member.relation.oid: member for member in members}
     dropped = []
-    present = publication_relations(session, publication.oid, Part.ROOT)
+    present = publication_relations(session, publication.oid, PublicationPart.ROOT)
     if present:
         _refuse_system_columns(members)
     for relid in present:
@@ -174,7 +174,7 @@ def _alter_schemas(
 
 
 def _refuse_column_lists(session: Session, publication: tables.pg_publication) -> None:
-    for relid in publication_relations(session, publication.oid, Part.ROOT):
+    for relid in publication_relations(session, publication.oid, PublicationPart.ROOT):
         member = member_table(session, publication.oid, relid)
         if member is not None and member.prattrs is not None:
             raise PgError(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
 
 Row = tuple[Any, ...]
 
@@ -85,7 +85,7 @@ def _frame(session: Session, each: Rewrite) -> DataFrame | None:
     return frame
 
 
-def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[Place, Row]]:
+def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[RowPlace, Row]]:
     from pgrepl.lake import local
 
     context = Context(session)

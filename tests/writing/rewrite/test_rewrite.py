@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.lake import local
-from pgrepl.lake.changes import Change, changes
+from pgrepl.lake.changes import RowChange, changes
 from pgrepl.lake.table import lake_table
 from tests.harness.played import Instance
 from tests.lake import duck
@@ -24,7 +24,7 @@ def _stands(instance: Instance, name: str) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-def _changes(instance: Instance, name: str, after: int) -> list[Change]:
+def _changes(instance: Instance, name: str, after: int) -> list[RowChange]:
     session = instance.session("pub")
     session.transaction.begin_statement()
     upto = session.transaction.numbering.last_snapshot()

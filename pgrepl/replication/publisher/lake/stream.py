@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.lake.changes import Change, Snapshot, changes_at, in_order
+from pgrepl.lake.changes import RowChange, Snapshot, changes_at, in_order
 from pgrepl.lake.history import PREPARE
 from pgrepl.replication.publisher.decision import TableMessages, truncated
 from pgrepl.replication.publisher.lake.size import changed_rows
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _MORE, _MOST = 2, 512  # times as many snapshots in the next portion, up to so many
 
-_Changed = Mapping[tuple[int, int], Iterable[Change]]  # by snapshot and table
+_Changed = Mapping[tuple[int, int], Iterable[RowChange]]  # by snapshot and table
 
 
 class ChangeError(Exception):
@@ -208,7 +208,7 @@ class MessageStream:
                 if sent is not None:
                     yield sent
 
-    def _check_sendable(self, stretch: int, plan: SendPlan, change: Change) -> None:
+    def _check_sendable(self, stretch: int, plan: SendPlan, change: RowChange) -> None:
         """Other writers of the lake know no replica identity: what PostgreSQL would have refused cannot be sent."""
         if change.old is None:
             return

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
-from pgrepl.lake.changes import Change, changes
+from pgrepl.lake.changes import RowChange, changes
 from pgrepl.lake.history import Snapshot, TwoPhase, snapshots
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 IsRead = Callable[[int, int], bool]  # by stretch and table: are its changes wanted?
-Changed = dict[tuple[int, int], list[Change]]  # by snapshot and table
+Changed = dict[tuple[int, int], list[RowChange]]  # by snapshot and table
 
 
 @frozen

@@ -12,7 +12,7 @@ from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
-    from pgrepl.lake.place import Place
+    from pgrepl.lake.place import RowPlace
     from pgrepl.replication.wire.messages import Row, WireTransaction
 
 
@@ -21,7 +21,7 @@ class LiveRow:
 
     __slots__ = ("changed", "place", "row")
 
-    def __init__(self, row: Row, place: Place | None) -> None:
+    def __init__(self, row: Row, place: RowPlace | None) -> None:
         self.row = row
         self.place = place
         self.changed = 0  # when it was last changed; 0: as in the table

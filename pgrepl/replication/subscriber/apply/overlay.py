@@ -19,7 +19,7 @@ from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.frozen import frozen
 from pgrepl.lake import local
 from pgrepl.lake.bounds import Bound
-from pgrepl.lake.place import Place
+from pgrepl.lake.place import RowPlace
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.target import SearchKey
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Step:
     """What becomes of one row."""
 
-    place: Place | None
+    place: RowPlace | None
     row: Row | None  # None: deleted
 
 
@@ -53,9 +53,9 @@ class Overlay:
         self._unique = UniqueChecks(session, table, deferrable=False)
         self._clock = count(1)
         self._finders: dict[SearchKey, _Finder] = {}
-        self._rows: dict[Place, LiveRow] = {}  # read from the table, deleted ones too
+        self._rows: dict[RowPlace, LiveRow] = {}  # read from the table, deleted ones too
         self._live: dict[LiveRow, None] = {}  # changed or inserted, in the order of their last change
-        self._deleted: dict[Place, None] = {}
+        self._deleted: dict[RowPlace, None] = {}
         self._allowed: set[str] = set()
 
     # --- finding ------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Overlay:
                 finder.add(live)
         return finder
 
-    def adopt(self, place: Place, row: Row) -> LiveRow | None:
+    def adopt(self, place: RowPlace, row: Row) -> LiveRow | None:
         """A row that was read from the table; None: it is no longer there."""
         if self.truncated or place in self._deleted:
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.lock_modes import Kind, RelationMode, RowMode
+from pgrepl.catalog.lock_modes import LockKind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.errors import PgError, unsupported
 from pgrepl.lake import prepared
@@ -113,9 +113,9 @@ def _lock(session: Session, wanted: list[Wanted]) -> None:
 
 def _wanted(session: Session, player: Player) -> Iterator[Wanted]:
     for oid in player.truncated:
-        yield Wanted(Kind.RELATION, oid, 0, RelationMode.ACCESS_EXCLUSIVE)
+        yield Wanted(LockKind.RELATION, oid, 0, RelationMode.ACCESS_EXCLUSIVE)
     for overlay in player.overlays.values():
-        yield Wanted(Kind.RELATION, overlay.relation.oid, 0, RelationMode.ROW_EXCLUSIVE)
+        yield Wanted(LockKind.RELATION, overlay.relation.oid, 0, RelationMode.ROW_EXCLUSIVE)
         yield from _of_rows(session, overlay)
 
 
@@ -124,7 +124,7 @@ def _of_rows(session: Session, overlay: Overlay) -> Iterator[Wanted]:
     has_keys = bool(unique_indexes(session, overlay.relation))
     for each in overlay.steps():
         if each.place is not None:
-            yield Wanted(Kind.ROW, oid, each.place.row, RowMode.UPDATE)
+            yield Wanted(LockKind.ROW, oid, each.place.row, RowMode.UPDATE)
             if has_keys:
                 yield change_lock(oid, each.place.row)
     yield from keys_of(session, overlay)

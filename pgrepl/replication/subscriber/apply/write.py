@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import EXCLUSIVE, Kind
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import Wanted
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber.apply.journal import Changed, Emptied, Entry, LiveRow
@@ -42,7 +42,7 @@ def _wait_for_keys(session: Session, player: Player) -> None:
 
     locks = session.transaction.locks
     oids = [overlay.relation.oid for overlay in player.overlays.values()]
-    if not locks.are_held_by_others(Kind.KEY, oids, (EXCLUSIVE,)):
+    if not locks.are_held_by_others(LockKind.KEY, oids, (EXCLUSIVE,)):
         return
     for overlay in player.overlays.values():
         held = locks.first_key(overlay.relation.oid, keys_of(session, overlay))
