@@ -1,4 +1,4 @@
-"""Partition keys and partition bounds: what they are, how they are remembered and printed.
+"""Partition keys and partition bounds: what they are, how the catalog stores them and how they are printed.
 
 A key is a strategy (l, r, h: list, range, hash) and columns or expressions, each with an operator class and a
 collation.
@@ -60,7 +60,7 @@ class PartitionBound:
 
 
 def partition_key(session: Session, relid: int) -> PartitionKey | None:
-    """The key of a partitioned table, None of any other relation."""
+    """The key of a partitioned table; None for any other relation."""
     row = store.one(session, pg_partitioned_table, partrelid=relid)
     if row is None:
         return None
@@ -121,7 +121,7 @@ def _datum_from_json(data: Any) -> RangeDatum:
 
 
 def bound_text(session: Session, bound: PartitionBound) -> str:
-    """As pg_get_expr(relpartbound) prints it: `FOR VALUES FROM (1) TO (10)`."""
+    """The bound as pg_get_expr(relpartbound) prints it: `FOR VALUES FROM (1) TO (10)`."""
     if bound.default:
         return "DEFAULT"
     if bound.strategy == "h":

@@ -1,4 +1,4 @@
-r"""What a partition's bound says of its rows: the constraint that `\d+` shows, as get_partition_qual builds it.
+r"""The partition constraint that a bound implies for its rows, as get_partition_qual builds it and `\d+` shows it.
 
 A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`:
 equal leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what
@@ -46,7 +46,7 @@ from pgrepl.types.builtin import opclass_by_oid, procs_by_name, type_by_oid
 
 
 def partition_constraint_text(session: Session, relid: int) -> str | None:
-    """pg_get_partition_constraintdef; None if the bound says nothing."""
+    """pg_get_partition_constraintdef; None if the bound implies nothing."""
     parts = partition_constraint(session, relid)
     if not parts:
         return None
@@ -54,7 +54,7 @@ def partition_constraint_text(session: Session, relid: int) -> str | None:
 
 
 def partition_constraint(session: Session, relid: int) -> list[Expr]:
-    """Over the columns of the partition itself; the outermost ancestor's part comes first."""
+    """The partition constraint over the partition's own columns; the outermost ancestor's part comes first."""
     parent_row = store.one(session, pg_inherits, inhrelid=relid)
     row = store.one(session, pg_class, oid=relid)
     if parent_row is None or row is None or row.relpartbound is None:
@@ -70,7 +70,7 @@ def partition_constraint(session: Session, relid: int) -> list[Expr]:
 
 
 def _numbers(session: Session, parent: int, child: int) -> dict[int, int]:
-    """The parent's columns by their numbers in the child, where they may stand in another order."""
+    """The parent's attnums mapped to the child's, whose columns may have another order."""
     own = relation(session, child)
     numbers = {}
     for column in relation(session, parent).columns:
@@ -80,7 +80,7 @@ def _numbers(session: Session, parent: int, child: int) -> dict[int, int]:
 
 
 def bound_constraint(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
-    """Over the columns of the parent."""
+    """The constraint of one bound, over the columns of the parent."""
     if bound.strategy == "h":
         return _hash(parent, key, bound)
     if bound.strategy == "l":
@@ -112,7 +112,7 @@ def _column(column: KeyColumn) -> Expr:
 
 
 def _comparable(column: KeyColumn, arg: Expr) -> Expr:
-    """As the operator class takes it: a varchar column is compared as text, by the collation of the key."""
+    """A key column as its operator class compares it: a varchar column is cast to text, with the key's collation."""
     opclass = opclass_by_oid(column.opclass)
     intype = opclass.intype if opclass is not None else column.type
     kind = type_by_oid(intype)
@@ -203,7 +203,7 @@ def _range_default(session: Session, parent: int, key: PartitionKey) -> list[Exp
 
 
 def _range(key: PartitionKey, bound: PartitionBound) -> list[Expr]:
-    """As get_qual_for_range, without the tests for NULL."""
+    """The constraint of a range bound as in get_qual_for_range, without the tests for NULL."""
     parts: list[Expr] = []
     compare = comparisons(key)
     first = 0
@@ -225,7 +225,8 @@ def _range(key: PartitionKey, bound: PartitionBound) -> list[Expr]:
 def _arms(
     key: PartitionKey, datums: tuple[RangeDatum, ...], first: int, last: int, edge: int, inside: int, limit: int
 ) -> list[Expr]:
-    """`a > 1`, `a = 1 AND b > 2`, `a = 1 AND b = 2 AND c >= 3`: an arm more for each column that has a value."""
+    """The OR of prefixes: `a > 1`, `a = 1 AND b > 2`, `a = 1 AND b = 2 AND c >= 3`; one more for each column with a
+    value."""
     arms: list[Expr] = []
     for end in range(first, len(datums)):
         value = datums[end].value

@@ -1,4 +1,4 @@
-"""The number that decides which partition of a hash-partitioned table a row is in."""
+"""The hash of a partition key, which decides the partition of a row in a hash-partitioned table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMBINE = 0x49A0F4DD15E5A8E3
 
 
 def hash_function(column: KeyColumn) -> Hash:
-    """The hash of a key column's values, by its operator class."""
+    """The hash function of a key column, by its operator class."""
     return hash_of_class(column.opclass, column.type)
 
 
@@ -35,7 +35,7 @@ def hash_of_class(opclass: int, typoid: int) -> Hash:
 
 
 def row_hash(functions: Sequence[Hash], values: Sequence[Any]) -> int:
-    """As compute_partition_hash_value: NULLs count for nothing."""
+    """The hash of a row as compute_partition_hash_value gives it; NULLs do not contribute."""
     result = 0
     for function, value in zip(functions, values, strict=True):
         if value is not None:
@@ -45,7 +45,7 @@ def row_hash(functions: Sequence[Hash], values: Sequence[Any]) -> int:
 
 
 def integer_hashes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """row_hash of keys that are one integer each (hashint8extended, which agrees for the smaller ones)."""
+    """row_hash for many keys of one integer column (hashint8extended, which gives the same for int2 and int4)."""
     import numpy as np
 
     from pgrepl.expr.functions.hashing import seeded

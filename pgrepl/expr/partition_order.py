@@ -1,5 +1,5 @@
-"""The order of partition bounds. `PartitionDesc` is a parent's partitions in that order, in which PostgreSQL names and
-visits them."""
+"""The order of partition bounds. `PartitionDesc` lists a parent's partitions in that order, in which PostgreSQL prints
+and scans them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Compare = Callable[[Any, Any], int]
 
 
 def comparisons(key: PartitionKey) -> tuple[Compare, ...]:
-    """How values of each key column are ordered."""
+    """The comparison function of each key column."""
     return tuple(_comparison(column) for column in key.columns)
 
 
 def _comparison(column: KeyColumn) -> Compare:
-    """By the < and = of the column's operator class."""
+    """The comparison by the < and = of the column's operator class."""
     less = operator_function(opclass_operator(column.opclass, LESS))
     equal = operator_function(opclass_operator(column.opclass, EQUAL))
 
@@ -40,8 +40,8 @@ def _comparison(column: KeyColumn) -> Compare:
 def compare_range(
     compare: Sequence[Compare], one: Sequence[RangeDatum], lower1: bool, two: Sequence[RangeDatum], lower2: bool
 ) -> int:
-    """<0, 0 or >0, and in absolute value the number of the column that decided, as partition_rbound_cmp does: an upper
-    bound is smaller than an equal lower one."""
+    """Compares range bounds as partition_rbound_cmp does: <0, 0 or >0. The absolute value is the number of the column
+    that decided. An upper bound is less than an equal lower one."""
     result, number = 0, 0
     for number, (a, b) in enumerate(zip(one, two, strict=True), 1):
         if a.kind != b.kind:
@@ -86,7 +86,7 @@ def partition_desc(session: Session, parent: int) -> PartitionDesc:
 
 
 def leaf_partitions(session: Session, parent: int) -> Iterator[Relation]:
-    """The tables with the rows of a partitioned one, in the order in which a scan visits them."""
+    """The leaf partitions of a partitioned table, in scan order."""
     for oid in partition_desc(session, parent).oids:
         part = relation(session, oid)
         if part.kind == "p":

@@ -1,4 +1,4 @@
-"""Polymorphic parameters: whether the types of the arguments agree, and what they make of the parameters and the
+"""Polymorphic parameters: whether the argument types are consistent, and which types they give the parameters and the
 result.
 
 Two families, each with its own idea of agreement: all that is declared anyelement, anyarray, anyrange … must be of
@@ -26,7 +26,7 @@ _COMPATIBLE = (oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY)
 
 
 class _Disagree(Exception):
-    """The arguments do not fit together; carries what PostgreSQL says of it, with {0} and {1} where types are named."""
+    """The argument types are inconsistent. Carries PostgreSQL's message, with {0} and {1} in place of type names."""
 
     def __init__(self, message: str, *types: int, detail: str | None = None, sqlstate: str = "42804") -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class _Disagree(Exception):
 
 @dataclass(slots=True)
 class _Family1:
-    """What the arguments declared anyelement, anyarray … are."""
+    """The argument types of anyelement, anyarray … parameters."""
 
     elem: int = 0
     array: int = 0
@@ -54,7 +54,7 @@ class _Family1:
 
 @dataclass(slots=True)
 class _Family2:
-    """What the arguments declared anycompatible, anycompatiblearray … are."""
+    """The argument types of anycompatible, anycompatiblearray … parameters."""
 
     actual: list[int] = field(default_factory=list)
     type: int = 0
@@ -84,7 +84,7 @@ def consistent(actual: Sequence[int], declared: Sequence[int]) -> bool:
 
 
 def resolve(session: Session, actual: Sequence[int], declared: Sequence[int], result: int) -> tuple[list[int], int]:
-    """The parameter types and the result type of a call, polymorphic ones made real
+    """The parameter types and the result type of a call, with polymorphic types replaced
     (enforce_generic_type_consistency)."""
     try:
         return _resolve(actual, declared, result)
@@ -301,7 +301,8 @@ def _all_coercible(types: Sequence[int], target: int) -> bool:
 
 
 def _parameter(one: _Family1, two: _Family2, given: int, parameter: int) -> int:
-    """What a parameter is really of. In the first family only arguments of unknown type learn it; the others are it."""
+    """The actual type of a parameter. Polymorphic ones of the anyelement family are replaced for arguments of unknown
+    type only."""
     if parameter in _COMPATIBLE:
         return two.type
     if parameter == oids.ANYCOMPATIBLEARRAY:

@@ -1,4 +1,4 @@
-"""Calls as text: functions, aggregates, window functions, and the functions that SQL has a syntax of its own for."""
+"""Calls as text: functions, aggregates, window functions, and functions with SQL syntax of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgrepl.types.builtin import Proc
 
 
 def function_name(out: Printer, proc: Proc, args: Sequence[Expr], variadic: bool) -> str:
-    """The name; with its schema when it alone would mean another function (generate_function_name)."""
+    """The function's name, schema-qualified when the bare name would find another function (generate_function_name)."""
     if out.in_group_by and proc.name in ("cube", "rollup"):
         return quote_qualified(proc.schema, proc.name)
     names = [arg.name for arg in args if isinstance(arg, NamedArg)]
@@ -125,7 +125,7 @@ def _(expr: tree.GroupingFunc, out: Printer, implicit: bool) -> None:
 
 
 def _special_syntax(proc: Proc, expr: FuncExpr, out: Printer) -> bool:
-    """Print a call the way it was written: EXTRACT(… FROM …) and its like (get_func_sql_syntax)."""
+    """Print a call in its SQL syntax, if it was written so: EXTRACT(… FROM …) and its like (get_func_sql_syntax)."""
     args, name = expr.args, proc.name
     if name == "timezone":
         out.put("(")
@@ -196,7 +196,7 @@ def _constant_text(expr: Expr) -> str:
 
 
 def _print_around(out: Printer, args: Sequence[Expr], *words: str) -> None:
-    """Words and arguments in turn."""
+    """Print key words and arguments in turn."""
     for word, arg in zip(words, args, strict=False):
         out.put(word)
         print_expr(arg, out, False)

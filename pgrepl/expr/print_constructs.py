@@ -42,7 +42,7 @@ def _line(out: Printer, word: str, before: int) -> None:
 
 
 def _compared_with(condition: Expr) -> Expr:
-    """What stands behind WHEN: the right side of the comparison with the CASE's argument."""
+    """The expression after WHEN in CASE x WHEN …: the right side of its comparison with x."""
     if isinstance(condition, OpExpr) and len(condition.args) == 2:
         left, right = condition.args
         if isinstance(without_implicit_casts(left), tree.CaseTestExpr):

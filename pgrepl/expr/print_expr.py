@@ -1,5 +1,5 @@
-"""Expressions as text, as ruleutils.c prints them: casts and parentheses in its manner, so that the text means the same
-again whatever the search path hides."""
+"""Expressions as text, as ruleutils.c prints them, with the casts and parentheses that make the text parse to the same
+expression under any search_path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMPLICIT = CoercionForm.IMPLICIT_CAST
 
 
 class UnknownForm(PgError):
-    """Nobody prints a node of this class, as long as only this module is loaded."""
+    """No loaded module prints a node of this class."""
 
     def __init__(self, expr: Expr) -> None:
         super().__init__("0A000", f"printing {type(expr).__name__} is not supported")
@@ -29,14 +29,14 @@ class UnknownForm(PgError):
 
 @singledispatch
 def print_expr(expr: Expr, out: Printer, implicit: bool) -> None:
-    """Print a node; `implicit` asks for casts that nobody wrote (get_rule_expr). What a filter or a default seldom has
-    is printed by other modules (deparse.load_forms)."""
+    """Print a node; `implicit` prints implicit casts too (get_rule_expr). Rare nodes are printed by modules loaded on
+    demand (deparse.load_forms)."""
     raise UnknownForm(expr)
 
 
 @frozen
 class Printed(tree.Typed):
-    """Stands for a part of an expression whose text is known: a subquery, in EXPLAIN."""
+    """A part of an expression whose text is given, such as a subquery in EXPLAIN."""
 
     text: str = ""
 
@@ -54,7 +54,7 @@ def print_list(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
 
 
 def print_part(expr: Expr, out: Printer, implicit: bool, parent: Expr) -> None:
-    """A part of a larger expression: in the pretty style with parentheses only where needed (get_rule_expr_paren)."""
+    """Print a part of a larger expression; in pretty mode with parentheses only where needed (get_rule_expr_paren)."""
     parens = out.style.paren and not is_simple(expr, parent, out)
     if parens:
         out.put("(")
@@ -64,7 +64,7 @@ def print_part(expr: Expr, out: Printer, implicit: bool, parent: Expr) -> None:
 
 
 def print_top(expr: Expr, out: Printer, implicit: bool) -> None:
-    """An item of a list: there a whole row needs a cast, or `t.*` would be its columns."""
+    """Print an item of a list. A whole row needs a cast there, as `t.*` would be expanded to columns."""
     if isinstance(expr, Var):
         print_var(expr, out, top=True)
     else:
@@ -154,7 +154,7 @@ def _encloses(parent: Expr) -> bool:
 
 
 def _binds_tighter(expr: OpExpr, parent: OpExpr, out: Printer) -> bool:
-    """Of + - and * / % it is known which goes first."""
+    """Whether an operator binds tighter than its parent. Only known for + - and * / %."""
     own, around = _arithmetic(expr, out), _arithmetic(parent, out)
     if not own or not around:
         return False
@@ -176,7 +176,8 @@ def _arithmetic(expr: OpExpr, out: Printer) -> str:
 
 
 def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
-    """The symbol; with its schema when it alone would mean another operator (generate_operator_name)."""
+    """The operator's symbol, schema-qualified when the symbol alone would find another operator
+    (generate_operator_name)."""
     found = builtin.operator_by_oid(oid)
     assert found is not None
     if (found.left, found.right) == (left if found.kind == "b" else 0, right):
@@ -202,7 +203,7 @@ def _(expr: Var, out: Printer, implicit: bool) -> None:
 
 
 def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> str | None:
-    """A column by the name that is in force for it; gives the bare name (get_variable)."""
+    """Print a column by its name in this query; returns the bare name (get_variable)."""
     names = out.names[var.levelsup + levels]
     varno, attnum = (var.varno_written, var.attnum_written) if var.varno_written else (var.varno, var.attnum)
     rte = names.rtable[varno - 1]
@@ -229,7 +230,7 @@ def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> 
 
 
 def _would_be_a_result(var: Var, name: str, out: Printer) -> bool:
-    """In ORDER BY a bare name is a column of the result first."""
+    """Whether ORDER BY would take the bare name for an output column."""
     if not out.in_order_by or out.in_group_by:
         return False
     number = 0
@@ -254,7 +255,7 @@ def _(expr: Const, out: Printer, implicit: bool) -> None:
 
 
 def simple_quote(text: str, out: Printer) -> str:
-    """As simple_quote_literal does: the session that reads it takes a backslash as it stands, unless it has
+    """A string literal as simple_quote_literal writes it; backslashes are doubled only with
     standard_conforming_strings off."""
     if "\\" in text and not out.session.settings.string_rules.conforming:
         text = text.replace("\\", "\\\\")
@@ -262,7 +263,8 @@ def simple_quote(text: str, out: Printer) -> str:
 
 
 def print_const(const: Const, out: Printer, show_type: int) -> None:
-    """show_type: -1 never, 0 where the text alone would not be of this type, 1 always (get_const_expr)."""
+    """Print a constant (get_const_expr). show_type: -1 never prints the type, 0 only where the text alone would have
+    another type, 1 always."""
     label = show_type >= 0
     if const.value is None:
         out.put("NULL")
@@ -325,7 +327,7 @@ def _(expr: tree.NextValueExpr, out: Printer, implicit: bool) -> None:
 
 
 def print_cast(arg: Expr, out: Printer, typoid: int, typmod: int, parent: Expr) -> None:
-    """As get_coercion_expr does: a constant of the type itself needs no parentheses."""
+    """Print a cast as get_coercion_expr does; a constant of the type itself needs no parentheses."""
     if isinstance(arg, Const) and arg.type == typoid and arg.typmod == -1:
         print_const(arg, out, -1)
     else:

@@ -88,7 +88,7 @@ def _print_item(item: RangeRef | Join, query: Query, out: Printer, print_subquer
 
 
 def _print_alias(rte: Rte, varno: int, out: Printer) -> None:
-    """As get_rte_alias does: where the name alone would not say it."""
+    """Print an alias as get_rte_alias does, unless the relation's own name says it."""
     name = out.names[0].relations[varno - 1] or ""
     _, print_columns = out.names[0].aliases[varno]
     if rte.alias is None and not print_columns:
@@ -117,7 +117,7 @@ def print_values(rte: Rte, out: Printer) -> None:
 
 
 def _print_functions(rte: Rte, out: Printer) -> bool:
-    """A function in FROM; whether a column definition list must follow its alias."""
+    """Print a function in FROM. Returns whether a column definition list must follow its alias."""
     coldefs = False
     if len(rte.functions) == 1 and not (rte.function_coldefs[0] and rte.ordinality):
         _print_call(rte.functions[0], out)
@@ -145,7 +145,8 @@ def _print_functions(rte: Rte, out: Printer) -> bool:
 
 
 def _print_call(call: Expr, out: Printer) -> None:
-    """In FROM, what does not look like a call is put into CAST(…) (get_rule_expr_funccall)."""
+    """Print a function in FROM; an expression that is printed without call syntax is put into CAST(…)
+    (get_rule_expr_funccall)."""
     looks_like_call = isinstance(call, (NullIfExpr, CoalesceExpr, MinMaxExpr, SQLValueFunction)) or (
         isinstance(call, FuncExpr) and call.form in (CoercionForm.EXPLICIT_CALL, CoercionForm.SQL_SYNTAX)
     )

@@ -1,5 +1,5 @@
-"""What relations and columns are called in a printed query: every relation by a name of its own, columns of a join by
-names that USING can merge (set_deparse_for_query)."""
+"""Aliases of relations and columns in a deparsed query: unique relation names, and column names that USING can merge
+(set_deparse_for_query)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAME = 63  # bytes
 
 @dataclass(slots=True)
 class _Columns:
-    """The names of one range table entry's columns while they are chosen (deparse_columns)."""
+    """The column names of one range table entry, while they are chosen (deparse_columns)."""
 
     names: list[str | None] = field(default_factory=list)  # by attnum
     new: list[tuple[str, bool]] = field(default_factory=list)  # in order, and whether added since the query was made
@@ -38,7 +38,7 @@ class _Columns:
 
 
 class _Chooser:
-    """Chooses the names of a whole query level."""
+    """The choice of names for one query level."""
 
     def __init__(self, session: Session, query: Query) -> None:
         self.session = session
@@ -55,7 +55,8 @@ class _Chooser:
                 self.set_relation_names(rte, columns)
 
     def has_dangerous_using(self, item: RangeRef | Join) -> bool:
-        """A merged column that is an expression can only be called by its name, so that name must be unique."""
+        """Whether a join merges columns into an expression. That column can only be referred to by name, so its name
+        must be unique."""
         if isinstance(item, RangeRef):
             return False
         rte = self.rtable[item.varno - 1]
@@ -124,7 +125,7 @@ class _Chooser:
             columns.print_aliases = bool(rte.alias is not None and rte.alias_columns) or changed
 
     def real_names(self, rte: Rte) -> list[str | None]:
-        """What the columns are called today; those of a table may have been renamed since."""
+        """The present column names; a table's columns may have been renamed since the query was stored."""
         if rte.kind is RteKind.RELATION:
             found = relation(self.session, rte.relid)
             return [None if a.dropped else a.name for a in found.attributes]
@@ -157,7 +158,7 @@ class _Chooser:
         return rte.columns[number].name
 
     def set_new_join_names(self, rte: Rte, columns: _Columns, left: _Columns, right: _Columns) -> bool:
-        """The join's columns as they are now: merged ones first, then what each side has, new columns included."""
+        """The join's present columns: merged ones first, then those of each side, with columns added since."""
         merged = len(columns.using)
         for number in range(merged):
             columns.new.append((columns.names[number] or "", False))
@@ -197,7 +198,7 @@ class _Chooser:
 
 
 def numbered(name: str, number: int) -> str:
-    """`name_1`, cut to fit."""
+    """`name_1`, truncated to the length of a name."""
     suffix = f"_{number}"
     room = MAX_NAME - len(suffix)
     return name.encode()[:room].decode(errors="ignore") + suffix
@@ -218,7 +219,7 @@ def names_of_query(session: Session, query: Query, parents: Sequence[Names]) -> 
 
 
 def _relation_names(session: Session, query: Query, parents: Sequence[Names]) -> list[str | None]:
-    """Every relation by a name that no other of the query or around it has (set_rtable_names)."""
+    """A name for every relation, unique in the query and the queries around it (set_rtable_names)."""
     counters = {name: 0 for level in parents for name in level.relations if name is not None}
     result: list[str | None] = []
     for rte in query.rtable:
@@ -243,7 +244,7 @@ def _own_name(session: Session, rte: Rte) -> str | None:
 
 
 def relation_text(session: Session, relid: int, levels: Sequence[Names]) -> str:
-    """A relation's name in FROM; with its schema where a WITH query or the search path hides it
+    """A relation's name in FROM, schema-qualified where a WITH query or the search_path hides it
     (generate_relation_name)."""
     from pgrepl.sql.quote import quote_qualified
 

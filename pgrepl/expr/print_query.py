@@ -1,4 +1,4 @@
-"""Queries as text, laid out as pg_get_viewdef lays them out."""
+"""Queries as text, in the layout of pg_get_viewdef."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _print_query(
 def print_whole_query(
     query: Query, out: Printer, *, result_names: Sequence[str] | None = None, names_visible: bool = True
 ) -> None:
-    """A query that stands alone."""
+    """Print a top-level query."""
     _print_query(query, out.session, out.style, out.parts, [], out.indent, result_names, names_visible)
 
 
@@ -177,7 +177,7 @@ def _is_constant(expr: Expr, value: bool) -> bool:
 
 
 def _simple_values(query: Query, out: Printer) -> Rte | None:
-    """The VALUES list that is all of the query (get_simple_values_rte)."""
+    """The VALUES list, if the query is nothing but that list (get_simple_values_rte)."""
     found = [rte for rte in query.rtable if rte.kind is RteKind.VALUES and rte.in_from]
     if len(found) != 1 or len(query.rtable) != 1:
         return None
@@ -281,7 +281,8 @@ def _print_keys(keys: Sequence[SortGroup], out: Printer) -> None:
 
 
 def print_sort_expr(expr: Expr, out: Printer) -> None:
-    """A key: a constant must not look like a position, a column not like a result's (get_rule_sortgroupclause)."""
+    """Print a sort or group key. A constant must not be read as a position, nor a column as an output column
+    (get_rule_sortgroupclause)."""
     if isinstance(expr, Const):
         print_const(expr, out, 1)
     elif isinstance(expr, Var):
@@ -296,7 +297,7 @@ def print_sort_expr(expr: Expr, out: Printer) -> None:
 
 
 def print_direction(typoid: int, sortop: int, nulls_first: bool, out: Printer) -> None:
-    """DESC, USING and NULLS FIRST, where they are not what goes without saying."""
+    """Print DESC, USING and NULLS FIRST, where they are not the default."""
     found = sort_operators(out.session, typoid)
     if sortop == found.lt:
         out.put(" NULLS FIRST" if nulls_first else "")
@@ -464,7 +465,7 @@ def _(expr: SubLink, out: Printer, implicit: bool) -> None:
 
 
 def _between(kind: SubLinkType, name: str) -> str:
-    """What stands between the left side and the subquery."""
+    """Print the operator between the left side and the subquery."""
     if kind is SubLinkType.EXISTS:
         return "EXISTS ("
     if kind is SubLinkType.ANY:

@@ -1,4 +1,4 @@
-"""The sheet that expressions and queries are printed on: text so far, indentation, and the names in force
+"""The output buffer of deparsing: the text so far, the indentation, and the names of relations and columns
 (deparse_context)."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LIMIT = 40  # PRETTYINDENT_LIMIT
 
 @frozen
 class Style:
-    """paren: leave out parentheses that are not needed. indent: break lines. wrap: where target lists are broken, 0 is
-    after every item, -1 never (by width)."""
+    """Flags of pretty printing. paren: omit needless parentheses. indent: break lines. wrap: where target lists are
+    broken; 0 is after every item, -1 never (by width)."""
 
     paren: bool = False
     indent: bool = False
@@ -37,7 +37,7 @@ PRETTY = Style(paren=True, indent=True, wrap=0)
 
 @dataclass(slots=True)
 class Names:
-    """What the relations of one query level and their columns are called in the text (deparse_namespace)."""
+    """The names of one query level's relations and their columns (deparse_namespace)."""
 
     rtable: Sequence[Rte]
     relations: list[str | None]
@@ -49,7 +49,7 @@ class Names:
 
 @dataclass(slots=True)
 class JoinNames:
-    """What a join's columns are called, and which columns of its sides they are."""
+    """The names of a join's columns, and the columns of its sides that they stand for."""
 
     using: list[str] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Printer:
         return "".join(self.parts)
 
     def keyword(self, text: str, before: int, after: int, plus: int) -> None:
-        """A word that begins a line when lines are broken (appendContextKeyword)."""
+        """Print a key word that begins a line when lines are broken (appendContextKeyword)."""
         if not self.style.indent:
             self.put(text)
             return
@@ -88,7 +88,7 @@ class Printer:
         self.indent = max(self.indent + after, 0)
 
     def strip_spaces(self) -> None:
-        """Spaces at the end of the text go (removeStringInfoSpaces)."""
+        """Remove spaces at the end of the text (removeStringInfoSpaces)."""
         while self.parts:
             self.parts[-1] = self.parts[-1].rstrip(" ")
             if self.parts[-1]:
@@ -96,7 +96,7 @@ class Printer:
             self.parts.pop()
 
     def apart(self) -> Printer:
-        """A sheet of its own with the same surroundings."""
+        """A new buffer with the same names and style."""
         return Printer(
             self.session,
             self.style,

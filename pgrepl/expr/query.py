@@ -1,4 +1,4 @@
-"""Queries: what a SELECT, a VALUES list or a set operation means (analyze.c).
+"""The analysis of queries: SELECT, VALUES lists and set operations (analyze.c).
 
 The clauses are read in PostgreSQL's order, so that of several mistakes the same one is reported. What reads a clause
 that few queries have is imported when one has it.
@@ -35,7 +35,7 @@ def analyze_subquery(
     locked: bool = False,
     resolve_unknown: bool = True,
 ) -> Query:
-    """A query inside another (parse_sub_analyze)."""
+    """Analyse a query inside another (parse_sub_analyze)."""
     scope = Scope(
         parent.session,
         parent,

@@ -1,4 +1,4 @@
-"""Relations as entries of a range table, and the system columns that every stored one has."""
+"""Range table entries of relations, and the system columns of tables."""
 
 from __future__ import annotations
 

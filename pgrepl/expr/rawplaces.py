@@ -1,4 +1,4 @@
-"""Where a piece of the raw tree begins in the text, and whether two pieces say the same (exprLocation and equal)."""
+"""Raw parse trees: the location of an expression, and whether two are equal (exprLocation and equal)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgrepl.sql import nodes
 
 
 def raw_location(node: object) -> int:
-    """The leftmost place of an expression as it was written; -1: none is known."""
+    """The leftmost location of a raw expression; -1: unknown."""
     if isinstance(node, (list, tuple)):
         return first_raw_location(node)
     location = getattr(node, "location", -1)
@@ -47,7 +47,7 @@ def _leftmost(*locations: int) -> int:
 
 
 def same_text(one: Any, other: Any) -> bool:
-    """Whether two raw trees differ in nothing but their places."""
+    """Whether two raw trees are equal apart from their locations."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(same_text(a, b) for a, b in zip(one, other, strict=True))
     if is_dataclass(one) and type(one) is type(other):

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE before its queries have a meaning: who refers to whom, and whether that is allowed (parse_cte.c)."""
+"""WITH RECURSIVE before analysis: which query refers to which, and whether the recursion is allowed (parse_cte.c)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pgrepl.sql.nodes import (
 
 
 def _parts(node: Any) -> Iterator[Node]:
-    """The nodes directly inside a node, WITH left out: it has rules of its own."""
+    """The direct children of a node, without WITH, which is handled on its own."""
     if isinstance(node, tuple):
         for item in node:
             if isinstance(item, Node):
@@ -41,7 +41,7 @@ def _parts(node: Any) -> Iterator[Node]:
 
 
 def references(cte: CommonTableExpr, ctes: Sequence[CommonTableExpr]) -> set[str]:
-    """The WITH queries of the list that one refers to (makeDependencyGraph)."""
+    """The WITH queries of the same list that a query refers to (makeDependencyGraph)."""
     wanted = {c.name for c in ctes}
     found: set[str] = set()
 
@@ -72,7 +72,7 @@ def references(cte: CommonTableExpr, ctes: Sequence[CommonTableExpr]) -> set[str
 
 
 def in_order(ctes: Sequence[CommonTableExpr], uses: Sequence[set[str]]) -> list[CommonTableExpr]:
-    """Every query behind those it refers to (TopologicalSort)."""
+    """The queries in dependency order (TopologicalSort)."""
     waiting = [(cte, used - {cte.name}) for cte, used in zip(ctes, uses, strict=True)]
     result: list[CommonTableExpr] = []
     for number in range(len(waiting)):
@@ -99,8 +99,8 @@ _OK = "ok"
 
 
 def check_recursion(ctes: Sequence[CommonTableExpr], recursive: set[str]) -> None:
-    """A recursive query is `one UNION other`, and only the other term refers back, once, in the open
-    (checkWellFormedRecursion)."""
+    """Check the form of a recursive query: `one UNION other`, where only the right term refers to it, once, and not in
+    an outer join or subquery (checkWellFormedRecursion)."""
     for cte in ctes:
         if cte.name not in recursive:
             continue

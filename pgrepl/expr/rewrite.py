@@ -1,5 +1,4 @@
-"""Views in a query become the queries they stand for, and tables whose rows a role must not see become empty
-(fireRIRrules)."""
+"""Rewriting: views become subqueries, and tables with row security that hides all rows become empty (fireRIRrules)."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _INVOKER = frozenset(f"security_invoker={true}" for true in ("true", "on", "yes"
 
 
 def view_query(session: Session, view: int) -> Query:
-    """The query of a view that a user made, unless the session is to see none (restrict_nonsystem_relation_kind)."""
+    """The stored query of a user's view; refused where restrict_nonsystem_relation_kind forbids views."""
     restricted = session.settings.get("restrict_nonsystem_relation_kind")
     if restricted and "view" in map(str.lower, split_identifiers(restricted) or ()):
         raise PgError("55000", f'access to non-system view "{relation(session, view).name}" is restricted')
@@ -37,8 +36,8 @@ def view_query(session: Session, view: int) -> Query:
 
 
 def view_role(session: Session, view: Relation) -> int:
-    """With whose privileges a view reads its tables: its owner's, or those of the current user, whatever other views
-    stand between (RelationBuildRuleLock)."""
+    """The role whose privileges a view's tables are checked with: the view's owner, or the current user for
+    security_invoker, at any depth (RelationBuildRuleLock)."""
     return session.role if any(option.lower() in _INVOKER for option in view.options or ()) else view.owner
 
 
@@ -83,7 +82,7 @@ def _without_idle_sets(session: Session, target: Target) -> Target:
 
 
 def mark_view(query: Query, mark: RowMark) -> Query:
-    """FOR UPDATE of a view locks the rows of the tables it shows (markQueryForLocking)."""
+    """FOR UPDATE of a view locks the rows of its underlying tables (markQueryForLocking)."""
     marks = list(query.row_marks)
     rtable = list(query.rtable)
     for varno, rte in enumerate(query.rtable, 1):

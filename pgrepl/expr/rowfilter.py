@@ -1,5 +1,4 @@
-"""Row filters of publications: what a WHERE may hold, and whether it and the column list leave UPDATE and DELETE
-possible.
+"""Row filters of publications: what WHERE may contain, and whether filter and column list allow UPDATE and DELETE.
 
 A filter is evaluated by the publisher for every change, so it must not depend on anything that could change or that a
 user could redefine; and of an UPDATE's or DELETE's old row only the replica identity is known. The first is judged
@@ -64,7 +63,7 @@ _ALLOWED = (
 
 
 def check_row_filter(session: Session, node: nodes.Expr, target: Relation) -> Expr:
-    """The meaning of a publication's WHERE over a table (TransformPubWhereClauses)."""
+    """The typed tree of a publication's WHERE for a table, checked (TransformPubWhereClauses)."""
     scope = scope_of_relation(session, target)
     expr = assign_collations(analyze_where(scope, node, ExprKind.WHERE, "PUBLICATION WHERE"))
     _check(expr)
@@ -72,7 +71,7 @@ def check_row_filter(session: Session, node: nodes.Expr, target: Relation) -> Ex
 
 
 def _check(expr: Expr) -> None:
-    """As check_simple_rowfilter_expr_walker does: the outermost part that is not allowed is shown."""
+    """Check as check_simple_rowfilter_expr_walker does: the error points at the outermost part that is not allowed."""
     problem = _problem(expr)
     if problem is not None:
         raise PgError("0A000", "invalid publication WHERE expression", detail=problem, location=location_of(expr))
@@ -137,7 +136,8 @@ def columns_miss_identity(session: Session, publication: tables.pg_publication, 
 
 
 def _published_as(session: Session, publication: tables.pg_publication, target: Relation) -> Relation:
-    """The table in whose place the publication has its filter: the topmost ancestor that is a member, or itself."""
+    """The relation whose row filter the publication applies: the topmost ancestor that it publishes, or the table
+    itself."""
     if not publication.pubviaroot or not target.is_partition:
         return target
     ancestor = topmost_ancestor(session, publication.oid, partition_ancestors(session, target.oid))
@@ -145,15 +145,15 @@ def _published_as(session: Session, publication: tables.pg_publication, target: 
 
 
 def _same_column(one_table: Relation, attnum: int, other: Relation) -> int:
-    """The number that a column has in another table of the same tree; 0: none."""
+    """The attnum that a column has in another table of the same tree; 0: none."""
     column = one_table.attribute_by_number(attnum)
     found = other.attribute(column.name) if column is not None else None
     return found.num if found is not None else 0
 
 
 def check_replica_identity(session: Session, target: Relation, command: str) -> None:
-    """Refuse an UPDATE or DELETE (`command`) that could not be published (CheckCmdReplicaIdentity). It is asked for
-    every table that holds rows, also when no row is concerned."""
+    """Refuse an UPDATE or DELETE (`command`) that could not be published (CheckCmdReplicaIdentity). Called for every
+    table that holds rows, even when no row is changed."""
     if target.kind == "p" or command not in ("UPDATE", "DELETE") or not is_publishable(target):
         return
     updating = command == "UPDATE"
@@ -178,7 +178,7 @@ def check_replica_identity(session: Session, target: Relation, command: str) -> 
 
 @frozen
 class _Described:
-    """What the publications of a table do, by commands."""
+    """The combined properties of the publications of a table (PublicationDesc)."""
 
     published: frozenset[str]
     filtered: frozenset[str]  # by columns outside the replica identity
@@ -186,7 +186,8 @@ class _Described:
 
 
 def _described(session: Session, target: Relation) -> _Described:
-    """As RelationBuildPublicationDesc, which looks no further once it knows that nothing can be changed."""
+    """The PublicationDesc as RelationBuildPublicationDesc builds it; it stops once neither UPDATE nor DELETE can be
+    allowed."""
     published: set[str] = set()
     filtered: set[str] = set()
     listed: set[str] = set()
@@ -209,8 +210,8 @@ _CHANGING = ("UPDATE", "DELETE")
 
 
 def _publications_of(session: Session, target: Relation) -> list[tables.pg_publication]:
-    """Every publication that publishes the table, by its name, its schema, an ancestor's, or all of them, in the order
-    in which RelationBuildPublicationDesc finds them."""
+    """All publications of a table: by its name, its schema, an ancestor's, or FOR ALL TABLES, in
+    RelationBuildPublicationDesc's order."""
     lineage: Sequence[Relation] = [target]
     if target.is_partition:
         lineage = [target, *(relation(session, oid) for oid in partition_ancestors(session, target.oid))]

@@ -1,4 +1,4 @@
-"""The columns of an expression whose value is a row (get_expr_result_tupdesc, expandRecordVariable)."""
+"""The columns of row-valued expressions (get_expr_result_tupdesc, expandRecordVariable)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
-    """The columns of what a function gives, when it has OUT parameters or a named row type; None: it has not."""
+    """The columns of a function's result, from OUT parameters or a named row type; None: it has neither."""
     if isinstance(call, FuncExpr):
         proc = builtin.proc_by_oid(call.func)
         if proc is not None and proc.allargtypes is not None and proc.argmodes is not None:
@@ -49,7 +49,7 @@ def named_row_columns(scope: Scope, typoid: int) -> tuple[Column, ...]:
 
 
 def row_columns(scope: Scope, row: Expr) -> tuple[Column, ...] | None:
-    """The columns of a row-valued expression; None: they are not known."""
+    """The columns of a row-valued expression; None: unknown."""
     if isinstance(row, Var) and row.type == oids.RECORD:
         return record_var_columns(scope, row)
     if isinstance(row, RowExpr) and row.type == oids.RECORD:
@@ -64,7 +64,7 @@ def row_columns(scope: Scope, row: Expr) -> tuple[Column, ...] | None:
 
 
 def record_var_columns(scope: Scope, var: Var) -> tuple[Column, ...] | None:
-    """What a column of type record holds, followed down to the row that made it (expandRecordVariable)."""
+    """The columns of a Var of type record, traced to the expression that built the row (expandRecordVariable)."""
     level = scope.up(var.levelsup)
     rte = level.rtable[var.varno - 1]
     if var.attnum == 0:
@@ -100,6 +100,6 @@ def _cte_query(scope: Scope, rte: Rte) -> tuple[Query, Scope] | None:
 
 
 def query_scope(parent: Scope, query: Query) -> Scope:
-    """A scope as it stood when the query had been analysed."""
+    """The scope of an analysed query, rebuilt."""
     ctes = [WithItem(c.name, c.columns, query=c.query) for c in query.ctes]
     return Scope(parent.session, parent, rtable=list(query.rtable), ctes=ctes)

@@ -1,4 +1,4 @@
-"""What names mean at one level of a query: PostgreSQL's ParseState.
+"""The namespace of one query level: PostgreSQL's ParseState.
 
 A `Scope` is a level. It owns the range table that grows while FROM is read, and the namespace: which entries of it can
 be referred to, by which names, from the place being read. A scope inside another (a subquery) has it as its parent.
@@ -28,7 +28,7 @@ _WITHOUT_SYSTEM_COLUMNS = frozenset("vc")  # views, composite types
 
 @frozen
 class NsColumn:
-    """What a column name of a namespace item stands for. varno 0: dropped."""
+    """A column of a namespace item. varno 0: dropped."""
 
     varno: int
     attnum: int
@@ -42,7 +42,7 @@ class NsColumn:
 
 @dataclass(slots=True, eq=False)
 class NsItem:
-    """A relation that names can refer to."""
+    """A namespace item: a relation that names can refer to."""
 
     name: str
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class NsItem:
 
 @dataclass(slots=True, eq=False)
 class WithItem:
-    """A WITH query that names can refer to. query None: it is being analysed, so the reference is a recursive one."""
+    """A WITH query that names can refer to. query None: it is being analysed, so the reference is recursive."""
 
     name: str
     alias_columns: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class WithItem:
 
 
 class AnalyzeSubquery(Protocol):
-    """A query inside a level (query.analyze_subquery)."""
+    """The function that analyses a query inside a level (query.analyze_subquery)."""
 
     def __call__(
         self,
@@ -144,13 +144,13 @@ class Scope:
         return next(item for item in self.up(levelsup).namespace if item.varno == varno)
 
     def add_rte(self, rte: Rte) -> NsItem:
-        """Append to the range table; the item is not yet in the namespace."""
+        """Append a range table entry; its item is not yet in the namespace."""
         self.rtable.append(rte)
         varno = len(self.rtable)
         return NsItem(rte.name, tuple(c.name for c in rte.columns), rte, varno, plain_columns(rte, varno))
 
     def show(self, item: NsItem, *, rel: bool = True, cols: bool = True) -> None:
-        """Make an item referable (addNSItemToQuery)."""
+        """Add an item to the namespace (addNSItemToQuery)."""
         item.rel_visible, item.cols_visible, item.lateral_only, item.lateral_ok = rel, cols, False, True
         self.namespace.append(item)
 
@@ -179,14 +179,14 @@ def column_var(column: NsColumn, levelsup: int, location: int) -> Var:
 
 
 def scope_of_relation(session: Session, relation: Relation, *, rel: bool = True) -> Scope:
-    """The scope of expressions over one relation: CHECK, DEFAULT, index, filter. Its columns are Var(varno=1)."""
+    """The scope of expressions over one relation: CHECK, DEFAULT, index, row filter. Its columns are Var(varno=1)."""
     scope = Scope(session)
     scope.show(scope.add_rte(relation_rte(relation)), rel=rel)
     return scope
 
 
 def find_item(scope: Scope, schema: str | None, name: str, location: int) -> tuple[NsItem, int] | None:
-    """The item a qualified name refers to and how many levels up it is (refnameNamespaceItem)."""
+    """The namespace item of a qualified name, and how many levels up it is (refnameNamespaceItem)."""
     relid = 0
     if schema is not None:
         relid = lookup.relid_in_schema(scope.session, schema, name)
@@ -265,7 +265,7 @@ def _is_plain(rte: Rte) -> bool:
 
 
 def match_column(rte: Rte, names: tuple[str, ...], name: str, location: int) -> int:
-    """The attnum a name has in a range table entry; 0: none (scanRTEForColumn)."""
+    """The attnum of a name in a range table entry; 0: none (scanRTEForColumn)."""
     result = 0
     for attnum, candidate in enumerate(names, 1):
         if candidate == name:
@@ -282,7 +282,7 @@ def ambiguous_column(name: str, location: int) -> PgError:
 
 
 def column_of_item(scope: Scope, item: NsItem, levels: int, name: str, location: int) -> Var | None:
-    """The Var for a column of an item, by name (scanNSItemForColumn)."""
+    """The Var of an item's column, by name (scanNSItemForColumn)."""
     attnum = match_column(item.rte, item.names, name, location)
     if attnum == 0:
         return None
@@ -308,7 +308,7 @@ def column_of_item(scope: Scope, item: NsItem, levels: int, name: str, location:
 
 
 def column_by_name(scope: Scope, name: str, location: int, *, local_only: bool = False) -> Var | None:
-    """The Var for an unqualified name (colNameToVar)."""
+    """The Var of an unqualified name (colNameToVar)."""
     result: Var | None = None
     levels = 0
     level: Scope | None = scope
@@ -330,7 +330,7 @@ def column_by_name(scope: Scope, name: str, location: int, *, local_only: bool =
 
 
 def item_vars(item: NsItem, levels: int, location: int) -> list[tuple[str, Var]]:
-    """The columns `*` stands for, with their names (expandNSItemVars)."""
+    """The columns that `*` stands for, with their names (expandNSItemVars)."""
     return [
         (name, column_var(column, levels, location))
         for name, column in zip(item.names, item.columns, strict=True)

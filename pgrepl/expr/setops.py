@@ -34,7 +34,7 @@ from pgrepl.types import oids
 
 @dataclass(slots=True)
 class _Result:
-    """A column of one side. leaf: the target of a member query that it is, to give its literal a type."""
+    """A column of one side. leaf: the member query's target list entry, whose literal may still get a type."""
 
     expr: Expr
     leaf: tuple[int, int] | None = None
@@ -92,7 +92,7 @@ def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
 
 
 def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup]:
-    """ORDER BY may name the result's columns, and nothing else."""
+    """ORDER BY of a set operation; it may name output columns only."""
     columns = []
     for target in targets.items:
         var = target.expr
@@ -168,7 +168,8 @@ def _first(columns: list[_Result]) -> int:
 
 
 def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
-    """A literal of a member query is given the type in place; other columns are cast when the query runs."""
+    """Cast a column to the common type: in place for a member query's literal, when the query runs for other
+    columns."""
     if part.expr.type != oids.UNKNOWN:
         return coerce_to_common(scope, part.expr, typoid, name)
     if isinstance(part.expr, Const):
@@ -203,7 +204,7 @@ def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
 
 
 def _check_independent(query: Query) -> None:
-    """A member query cannot refer to relations beside the set operation, as in a rule's action."""
+    """Check that a member query refers to no relation beside the set operation."""
     used = tuple(node for node, level in walk_deep(query) if isinstance(node, Var) and node.levelsup == level + 1)
     if used:
         message = "UNION/INTERSECT/EXCEPT member statement cannot refer to other relations of same query level"
@@ -211,7 +212,7 @@ def _check_independent(query: Query) -> None:
 
 
 def _set_recursive_columns(scope: Scope, left: SetOperation | RangeRef, results: list[_Result]) -> None:
-    """The non-recursive term says what columns the recursive query has (determineRecursiveColTypes)."""
+    """Take the recursive query's columns from its non-recursive term (determineRecursiveColTypes)."""
     from pgrepl.expr.ctes import set_columns
 
     first = left

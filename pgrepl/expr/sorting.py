@@ -1,5 +1,4 @@
-"""ORDER BY, DISTINCT and the keys of GROUP BY: which column of the select list each means, and by which operators
-(parse_clause.c)."""
+"""ORDER BY, DISTINCT and GROUP BY keys: the target list entry of each, and its operators (parse_clause.c)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from pgrepl.types import builtin, oids
 
 
 class TargetList:
-    """The select list while clauses are read: they refer to its entries, give literals a type, and add junk ones."""
+    """The target list while clauses are analysed; they refer to entries, give literals a type, and add junk entries."""
 
     def __init__(self, targets: Sequence[Target] = ()) -> None:
         self.items = list(targets)
@@ -43,7 +42,7 @@ class TargetList:
 
 
 def find_by_expression(scope: Scope, node: nodes.Expr, targets: TargetList, kind: ExprKind) -> Target:
-    """The entry of the same meaning, or a new junk one (findTargetlistEntrySQL99)."""
+    """The entry of an equal expression, or a new junk entry (findTargetlistEntrySQL99)."""
     expr = transform(scope, node, kind)
     for target in targets.items:
         if without_implicit_casts(target.expr) == expr:
@@ -52,7 +51,7 @@ def find_by_expression(scope: Scope, node: nodes.Expr, targets: TargetList, kind
 
 
 def find_by_name_or_position(scope: Scope, node: nodes.Expr, targets: TargetList, kind: ExprKind) -> Target:
-    """A name is first a column of the result, a number its position (findTargetlistEntrySQL92)."""
+    """The entry of a key: a name is first an output column, a number is a position (findTargetlistEntrySQL92)."""
     if isinstance(node, ColumnRef) and len(node.fields) == 1 and isinstance(node.fields[0], str):
         name = node.fields[0]
         if kind is not ExprKind.GROUP_BY or column_by_name(scope, name, node.location, local_only=True) is None:
@@ -152,7 +151,7 @@ def _using(scope: Scope, name: tuple[str, ...], typoid: int, location: int) -> t
 
 
 def known_type(scope: Scope, expr: Expr) -> Expr:
-    """A literal of unknown type is text."""
+    """The expression, as text where it is a literal of unknown type."""
     if expr.type != oids.UNKNOWN:
         return expr
     return coerce_type(scope, expr, expr.type, oids.TEXT, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
@@ -168,7 +167,7 @@ def _require_ordering(scope: Scope, operator: int, typoid: int) -> None:
 
 
 def equality_operators(scope: Scope, typoid: int, location: int) -> SortOperators:
-    """The operators of a type that must at least have = (get_sort_group_operators)."""
+    """The sort operators of a type, which must have at least = (get_sort_group_operators)."""
     found = sort_operators(scope.session, typoid)
     if not found.eq:
         text = typefacts.type_text(scope.session, typoid)
@@ -177,7 +176,7 @@ def equality_operators(scope: Scope, typoid: int, location: int) -> SortOperator
 
 
 def in_sort_list(resno: int, sortop: int, keys: Sequence[SortGroup]) -> bool:
-    """Whether a column is a key already (targetIsInSortList); sortop 0: by any operator."""
+    """Whether a target is a sort key already (targetIsInSortList); sortop 0: by any operator."""
     for key in keys:
         if key.resno != resno:
             continue

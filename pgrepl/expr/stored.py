@@ -1,4 +1,4 @@
-"""Typed trees as JSON, as the catalog keeps them: nothing but what is not the default, and no places in a text.
+"""Typed trees as JSON, as the catalog stores them, without default values and locations.
 
 A node is an object whose `is` names its class; a constant's value is plain JSON where it can be, else the type's text
 in one fixed style.
@@ -37,7 +37,7 @@ _PLAIN = frozenset(
 
 @frozen
 class _Shape:
-    """What a class of nodes is made of: its fields with their defaults, and those that are enumerations."""
+    """The fields of a node class with their defaults, and which of them are enumerations."""
 
     make: Callable[..., Any]
     fields: tuple[tuple[str, Any], ...]
@@ -62,7 +62,7 @@ def to_json(node: Expr | Query) -> Any:
 
 
 def from_json(data: Any) -> Any:
-    """The tree that to_json took: an Expr or a Query."""
+    """The tree of a JSON value that to_json made: an Expr or a Query."""
     return _decoded(data)
 
 
@@ -84,7 +84,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _constant(value: Any, typoid: int) -> Any:
-    """Of a row the type, name and value of each field."""
+    """A constant's value as JSON; of a row the type, name and value of each field."""
     if value is None or typoid in _PLAIN:
         return value
     if isinstance(value, Record):

@@ -1,4 +1,4 @@
-"""Subqueries as values."""
+"""Subqueries in expressions (SubLink)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The select list: what `*` stands for, what the columns are called (parse_target.c)."""
+"""The target list: the expansion of `*`, and column names (parse_target.c)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgrepl.types import oids
 
 
 def is_star(node: object) -> bool:
-    """`*`, `t.*` or `(row).*`."""
+    """Whether a target is `*`, `t.*` or `(row).*`."""
     if isinstance(node, ColumnRef):
         return isinstance(node.fields[-1], AStar)
     return isinstance(node, AIndirection) and isinstance(node.indirection[-1], AStar)
@@ -49,7 +49,7 @@ def _next_resno(scope: Scope) -> int:
 def expand_expressions(
     scope: Scope, items: Sequence[nodes.Expr], kind: ExprKind, *, allow_default: bool = False
 ) -> list[Expr]:
-    """A list of expressions, `*` expanded (transformExpressionList). DEFAULT stays as it is where it is allowed."""
+    """A list of expressions with `*` expanded (transformExpressionList). DEFAULT is kept where it is allowed."""
     from pgrepl.expr.tree import SetToDefault
 
     result: list[Expr] = []
@@ -126,12 +126,12 @@ def _expand_row(scope: Scope, row: Expr) -> list[tuple[str, Expr]]:
 
 
 def resolve_unknowns(scope: Scope, targets: list[Target]) -> list[Target]:
-    """Literals that nothing gave a type are text (resolveTargetListUnknowns)."""
+    """Cast literals that are still of unknown type to text (resolveTargetListUnknowns)."""
     return [replace(t, expr=known_type(scope, t.expr)) for t in targets]
 
 
 def mark_origins(scope: Scope, targets: list[Target]) -> list[Target]:
-    """Which column of which relation each target is (markTargetListOrigins)."""
+    """Record for each target the relation and column that it comes from (markTargetListOrigins)."""
     return [replace(t, origin=_origin(scope, t.expr)) for t in targets]
 
 
@@ -154,7 +154,7 @@ def _origin(scope: Scope, expr: Expr) -> tuple[int, int] | None:
 
 
 def column_name(node: nodes.Expr, scope: Scope | None = None) -> str:
-    """What a column is called that has no AS (FigureColname)."""
+    """The name of an output column without AS (FigureColname)."""
     return _figure(node, scope)[0] or "?column?"
 
 
@@ -169,7 +169,7 @@ def _last_name(fields: Sequence[object]) -> str | None:
 
 
 def _figure(node: object, scope: Scope | None) -> tuple[str | None, int]:
-    """The name and how much it is worth: 2 is a name of its own, 1 only the kind of expression."""
+    """The name and its strength: 2 for a name of its own, 1 for the kind of expression."""
     if isinstance(node, ColumnRef):
         name = _last_name(node.fields)
         return (name, 2) if name is not None else (None, 0)

@@ -1,4 +1,4 @@
-"""The ground of the analysis: how an expression inside what is being read is understood, whatever form it has.
+"""The base of the analysis: `transform_expr` dispatches on the raw node's class.
 
 `transform_expr` dispatches on the node's class; `analyze` and the modules it imports register their forms with it.
 """
@@ -16,12 +16,12 @@ from pgrepl.sql import nodes
 
 
 def analyze_where(scope: Scope, node: nodes.Expr, kind: ExprKind, construct: str) -> Expr:
-    """A condition: it must be boolean (transformWhereClause). Collations are not settled yet."""
+    """A WHERE condition, cast to boolean (transformWhereClause). Collations are assigned later."""
     return coerce_to_boolean(scope, transform(scope, node, kind), construct)
 
 
 def transform(scope: Scope, node: nodes.Expr, kind: ExprKind) -> Expr:
-    """As transformExpr does: the scope knows the place while the expression is read."""
+    """Analyse a raw expression as transformExpr does, with the scope's ExprKind set meanwhile."""
     saved, scope.kind = scope.kind, kind
     try:
         return transform_expr(node, scope)

@@ -189,7 +189,7 @@ class CoerceToDomain(Typed):
 
 @frozen
 class CaseTestExpr(Typed):
-    """The value under test in CASE x WHEN …, or an element in ArrayCoerceExpr."""
+    """The tested value in CASE x WHEN …, or an array element in ArrayCoerceExpr."""
 
 
 @frozen
@@ -277,7 +277,7 @@ class NextValueExpr(Typed):
 
 @frozen
 class SetToDefault(Typed):
-    """DEFAULT as a value."""
+    """DEFAULT in place of a value."""
 
 
 @frozen
@@ -304,7 +304,7 @@ class AggOrder:
 
 @frozen
 class Aggref(Typed):
-    """args are what is aggregated; of an ordered-set aggregate, what it sorts by."""
+    """An aggregate. args are its arguments; for an ordered-set aggregate, its sort keys."""
 
     func: int = 0
     args: tuple[Expr, ...] = ()
@@ -411,7 +411,7 @@ class Rte:
 
 @frozen
 class PinnedRow:
-    """A row of a table that is looked at once more: where it stands, in which table, and its columns by number."""
+    """One row of a table, read again: its place, its table, and its columns by attnum."""
 
     place: Any
     table: int
@@ -529,7 +529,7 @@ class GroupingSets:
 
 @frozen
 class Query:
-    """A SELECT: what it gives (targets) from what (rtable, from_)."""
+    """A query: its target list (targets) over its range table (rtable) and join tree (from_)."""
 
     targets: tuple[Target, ...]
     rtable: tuple[Rte, ...] = ()

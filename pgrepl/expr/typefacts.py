@@ -1,4 +1,4 @@
-"""What analysis asks about a type: its category, its element, whether it is a row.
+"""Properties of types that analysis needs: category, element type, whether it is a row type.
 
 The only types a user makes are the row types of relations, so a type that PostgreSQL does not know from birth is one
 of those. (PostgreSQL has arrays over them too; pgrepl only sets their oids aside.)
@@ -98,7 +98,7 @@ def is_enum(oid: int) -> bool:
 
 
 def is_complex(oid: int) -> bool:
-    """A named row type, or a domain over one (ISCOMPLEX)."""
+    """Whether a type is a named row type, or a domain over one (ISCOMPLEX)."""
     found = builtin.type_by_oid(builtin.base_type(oid))
     if found is None:
         return oid >= oids.FIRST_USER_OID
@@ -106,7 +106,7 @@ def is_complex(oid: int) -> bool:
 
 
 def is_row(oid: int) -> bool:
-    """As type_is_rowtype does: RECORD too."""
+    """Whether a type is a row type as type_is_rowtype decides; RECORD is one."""
     return oid == oids.RECORD or is_complex(oid)
 
 
@@ -116,7 +116,7 @@ def is_complex_array(oid: int) -> bool:
 
 
 def collation(oid: int) -> int:
-    """The collation of the type itself; 0: not collatable."""
+    """The type's default collation; 0: not collatable."""
     found = builtin.type_by_oid(oid)
     return found.collation if found is not None else 0
 

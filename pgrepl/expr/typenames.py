@@ -1,4 +1,4 @@
-"""Types and collations by name, as they stand in the text."""
+"""Type names and collation names of the raw tree, looked up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def type_of_name(session: Session, name: TypeName) -> tuple[int, int]:
 
 
 def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
-    """The type without its modifier; None: there is none of that name (LookupTypeName)."""
+    """The type without its modifier; None: no such type (LookupTypeName)."""
     if name.pct_type:
         return _column_type(session, name)
     try:

@@ -1,4 +1,4 @@
-"""Whether a view can be written to as if it were the table it selects from, and why not."""
+"""Whether a view is automatically updatable, and why not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ONE_TABLE = "Views that do not select from a single table or view are not autom
 
 
 def require_updatable(query: Query) -> None:
-    """WITH CHECK OPTION needs a view that can be written through."""
+    """Refuse WITH CHECK OPTION for a view that is not automatically updatable."""
     reason = why_not_updatable(query)
     if reason is not None:
         raise PgError(
@@ -21,7 +21,7 @@ def require_updatable(query: Query) -> None:
 
 
 def why_not_updatable(query: Query) -> str | None:
-    """The reason against automatic updates, as view_query_is_auto_updatable words it; None: there is none."""
+    """The reason why a view is not updatable, in the words of view_query_is_auto_updatable; None: it is."""
     return _clause(query) or _source(query)
 
 

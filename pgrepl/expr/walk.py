@@ -50,7 +50,7 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all inside it, outside first; not into subqueries."""
+    """The expression and all expressions inside it, parents first; subqueries are not entered."""
     waiting = [expr]
     while waiting:
         node = waiting.pop()
@@ -77,7 +77,7 @@ def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
 
 
 def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    """The same node over other children; the node itself when none changed."""
+    """The node with its children mapped; the node itself when none changed."""
     changed: dict[str, Any] = {}
     for name in _part_names(type(expr)):
         part = getattr(expr, name)
@@ -88,7 +88,7 @@ def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
 
 
 def rewrite(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace every node for which the function gives another, outside first; what it replaced is not entered."""
+    """Replace every node for which the function returns another, parents first; a replacement is not entered."""
 
     def visit(node: Expr) -> Expr:
         other = function(node)
@@ -103,7 +103,7 @@ def _leftmost(*locations: int) -> int:
 
 
 def first_location(exprs: tuple[Expr, ...] | list[Expr]) -> int:
-    """Where a list of expressions begins: the first that has a place."""
+    """The location of a list of expressions: the first known one."""
     for expr in exprs:
         location = location_of(expr)
         if location >= 0:
@@ -112,7 +112,7 @@ def first_location(exprs: tuple[Expr, ...] | list[Expr]) -> int:
 
 
 def location_of(expr: Expr | None) -> int:
-    """Where an expression begins in the text (exprLocation)."""
+    """The location of an expression (exprLocation)."""
     if expr is None:
         return -1
     location: int = getattr(expr, "location", -1)
@@ -180,7 +180,7 @@ def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
 
 
 def query_exprs(query: Query) -> Iterator[Expr]:
-    """The expressions of a query itself: not those of the subqueries in its range table and WITH list."""
+    """The expressions of the query itself, without the subqueries in its range table and WITH list."""
     return (part for part in query_parts(query) if isinstance(part, Expr))
 
 
@@ -190,7 +190,7 @@ def subqueries(query: Query) -> Iterator[Query]:
 
 
 def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
-    """All expressions, also those of subqueries, with the number of query levels between the root and them."""
+    """All expressions, also those of subqueries, each with the number of query levels below the root."""
     waiting: list[tuple[Expr | Query, int]] = [(root, level)]
     while waiting:
         node, at = waiting.pop()
@@ -206,8 +206,8 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
 
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:
-    """The same query over other expressions, and over other queries one level down in its WITH list and range table.
-    The functions are given whole expressions; what is inside them is theirs to look at."""
+    """The query with its expressions mapped, and the queries one level down in its WITH list and range table mapped.
+    The functions get whole expressions and descend themselves."""
 
     def optional(expr: Expr | None) -> Expr | None:
         return expression(expr) if expr is not None else None
@@ -249,7 +249,7 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
 
 
 def with_levels(expr: Expr, by: int) -> Expr:
-    """The expression seen from `by` queries further down, or up if negative (IncrementVarSublevelsUp)."""
+    """The expression moved down by `by` query levels, or up if negative (IncrementVarSublevelsUp)."""
     from_level = max(0, -by)
 
     def moved(expr: Expr, depth: int) -> Expr:
@@ -277,7 +277,7 @@ def with_levels(expr: Expr, by: int) -> Expr:
 
 
 def has_vars(expr: Expr) -> bool:
-    """Whether a column of the query's own level is used (contain_vars_of_level 0)."""
+    """Whether the expression uses a column of its own query level (contain_vars_of_level 0)."""
     return any(isinstance(node, tree.Var) and node.levelsup == level for node, level in walk_deep(expr))
 
 
@@ -291,7 +291,7 @@ def var_attnums(expr: Expr, varno: int = 1) -> frozenset[int]:
 
 
 def without_implicit_casts(expr: Expr) -> Expr:
-    """What stands under the casts that nobody wrote (strip_implicit_coercions)."""
+    """The expression under its implicit casts (strip_implicit_coercions)."""
     while True:
         if isinstance(expr, tree.FuncExpr) and expr.form is CoercionForm.IMPLICIT_CAST:
             expr = expr.args[0]
@@ -317,7 +317,7 @@ def returns_set(expr: Expr) -> bool:
 
 
 def functions_used(expr: Expr) -> Iterator[int]:
-    """The functions a node calls itself, as check_functions_in_node finds them."""
+    """The functions that a node itself calls, as check_functions_in_node finds them."""
     if isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc)):
         yield expr.func
     elif isinstance(expr, (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)):
@@ -352,8 +352,8 @@ _TEXT_OF_ARGUMENT = {1285: 0, 1290: 0, 2003: 1, 2004: 0}  # quote_literal, quote
 
 
 def contains_mutable_functions(expr: Expr) -> bool:
-    """As contain_mutable_functions_after_planning does: anything that is not immutable, once functions in SQL are
-    looked into."""
+    """Whether a function is not immutable, with SQL functions inlined first
+    (contain_mutable_functions_after_planning)."""
     for node, _ in walk_deep(expr):
         if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
             return True
@@ -379,8 +379,8 @@ def _inlined(expr: Expr) -> Iterator[int]:
 
 
 def map_attnums(expr: Expr, numbers: dict[int, int] | Callable[[int], int], varno: int = 1) -> Expr:
-    """The same expression over a relation whose columns have other numbers (map_variable_attnos). System columns and
-    the whole row (0) stay as they are."""
+    """The expression over a relation whose columns have other attnums (map_variable_attnos). System columns and the
+    whole row (0) stay."""
     number = numbers.__getitem__ if isinstance(numbers, dict) else numbers
 
     def visit(node: Expr) -> Expr | None:

@@ -118,7 +118,7 @@ def _offset(scope: Scope, mode: str, raw: nodes.Expr | None, order: Sequence[Sor
 
 
 def _range_offset_type(scope: Scope, expr: Expr, key: SortGroup) -> int:
-    """The type a distance must have: what the sort column's in_range functions take."""
+    """The type of a RANGE offset: the one that the sort column's in_range function takes."""
     member = next((a for a in builtin.amops_of_operator(key.sortop) if a.purpose == "s"), None)
     family, column = (member.family, member.lefttype) if member is not None else (0, 0)
     wanted = [
