@@ -1,5 +1,5 @@
-"""What PostgreSQL's built-in functions compute: Python for each pg_proc.prosrc, one module a family, which says what it
-has (registry.py).
+"""PostgreSQL's built-in functions in Python, by pg_proc.prosrc. Each module has one family of functions, registered as
+registry.py describes.
 
 A family is imported when a function is first looked for that the families before it do not have. What only the catalog
 can answer stands in families of higher floors, which the session knows.
@@ -57,7 +57,7 @@ _CATALOG_NAMES = (
 
 @cache
 def own(source: str) -> Implementation | None:
-    """Of what needs no catalog."""
+    """The implementation of a function that needs no catalog."""
     for name in _FAMILIES:
         found: Implementation | None = import_module(f"{__name__}.{name}").implements.get(source)
         if found is not None:
@@ -78,7 +78,7 @@ def _of_catalog(source: str, context: Context) -> Implementation | None:
 
 
 def implementation(proc: Proc, context: Context) -> Implementation:
-    """The same, or the error that pgrepl does not have it."""
+    """The implementation of a function; an error when pgrepl does not have it."""
     found = find(proc, context)
     if found is None:
         raise missing(proc)

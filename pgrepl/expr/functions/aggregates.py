@@ -78,7 +78,7 @@ class Count:
 
 
 class _Fold:
-    """Values folded by a function, NULLs left out, NULL when there were none."""
+    """Values combined by a function; NULLs are ignored, and the result is NULL without values."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
@@ -254,7 +254,7 @@ _MAKERS["regr_count"] = Count
 
 @aggregate("string_agg")
 class StringAgg:
-    """The delimiter of each row stands before it; that of the first row is not used."""
+    """string_agg. Each row's delimiter goes before its value; the first row's is unused."""
 
     def __init__(self, call: Call) -> None:
         self.parts: list[Any] = []
@@ -286,7 +286,7 @@ class StringAgg:
 
 @aggregate("array_agg")
 class ArrayAgg:
-    """Over arrays: one dimension more, and all must have one shape."""
+    """array_agg. Over arrays the result has one more dimension, and all arrays must have the same shape."""
 
     def __init__(self, call: Call) -> None:
         argtype = call.argtypes[0]

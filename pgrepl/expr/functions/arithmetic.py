@@ -1,4 +1,4 @@
-"""Arithmetic of integers, floats, booleans and LSNs: PostgreSQL's ranges and its complaints."""
+"""Arithmetic of integers, floats, booleans and LSNs, with PostgreSQL's ranges and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fit_integer(value: int, bits: int) -> int:
 
 
 def _quotient(a: int, b: int) -> int:
-    """Toward zero."""
+    """The quotient, truncated toward zero."""
     if b == 0:
         raise division_by_zero()
     quotient = abs(a) // abs(b)
@@ -38,7 +38,7 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    """With the sign of the dividend."""
+    """The remainder, with the sign of the dividend."""
     if b == 0:
         raise division_by_zero()
     return abs(a) % abs(b) if a >= 0 else -(abs(a) % abs(b))
@@ -92,7 +92,7 @@ def _to_signed(value: int, bits: int) -> int:
 
 
 def _one_size(prefix: str, bits: int) -> None:
-    """What both operands must have one type for."""
+    """Register the functions whose operands have one integer type."""
     implements(f"{prefix}mod")(_remainder)
     implements(f"{prefix}um")(lambda a: fit_integer(-a, bits))
     implements(f"{prefix}up")(lambda a: a)

@@ -1,4 +1,4 @@
-"""Putting values into arrays and jsonb: `SET a[2] = 5`, `a[1:2] = '{…}'`, `j['k'] = …`."""
+"""Assignments to elements of arrays and jsonb: `SET a[2] = 5`, `a[1:2] = '{…}'`, `j['k'] = …`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _error(message: str, detail: str | None = None) -> PgError:
 
 
 def set_element(array: PgArray | None, elemtype: int, subscripts: Sequence[int], value: Any) -> PgArray:
-    """As array_set_element does: an array of one dimension grows, with NULLs between."""
+    """Set an element as array_set_element does: a one-dimensional array grows, with NULLs in the gap."""
     array = array or empty(elemtype)
     if not array.dims:
         return PgArray(elemtype, (1,) * len(subscripts), tuple(subscripts), (value,))
@@ -37,7 +37,7 @@ def set_element(array: PgArray | None, elemtype: int, subscripts: Sequence[int],
 
 
 def _put(array: PgArray, first: int, values: tuple[Any, ...]) -> PgArray:
-    """Values from a place on, in an array of one dimension."""
+    """Store values from an index on in a one-dimensional array."""
     lower, items = array.lbounds[0], array.items
     before, after = max(lower - first, 0), max(first + len(values) - lower - len(items), 0)
     if before + len(items) + after > _MAX_SIZE:
@@ -56,7 +56,7 @@ def set_slice(
     uppers: Sequence[int | None],
     source: PgArray | None,
 ) -> PgArray | None:
-    """As array_set_slice does; None stands for a bound that was left out."""
+    """Set a slice as array_set_slice does; None stands for an omitted bound."""
     if source is None:
         return array
     array = array or empty(elemtype)
@@ -104,7 +104,8 @@ def _new_slice(elemtype: int, lowers: Sequence[int | None], uppers: Sequence[int
 
 
 def set_jsonb(value: Jsonb | None, steps: Sequence[Any], new: Jsonb | None) -> Jsonb:
-    """As jsonb_subscript_assign does: what is missing on the way is made, gaps in arrays become null."""
+    """Set a member as jsonb_subscript_assign does: missing objects and arrays on the path are created, gaps in arrays
+    become null."""
     tree = jsonb_tree(value) if value is not None else ([] if isinstance(steps[0], int) else {})
     if not isinstance(tree, (dict, list)):
         raise _not_a_container()

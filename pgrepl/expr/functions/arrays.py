@@ -1,4 +1,4 @@
-"""Arrays: making, taking apart, searching, unnesting."""
+"""Arrays: constructing, slicing, searching, unnesting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def array_of_values(elemtype: int, values: list[Any]) -> PgArray:
 
 
 def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
-    """ARRAY[a, b] of arrays, as ExecEvalArrayExpr does: one dimension more."""
+    """ARRAY[a, b] of arrays as ExecEvalArrayExpr does: the result has one more dimension."""
     present = [part for part in parts if part is not None]
     check_dimensions(1 + max((len(part.dims) for part in present), default=0))
     filled = [part for part in present if part.items]
@@ -42,7 +42,7 @@ def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
 
 
 def accumulated(elemtype: int, parts: list[PgArray | None]) -> PgArray:
-    """ARRAY(SELECT …) of arrays: one dimension more."""
+    """ARRAY(SELECT …) of arrays: the result has one more dimension."""
     before: list[PgArray | None] = []
     for part in parts:
         check_accumulated(before, part)
@@ -51,7 +51,7 @@ def accumulated(elemtype: int, parts: list[PgArray | None]) -> PgArray:
 
 
 def check_accumulated(before: Sequence[PgArray | None], part: PgArray | None) -> None:
-    """All arrays must have the shape of the first (accumArrayResultArr)."""
+    """Check that all arrays have the shape of the first (accumArrayResultArr)."""
     if part is None:
         raise PgError("22004", "cannot accumulate null arrays")
     if not before:
@@ -62,7 +62,8 @@ def check_accumulated(before: Sequence[PgArray | None], part: PgArray | None) ->
 
 
 def array_element(array: PgArray, subscripts: Sequence[int]) -> Any:
-    """a[1][2]: NULL outside, or when the number of subscripts is not that of the dimensions."""
+    """The element a[1][2]: NULL outside the bounds, or when the number of subscripts is not the number of
+    dimensions."""
     if len(subscripts) != len(array.dims):
         return None
     index = 0
@@ -74,7 +75,7 @@ def array_element(array: PgArray, subscripts: Sequence[int]) -> Any:
 
 
 def array_slice(array: PgArray, lowers: Sequence[int | None], uppers: Sequence[int | None]) -> PgArray:
-    """a[1:2][:3], as array_get_slice does: clipped to what is there, numbered from 1."""
+    """The slice a[1:2][:3] as array_get_slice does: clipped to the bounds, numbered from 1."""
     if len(lowers) > len(array.dims) or not array.dims:
         return empty(array.elemtype)
     ranges = []
@@ -169,7 +170,8 @@ def array_prepend(call: Call, item: Any, array: PgArray | None) -> PgArray:
 
 @implements("array_cat")
 def array_cat(one: PgArray | None, two: PgArray | None) -> PgArray | None:
-    """As array_cat does: end to end, or one being an element of the other."""
+    """Concatenation as array_cat does: two arrays of the same number of dimensions, or one as an element of the
+    other."""
     if one is None or two is None:
         return two if one is None else one
     if not one.dims or not two.dims:
@@ -349,7 +351,7 @@ def text_to_table(text: str | None, separator: str | None, null: str | None = No
 
 
 def split(text: str, separator: str | None) -> list[str]:
-    """As split_text does: every character for a NULL separator, all in one for an empty one."""
+    """Split a text as split_text does: into characters for a NULL separator, not at all for an empty one."""
     if separator is None:
         return list(text)
     if not text:
@@ -401,7 +403,7 @@ def array_sample(array: PgArray, count: int) -> PgArray:
 
 
 def _rearranged(array: PgArray, choose: Any) -> PgArray:
-    """The slices of the first dimension in another order."""
+    """The array with the slices of its first dimension reordered."""
     if not array.dims:
         return array
     width = len(array.items) // array.dims[0]

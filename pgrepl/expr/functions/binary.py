@@ -1,4 +1,4 @@
-"""bytea and bit strings: cutting and joining them, encodings, digests, checksums, numbers in other bases."""
+"""bytea and bit strings: slices, concatenation, encodings, digests, checksums, conversion to other bases."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def _decode_base64(text: str) -> bytes:
-    """As pg_base64_decode does."""
+    """Decode base64 as pg_base64_decode does."""
     out = bytearray()
     buffer = position = padding = 0
     for char in text:
@@ -236,7 +236,7 @@ def _decoded(value: bytes, source: str) -> str:
 
 
 def _sequence_length(value: bytes, error: UnicodeDecodeError) -> int:
-    """As many bytes as the first one announces, as far as there are any."""
+    """The length of the UTF-8 sequence that the first byte announces, or the number of bytes left."""
     first = value[error.start]
     length = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC0 else 1
     return min(length, len(value) - error.start)

@@ -1,4 +1,4 @@
-"""Functions behind casts: between numbers, to and from text, and the ones that fit a value to its type's modifier."""
+"""Cast functions: between numbers, to and from text, and length coercion (fitting a value to a type modifier)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""= <> < <= > >= of all types, their btree support functions, and the larger or smaller of two values."""
+"""= <> < <= > >= of all types, btree support functions, and the larger or smaller of two values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _order(a: Any, b: Any) -> int:
 
 
 def _natural(*names: str, joint: str = "") -> None:
-    """Types whose Python values compare as PostgreSQL compares them."""
+    """Register comparisons of types whose Python values compare as PostgreSQL compares them."""
     for name in names:
         for word, function in _OPERATORS.items():
             implements(f"{name}{joint}{word}")(function)
@@ -166,7 +166,7 @@ def _date_as_timestamp(days: int) -> int:
 
 
 def _utc(call: Call, local: int) -> int:
-    """A timestamp read in the session's time zone."""
+    """A timestamp, taken as local time of the session's time zone and converted to UTC."""
     from pgrepl.expr.functions.datetime import timestamp_to_timestamptz
 
     return local if abs(local) >= _BEYOND else timestamp_to_timestamptz(call, local)
@@ -180,7 +180,7 @@ _TIMES: dict[str, Callable[[Call, int], int]] = {
 
 
 def _cross(left: str, right: str) -> None:
-    """Dates and timestamps with and without zone: the coarser or zoneless side is converted."""
+    """Register comparisons between date, timestamp and timestamptz; the less specific side is converted."""
     zoned = "timestamptz" in (left, right)
 
     def side(kind: str) -> Callable[[Call, int], int]:

@@ -1,4 +1,4 @@
-"""+ - * / of dates, times and intervals, ages, overlaps."""
+"""+ - * / of dates, times and intervals."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ implements("interval_pl_date(interval,date)")(lambda span, days: date_pl_interva
 
 
 def _to_infinity(value: int, span: Interval, sign: int) -> int:
-    """An infinite interval, or an infinite time, decides; opposite infinities do not add up."""
+    """The result when an operand is infinite; an error for infinities of opposite signs."""
     toward = 0
     if not is_finite(span):
         toward = sign if span == INFINITE else -sign
@@ -147,7 +147,7 @@ def _back(fields: Fields, zone: Zone) -> int:
 
 
 def move_timestamptz(value: int, span: Interval, sign: int, zone: Zone) -> int:
-    """The same where months and days are those of a time zone."""
+    """timestamptz ± interval: months and days are added in local time of a time zone."""
     if abs(value) == INFINITY or not is_finite(span):
         return _to_infinity(value, span, sign)
     if span.months:

@@ -55,7 +55,7 @@ def _lower(word: str) -> str:
 
 
 def unit_of(word: str, allowed: set[str], typename: str, *, date_words: bool = True) -> str:
-    """The unit a word means. date_words: also those that only stand in dates, dow, doy, epoch …"""
+    """The unit that a word names. date_words: also units of dates only (dow, doy, epoch …)."""
     lower = _lower(word)
     unit = UNITS.get(lower[:10])
     token = TOKENS.get(lower)
@@ -73,7 +73,7 @@ def scaled(value: int, scale: int) -> Decimal:
 
 
 def iso_week(year: int, month: int, day: int) -> tuple[int, int]:
-    """ISO year and week of a date, as date2isoweek does, also of months and days that run over."""
+    """ISO year and week of a date, as date2isoweek computes them; months and days may exceed their range."""
     this = julian(year, month, day)
     start = iso_start(year)
     if this < start:
@@ -92,7 +92,7 @@ def iso_start(year: int) -> int:
 
 
 def toward_zero(a: int, b: int) -> int:
-    """C's division."""
+    """The quotient as in C, truncated toward zero."""
     return abs(a) // b * (1 if a >= 0 else -1)
 
 
@@ -266,7 +266,7 @@ _LONG = ["decade", "century", "millennium"]
 
 
 def _truncate(unit: str, fields: Fields) -> None:
-    """Clear all fields below a unit."""
+    """Set all fields smaller than a unit to their first value."""
     if unit == "week":
         year, week = iso_week(fields.year, fields.month, fields.day)
         fields.year, fields.month, fields.day = from_julian(iso_start(year) + (week - 1) * 7)
@@ -300,7 +300,7 @@ def _truncate(unit: str, fields: Fields) -> None:
 
 
 def _before(year: int, rest: int) -> int:
-    """The first year of a century or millennium before Christ."""
+    """The first year of a century or millennium BC."""
     return -((rest - (year - 1)) // (rest + 1)) * (rest + 1) + 1
 
 
@@ -308,7 +308,7 @@ _MOMENT_UNITS = {*_TRUNCATED, *_LONG, "week"}
 
 
 def moment_unit(word: str) -> str:
-    """What date_trunc of a timestamp may be told to cut to."""
+    """The unit of date_trunc on timestamps, or the error for a unit that it does not have."""
     return unit_of(word, _MOMENT_UNITS, "timestamp without time zone", date_words=False)
 
 

@@ -1,4 +1,4 @@
-"""Dates and times: the current moment, conversions between the types, time zones, making values of their parts."""
+"""Dates and times: the current time, casts between the types, and their construction from parts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def timeofday(call: Call) -> str:
 
 
 def sql_value(context: Context, name: str, typmod: int) -> Any:
-    """CURRENT_DATE and its kin."""
+    """The value of CURRENT_DATE and its like (SQLValueFunction)."""
     fields = current_fields(context.style)
     if name == "current_date":
         return julian(fields.year, fields.month, fields.day) - EPOCH_JULIAN
@@ -98,7 +98,7 @@ def to_utc(fields: Fields, zone: Zone) -> int:
 
 
 def local_to_utc(value: int, style: TextStyle) -> int:
-    """A timestamp read in the session's time zone."""
+    """A timestamp, taken as local time of the session's time zone and converted to UTC."""
     if abs(value) == INFINITY:
         return value
     return to_utc(fields_of_timestamp(value), session_zone(style))

@@ -1,4 +1,4 @@
-"""to_timestamp and to_date: reading a text by a template."""
+"""to_timestamp and to_date: parsing a text by a template."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _out_of_range(text: str) -> PgError:
 
 
 def _fields(text: str, template: str) -> tuple[Fields, Found]:
-    """As do_to_timestamp does."""
+    """The date/time fields of a text, as do_to_timestamp gives them."""
     found = Scanner(text, parse_template(template)).run()
     fields = Fields(year=0, month=1, day=1)
     _set_clock(fields, found)

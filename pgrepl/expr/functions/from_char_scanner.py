@@ -1,4 +1,4 @@
-"""Reading a text by the nodes of a template, as DCH_from_char does."""
+"""The scanner of to_timestamp and to_date: reads a text by the nodes of a template (DCH_from_char)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ISO = {"IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I"}
 
 @dataclass(slots=True)
 class Found:
-    """What the text gave; 0 is "not given", as in PostgreSQL."""
+    """The fields read from the text; 0 is "not given", as in PostgreSQL."""
 
     mode: str = ""
     hour: int = 0
@@ -61,7 +61,7 @@ _WIDTH_HINT = 'If your source string is not fixed-width, try using the "FM" modi
 
 
 class Scanner:
-    """As DCH_from_char does: the nodes of the template eat the text one after the other."""
+    """The scanner: each template node consumes its part of the text (DCH_from_char)."""
 
     def __init__(self, text: str, nodes: tuple[Node, ...]) -> None:
         self.text = text
@@ -134,7 +134,7 @@ class Scanner:
         return not following.text.isdigit()
 
     def integer(self, node: Node, width: int) -> tuple[int, int]:
-        """A number of at most so many characters, or as many as there are where nothing numeric follows."""
+        """Read an integer of at most so many characters, or of any length where no digits follow in the template."""
         start = self.at
         body = self.at
         while self.text[body : body + 1] and self.text[body] in _SPACE:
@@ -173,7 +173,7 @@ class Scanner:
         return value, end - start
 
     def store(self, node: Node, name: str, width: int) -> int:
-        """Read a number into a field; the characters it took."""
+        """Read a number into a field. Returns the number of characters read."""
         value, length = self.integer(node, width)
         self.put(node, name, value)
         if node.ordinal:
@@ -190,7 +190,7 @@ class Scanner:
         setattr(self.found, name, value)
 
     def choice(self, node: Node, words: tuple[str, ...]) -> int:
-        """Which of the words comes next, in any case."""
+        """Read one of the words, ignoring case. Returns its index."""
         rest = self.text[self.at :].lower()
         for number, word in enumerate(words):
             if rest.startswith(word.lower()):
@@ -296,7 +296,7 @@ class Scanner:
             self.put(node, "zone_minute", self.integer(node, 2)[0])
 
     def abbreviation(self) -> bool:
-        """The longest zone abbreviation that comes next."""
+        """Read the longest matching time zone abbreviation."""
         letters = re.compile("[A-Za-z]{0,10}").match(self.text, self.at)
         word = letters[0] if letters else ""
         while word:
@@ -337,7 +337,8 @@ _YEARS = {"Y,YYY", "YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I"}
 
 
 def _toward_2020(year: int) -> int:
-    """70 is 1970, 69 is 2069, 520 is 1520, 519 is 2519."""
+    """A year of fewer than four digits as the year nearest to 2020: 70 is 1970, 69 is 2069, 520 is 1520, 519 is
+    2519."""
     if year < 70:
         return year + 2000
     if year < 100:

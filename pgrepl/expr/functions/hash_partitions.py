@@ -1,4 +1,4 @@
-"""What asks which partition of a hash-partitioned table a row is in."""
+"""satisfies_hash_partition: the partition of a row in a hash-partitioned table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ implements = Family()
 
 @implements("satisfies_hash_partition", context=True)
 def satisfies_hash_partition(call: Call, parent: int | None, *rest: Any) -> bool | None:
-    """Whether values of a partition key belong into the partition of this modulus and remainder."""
+    """Whether a row with these key values belongs to the partition with this modulus and remainder."""
     return partial(_satisfies, call, parent)(*rest)
 
 

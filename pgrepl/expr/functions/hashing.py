@@ -73,7 +73,7 @@ def seeded(length: int, seed: int) -> tuple[int, int, int]:
 
 
 def hash_bytes(data: bytes, seed: int) -> int:
-    """As hash_bytes_extended."""
+    """The hash of bytes, as hash_bytes_extended computes it."""
     a, b, c = seeded(len(data), seed)
     end = len(data) - len(data) % 12
     for x, y, z in struct.iter_unpack("<III", data[:end]):
@@ -86,7 +86,7 @@ def hash_bytes(data: bytes, seed: int) -> int:
 
 
 def hash_uint32(value: int, seed: int) -> int:
-    """As hash_bytes_uint32_extended."""
+    """The hash of a 32-bit integer, as hash_bytes_uint32_extended computes it."""
     a, b, c = seeded(4, seed)
     return _final((a + value) & _MASK, b, c)
 
@@ -99,13 +99,13 @@ def _int4(value: int, seed: int) -> int:
 
 
 def hash_int8(value: int, seed: int) -> int:
-    """Equal to the hash of the same number as integer."""
+    """The hash of an int8; equal to the hash of the same int4 or int2."""
     high = (value >> 32) & _MASK
     return hash_uint32((value & _MASK) ^ (high if value >= 0 else ~high & _MASK), seed)
 
 
 def _char(value: Any, seed: int) -> int:
-    """Of "char", a byte with a sign, and of boolean."""
+    """The hash of "char", as a signed byte, and of boolean."""
     if isinstance(value, str):
         code = value.encode()[:1]
         value = int.from_bytes(code, "big", signed=True) if code else 0
@@ -135,7 +135,7 @@ def _bytes(value: Any, seed: int) -> int:
 
 
 def _numeric(value: Decimal, seed: int) -> int:
-    """Over the digits to base 10000 without zeros at either end, and the weight of the first."""
+    """The hash of a numeric: its base-10000 digits without zeros at either end, and the weight of the first digit."""
     if not value.is_finite():
         return seed
     _, digits, exponent = value.as_tuple()
@@ -241,7 +241,7 @@ def _array(element: int) -> Hash:
 
 
 def type_hash(typoid: int) -> Hash:
-    """The seeded hash of a type, by its default class."""
+    """The seeded hash function of a type's default operator class."""
     from pgrepl.expr.opclasses import default_opclass as class_of
 
     found = default_opclass(typoid, HASH_METHOD) or class_of(typoid, HASH_METHOD)
@@ -250,7 +250,7 @@ def type_hash(typoid: int) -> Hash:
 
 
 def hash_of_function(oid: int, typoid: int) -> Hash:
-    """A seeded hash function on unsigned numbers."""
+    """A seeded hash function that returns unsigned numbers."""
     proc = proc_by_oid(oid)
     if proc is None:
         from pgrepl.types.names import format_type

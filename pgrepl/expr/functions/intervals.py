@@ -21,7 +21,7 @@ implements = Family()
 
 
 def made(months: int, days: int, usecs: int) -> Interval:
-    """A finite interval; its parts must fit and must not look infinite."""
+    """A finite interval; raises an error when a part is out of range."""
     if max(abs(months), abs(days)) > INT4_MAX + 1 or abs(usecs) > INT8_MAX + 1:
         raise interval_out_of_range()
     value = Interval(months, days, usecs)
@@ -66,7 +66,7 @@ def _rounded(value: float) -> float:
 
 
 def _scaled(value: Interval, scale: Callable[[int], float]) -> Interval:
-    """Each part scaled; what is left of months and days goes to the smaller parts."""
+    """Each part multiplied; fractions of months and days go to the smaller parts."""
     months_exact, days_exact = scale(value.months), scale(value.days)
     if not abs(months_exact) < 2**31 or not abs(days_exact) < 2**31:
         raise interval_out_of_range()
@@ -114,7 +114,7 @@ def interval_div(value: Interval, divisor: float) -> Interval:
 
 
 def _carry(small: int, big: int, unit: int) -> tuple[int, int]:
-    """Whole units of the small part go to the big one; both get one sign."""
+    """Move whole units from the smaller part to the larger one; both get the same sign."""
     whole = abs(small) // unit * (1 if small >= 0 else -1)
     small, big = small - whole * unit, big + whole
     if big > 0 > small:
@@ -142,7 +142,7 @@ def interval_justify_days(value: Interval) -> Interval:
 
 @implements("interval_justify_interval")
 def interval_justify_interval(value: Interval) -> Interval:
-    """As interval_justify_interval does: hours to days, days to months, then all of one sign."""
+    """justify_interval: hours to days, days to months, then all parts get the same sign."""
     if not is_finite(value):
         return value
     months, days, usecs = value

@@ -59,7 +59,7 @@ def _walk(node: JsonNode | None, path: Sequence[str | None]) -> JsonNode | None:
 
 
 def path_index(step: str) -> int | None:
-    """As strtoint reads it; None when it is no integer."""
+    """An array index in a path, as strtoint reads it; None when it is not an integer."""
     digits = step.strip(SPACE) if step[-1:] not in SPACE else ""
     sign = digits[1:] if digits[:1] in ("+", "-") else digits
     if not sign.isascii() or not sign.isdigit() or abs(int(digits)) >= 1 << 31:
@@ -186,7 +186,7 @@ _ABSENT = object()
 
 
 def _tree_text(tree: Any) -> str | None:
-    """The ->> of a tree."""
+    """The result of ->> for a jsonb tree."""
     if tree is None or tree is _ABSENT:
         return None
     return tree if isinstance(tree, str) else str(to_jsonb(tree))

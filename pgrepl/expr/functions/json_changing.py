@@ -1,4 +1,4 @@
-"""Containment of jsonb, changing it, and casting it to scalars."""
+"""jsonb: containment, modification, and casts to scalar types."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ _DELETE, _REPLACE, _CREATE, _BEFORE, _AFTER = 1, 2, 4, 8, 16
 
 
 def _set_path(tree: Any, path: Sequence[str | None], level: int, new: Any, mode: int) -> Any:
-    """As setPath does."""
+    """Set, insert or delete at a path, as setPath does."""
     step = path[level]
     if step is None:
         raise PgError("22004", f"path element at position {level + 1} is null")

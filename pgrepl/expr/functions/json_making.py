@@ -1,4 +1,4 @@
-"""Making JSON of values: to_json, row_to_json, json_build_*, and what aggregates need for it."""
+"""Constructing JSON from values: to_json, row_to_json, json_build_*, and the JSON aggregates."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _is_row(typoid: int) -> bool:
 
 
 def is_structured(typoid: int) -> bool:
-    """An array or a row."""
+    """Whether a type is an array or a row type."""
     return bool(element_type(typoid)) or _is_row(typoid)
 
 
 def _moment(value: int, typoid: int, style: TextStyle) -> str:
-    """ISO 8601 with a T, whatever DateStyle is (JsonEncodeDateTime)."""
+    """A date or time in ISO 8601 with a T, whatever DateStyle is (JsonEncodeDateTime)."""
     if abs(value) == INFINITY:
         return "infinity" if value > 0 else "-infinity"
     text = write_text(value, typoid, _iso(style)).replace(" ", "T", 1)
@@ -54,8 +54,7 @@ def _iso(style: TextStyle) -> TextStyle:
 
 
 def to_json_text(call: Call, value: Any, typoid: int, pretty: str | None = None) -> str:
-    """The JSON text of a value (datum_to_json). pretty: what stands between the members of the outermost array or
-    row."""
+    """The JSON text of a value (datum_to_json). pretty: the separator between members of the outermost array or row."""
     if value is None:
         return "null"
     style = call.style
@@ -105,7 +104,7 @@ def _row_text(call: Call, value: Sequence[Any], pretty: str | None) -> str:
 
 
 def to_jsonb_tree(call: Call, value: Any, typoid: int) -> Any:
-    """The same as a tree."""
+    """The jsonb tree of a value."""
     if value is None:
         return None
     typoid = base_type(typoid)
@@ -133,7 +132,7 @@ def to_jsonb_tree(call: Call, value: Any, typoid: int) -> Any:
 
 
 def object_key(call: Call, key: Any, typoid: int) -> str:
-    """A key: any scalar as its text."""
+    """A scalar as an object key."""
     if element_type(typoid) or _is_row(typoid) or typoid in (oids.JSON, oids.JSONB):
         raise PgError("22023", "key value must be scalar, not array, composite, or json")
     if typoid == oids.BOOL:
@@ -164,7 +163,7 @@ def array_to_json_pretty(call: Call, value: Any, pretty: bool) -> str:
 
 
 def _given(call: Call, values: tuple[Any, ...]) -> list[tuple[Any, int]] | None:
-    """Values and types of VARIADIC "any" arguments; None for a NULL array."""
+    """Values and types of VARIADIC "any" arguments; None when the VARIADIC array is NULL."""
     if not call.variadic:
         return list(zip(values, call.argtypes, strict=True))
     (array,) = values
@@ -219,7 +218,7 @@ def jsonb_build_object(call: Call, *values: Any) -> Jsonb | None:
 
 
 def _text_pairs(array: PgArray) -> list[tuple[str | None, str | None]]:
-    """Pairs of json_object(text[]): flat, or rows of two."""
+    """The pairs of json_object(text[]): a flat array, or an array of two-element rows."""
     if not array.dims:
         return []
     if len(array.dims) == 1 and array.dims[0] % 2:

@@ -14,7 +14,7 @@ implements = Family()
 
 
 class _Piece:
-    """Characters, and places for any character (None)."""
+    """The characters of a pattern between two %; None stands for _ (any character)."""
 
     def __init__(self, chars: list[str | None]) -> None:
         self.length = len(chars)
@@ -32,7 +32,7 @@ class _Piece:
         return self.regex.match(text, at) is not None
 
     def find(self, text: str, start: int, stop: int) -> int:
-        """Where it begins, so that it ends at `stop` or before; -1 if nowhere."""
+        """The index of the first match that ends at `stop` or before; -1 if there is none."""
         if self.text is not None:
             return text.find(self.text, start, stop)
         assert self.regex is not None

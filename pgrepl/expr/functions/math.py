@@ -110,7 +110,7 @@ def input_out_of_range() -> PgError:
 
 
 def _checked(function: Callable[[float], float]) -> Callable[[float], float]:
-    """NaN stays; what C reports by errno is an error."""
+    """The result, or the error for what C reports in errno; NaN passes."""
 
     def compute(value: float) -> float:
         if math.isnan(value):
@@ -134,7 +134,7 @@ def _cotangent(value: float) -> float:
 
 
 def _hyperbolic(function: Callable[[float], float]) -> Callable[[float], float]:
-    """sinh and cosh overflow to infinity."""
+    """sinh and cosh, which overflow to infinity."""
 
     def compute(value: float) -> float:
         try:
@@ -349,7 +349,7 @@ def generate_series(start: int, stop: int, step: int = 1) -> Iterator[int]:
 
 @implements("width_bucket_array")
 def width_bucket_array(operand: Any, thresholds: PgArray) -> int:
-    """How many of the sorted thresholds are not above the operand."""
+    """The number of sorted thresholds that are less than or equal to the operand."""
     if len(thresholds.dims) > 1:
         raise PgError("2202E", "thresholds must be one-dimensional array")
     if None in thresholds.items:

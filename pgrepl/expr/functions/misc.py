@@ -1,4 +1,4 @@
-"""What is left: uuid, booleans, names of types, NULL counting, checks of input, sleeping."""
+"""Functions without a family of their own: uuid, boolean, type names, num_nulls, pg_input_is_valid, pg_sleep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def uuid_extract_version(value: UUID) -> int | None:
 
 @implements("uuid_extract_timestamp")
 def uuid_extract_timestamp(value: UUID) -> int | None:
-    """Of version 1: hundreds of nanoseconds since the Gregorian calendar began."""
+    """The timestamp of a uuid; version 1 counts 100 nanoseconds since the Gregorian calendar began."""
     if not _is_rfc(value) or value.bytes[6] >> 4 != 1:
         return None
     usecs = value.time // 10
@@ -134,7 +134,7 @@ def pg_sleep_for(span: Interval) -> str:
 
 @implements("pg_size_pretty")
 def pg_size_pretty(size: int) -> str:
-    """Steps of 1024, from 10 kB on, rounded half up."""
+    """A size in units of 1024, from 10 kB on, rounded half up."""
     if abs(size) < 10 * 1024:
         return f"{size} bytes"
     shown = size // 512 if size >= 0 else -(-size // 512)

@@ -20,7 +20,7 @@ implements = Family()
 
 @dataclass(slots=True)
 class Picture:
-    """What the patterns of a template say together (NUMDesc)."""
+    """A parsed number template (NUMDesc)."""
 
     pre: int = 0  # digits before the point
     post: int = 0
@@ -46,7 +46,7 @@ def _wrong(message: str, detail: str | None = None) -> PgError:
 
 
 def picture_of(nodes: tuple[Node, ...]) -> Picture:
-    """As NUMDesc_prepare does."""
+    """The NUMDesc of a template, as NUMDesc_prepare builds it."""
     p = Picture()
     for node in nodes:
         if node.kind == "pattern":
@@ -129,7 +129,7 @@ def _add_sign(p: Picture, word: str) -> None:
 
 
 class _Writer:
-    """As NUM_processor does for to_char: the patterns take the digits of a number one after the other."""
+    """The writer of to_char (NUM_processor): each pattern takes digits of the number in turn."""
 
     def __init__(self, p: Picture, number: str, spaces: int, sign: str) -> None:
         self.p = p
@@ -156,7 +156,8 @@ class _Writer:
             self.count += 1
 
     def _last_relevant(self) -> int:
-        """The last digit that FM leaves; the point itself when only zeros follow it; -1 without a point."""
+        """The index of the last digit that FM keeps; the decimal point itself when only zeros follow; -1 without a
+        decimal point."""
         point = self.number.find(".")
         if point < 0:
             return -1
@@ -169,7 +170,7 @@ class _Writer:
         return self.number[self.at : self.at + 1]
 
     def before_point(self) -> bool:
-        """The lone 0 of 0.1, which is not shown (IS_PREDEC_SPACE)."""
+        """Whether the next digit is the lone 0 of 0.1, which is not printed (IS_PREDEC_SPACE)."""
         return not self.p.zero and self.at == 0 and self.number[:1] == "0" and self.p.post != 0
 
     def at_point(self) -> bool:
@@ -289,7 +290,7 @@ def _roman(number: int, nodes: tuple[Node, ...], p: Picture) -> str:
 
 
 def _written(p: Picture, nodes: tuple[Node, ...], text: str) -> str:
-    """A plain decimal number through the picture; `#` where it does not fit."""
+    """A plain decimal number formatted by the template; `#` where it does not fit."""
     sign, number = ("-", text[1:]) if text.startswith("-") else ("+", text)
     whole = len(number.partition(".")[0])
     spaces = max(p.pre - whole, 0)
@@ -327,7 +328,7 @@ def _integer_to_char(value: int, template: str, scientific: Callable[[int, Pictu
 
 
 def _scientific(value: Decimal, p: Picture) -> str:
-    """The exponent is that of the number before it is rounded: 9.9 is 10e+00."""
+    """A number in EEEE format. The exponent is taken before rounding: 9.9 is 10e+00."""
     exponent = value.adjusted() if value else 0
     mantissa = write_numeric(numeric_round(value.copy_abs().scaleb(-exponent, EXACT), p.post))
     return f"{'-' if value < 0 else ' '}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"

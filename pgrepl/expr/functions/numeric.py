@@ -1,4 +1,4 @@
-"""Arithmetic of numeric with PostgreSQL's result scales: exact where it can be, at least 16 significant digits
+"""Arithmetic of numeric with PostgreSQL's result scales: exact where possible, at least 16 significant digits
 elsewhere."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def numeric_mul(a: Decimal, b: Decimal) -> Decimal:
 
 
 def weight_of(value: Decimal) -> tuple[int, int]:
-    """The weight in base 10000 and the first digit of that base; (0, 0) for zero."""
+    """The base-10000 weight and the first base-10000 digit; (0, 0) for zero."""
     if not value:
         return 0, 0
     weight = value.adjusted() // 4
@@ -75,14 +75,14 @@ def weight_of(value: Decimal) -> tuple[int, int]:
 
 
 def division_scale(a: Decimal, b: Decimal) -> int:
-    """As select_div_scale does."""
+    """The result scale of a division, as select_div_scale chooses it."""
     (weight1, first1), (weight2, first2) = weight_of(a), weight_of(b)
     quotient = weight1 - weight2 - (first1 <= first2)
     return min(max(MIN_SIGNIFICANT_DIGITS - quotient * 4, display_scale(a), display_scale(b), 0), MAX_DISPLAY_SCALE)
 
 
 def divide(a: Decimal, b: Decimal, scale: int) -> Decimal:
-    """Rounded half away from zero to a scale."""
+    """The quotient, rounded half away from zero to a scale."""
     top, bottom = ratio(a, b)
     quotient, rest = divmod(abs(top) * 10**scale, abs(bottom))
     quotient += 2 * rest >= abs(bottom)

@@ -68,7 +68,7 @@ def numeric_exp(value: Decimal) -> Decimal:
 
 
 def _power_scale(natural: float, *values: Decimal) -> int:
-    """The scale of e^natural."""
+    """The result scale of e^natural."""
     digits = max(min(natural * 0.434294481903252, MAX_RESULT_SCALE), -MAX_RESULT_SCALE)
     return _scale(int(digits), *values)
 
@@ -84,7 +84,7 @@ def _exp(value: Decimal, scale: int) -> Decimal:
 
 
 def _ln_weight(value: Decimal) -> int:
-    """As estimate_ln_dweight does: the decimal weight of a logarithm."""
+    """The decimal weight of a logarithm, as estimate_ln_dweight estimates it."""
     if sign_of(value) <= 0:
         return 0
     if Decimal("0.9") <= value <= Decimal("1.1"):
@@ -150,7 +150,7 @@ def _is_whole(value: Decimal) -> bool:
 
 
 def _special_power(base: Decimal, power: Decimal) -> Decimal:
-    """POSIX's rules for NaN and the infinities."""
+    """power() of NaN and infinities, by POSIX's rules."""
     if base.is_nan() or power.is_nan():
         one = (power.is_finite() and not power) if base.is_nan() else (base.is_finite() and base == ONE)
         return ONE if one else NAN

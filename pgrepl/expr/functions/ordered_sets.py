@@ -1,4 +1,4 @@
-"""Ordered-set and hypothetical-set aggregates: percentiles, the mode, ranks a row would have."""
+"""Ordered-set and hypothetical-set aggregates: percentiles, mode, hypothetical ranks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _fraction(value: float) -> float:
 
 
 def _each(fractions: Any, values: list[Any], pick: Callable[[float, list[Any]], Any], elemtype: int) -> Any:
-    """For one fraction, or for every one of an array."""
+    """Apply to one fraction, or to each fraction of an array."""
     if fractions is None:
         return None
     if not isinstance(fractions, PgArray):
@@ -88,7 +88,7 @@ def _mode(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> Any:
 
 
 def _compare(node: tree.Aggref, row: tuple[Any, ...], other: Sequence[Any]) -> int:
-    """By the keys of WITHIN GROUP."""
+    """Compare two rows by the sort keys of WITHIN GROUP."""
     for key, a, b in zip(node.order, row, other, strict=True):
         order = compare_nullable(comparer(key.expr.type), a, b)
         if order and (a is None or b is None):

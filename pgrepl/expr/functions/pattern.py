@@ -96,7 +96,7 @@ implements("texticregexne", "nameicregexne")(lambda text, pattern: not matches(t
 
 
 def _options(flags: str, function: str | None = None) -> tuple[str, bool]:
-    """As parse_re_flags does; and whether `g` was among them."""
+    """The flags as parse_re_flags reads them, and whether `g` was among them."""
     for flag in flags:
         if flag not in "gbceimnpqstwx":
             raise PgError("22023", f'invalid regular expression option: "{flag}"')
@@ -192,7 +192,7 @@ def _expand(found: Found, parts: tuple[str | int, ...]) -> str:
 
 
 def _replace(text: str, pattern: str, new: str, options: str, start: int, number: int) -> str:
-    """number 0: all of them."""
+    """Replace matches; number 0: all of them."""
     parts = _replacement(new)
     regex = compile_regex(pattern, options)
     finder = regex.finder(text)
@@ -252,7 +252,7 @@ def regexp_count(text: str, pattern: str, start: int = 1, flags: str = "") -> in
 
 
 def _nth(text: str, regex: Regex, start: int, number: int, group: int) -> tuple[int, int] | None:
-    """Where a group of the n-th match stands; an expression without groups is its own first."""
+    """The span of a group in the n-th match; without groups, of the whole match."""
     if group == 1 and not regex.groups:
         group = 0
     if group > regex.groups:

@@ -1,4 +1,4 @@
-"""Random numbers: PostgreSQL's generator, so that what follows `setseed()` is the same there and here."""
+"""Random numbers by PostgreSQL's own generator, so that `setseed()` gives the same sequence here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _rotated(value: int, by: int) -> int:
 
 
 class Xoroshiro:
-    """xoroshiro128**, as pg_prng.c has it."""
+    """The xoroshiro128** generator of pg_prng.c."""
 
     def __init__(self) -> None:
         self.seeded = False
@@ -44,7 +44,7 @@ class Xoroshiro:
         self.seeded = True
 
     def bits(self) -> int:
-        """64 of them."""
+        """The next 64 random bits."""
         one, mixed = self._one, self._two ^ self._one
         value = (_rotated(one * 5 & _MASK, 7) * 9) & _MASK
         self._one = _rotated(one, 24) ^ mixed ^ (mixed << 16 & _MASK)
@@ -59,7 +59,7 @@ class Xoroshiro:
         return math.sqrt(-2.0 * math.log(one)) * math.sin(2.0 * math.pi * two)
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to the limit."""
+        """A random integer from 0 to the limit, inclusive."""
         if limit <= 0:
             return 0
         shift = 64 - limit.bit_length()
@@ -131,7 +131,7 @@ def numeric_random(call: Call, low: Decimal, high: Decimal) -> Decimal:
 
 
 def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decimal:
-    """From 0 to the length, digit by digit of base 10,000 (random_var)."""
+    """A random numeric from 0 to the length, by base-10000 digits (random_var)."""
     behind = -(-scale // _DIGITS)  # digits behind the point
     unit = Decimal(1).scaleb(-behind * _DIGITS)
     whole = int(EXACT.divide(length, unit))

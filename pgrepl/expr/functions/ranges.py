@@ -1,4 +1,4 @@
-"""Ranges and multiranges: making, asking, containing, joining."""
+"""Ranges and multiranges: construction, bounds, containment, union and difference."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def range_constructor3(call: Call, lower: Any, upper: Any, bounds: str | None) -
 
 
 def _ends(value: PgRange | PgMultirange) -> PgRange | None:
-    """From the lowest to the highest bound; None for what is empty."""
+    """The range from the lowest to the highest bound; None when it is empty."""
     if isinstance(value, PgRange):
         return None if value.empty else value
     if not value.ranges:
@@ -109,7 +109,7 @@ def contains(one: PgRange | PgMultirange, two: PgRange | PgMultirange) -> bool:
 
 
 def _overlap(a: PgRange, b: PgRange) -> bool:
-    """Not wholly before and not wholly behind."""
+    """Whether two ranges overlap."""
     return not _before(a, b) and not _before(b, a)
 
 
@@ -190,7 +190,7 @@ def range_merge_from_multirange(value: PgMultirange) -> PgRange:
 
 
 def _rest(a: PgRange, b: PgRange) -> list[PgRange]:
-    """What a leaves outside b."""
+    """The parts of a that are outside b."""
     if not _overlap(a, b):
         return [a]
     left = []
@@ -246,7 +246,7 @@ def multirange_unnest(value: PgMultirange) -> tuple[PgRange, ...]:
 
 
 def joined(known: PgMultirange | None, value: PgRange | PgMultirange) -> PgMultirange:
-    """What range_agg has so far, and one more."""
+    """The state of range_agg after one more range."""
     return make_multirange(value.subtype, [*(known.ranges if known is not None else ()), *_parts(value)])
 
 

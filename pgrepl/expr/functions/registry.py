@@ -1,4 +1,4 @@
-"""What a module of functions says about them: what computes each, by pg_proc.prosrc.
+"""How a module registers its functions: a `Family` maps pg_proc.prosrc to implementations.
 
     implements = Family()
 
@@ -48,13 +48,13 @@ class Family:
 
 
 def source_of(proc: Proc) -> str:
-    """What a function is registered by."""
+    """The key that a function is registered under."""
     if proc.lang == SQL:
         return f"{proc.name}({','.join(map(format_type, proc.argtypes))})"
     return proc.src
 
 
 def missing(proc: Proc) -> PgError:
-    """The error that pgrepl does not have a function."""
+    """The error for a function that pgrepl does not have."""
     arguments = ", ".join(map(format_type, proc.argtypes))
     return PgError("0A000", f"function {proc.name}({arguments}) is not supported")

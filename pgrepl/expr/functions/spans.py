@@ -1,4 +1,4 @@
-"""How far apart two times are: differences, ages, OVERLAPS."""
+"""Distances of two times: differences, age(), OVERLAPS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def timestamp_mi(a: int, b: int) -> Interval:
 
 
 def _age(a: int, b: int, one: Fields, two: Fields) -> Interval:
-    """As timestamp_age does: the difference of the fields, borrowed from the next larger one."""
+    """The difference field by field as timestamp_age does, borrowing from the next larger field."""
     parts = [getattr(one, name) - getattr(two, name) for name in _FIELDS]
     if a < b:
         parts = [-part for part in parts]
@@ -100,7 +100,7 @@ def age_today_zoned(call: Call, value: int) -> Interval:
 
 
 def overlaps(s1: Any, e1: Any, s2: Any, e2: Any, key: Callable[[Any], Any]) -> bool | None:
-    """SQL's OVERLAPS, where a NULL end is not known and ends may come first."""
+    """OVERLAPS: a NULL end is unknown, and the ends may be given in either order."""
 
     def order(start: Any, end: Any) -> tuple[Any, Any]:
         if start is None:
@@ -141,7 +141,7 @@ def overlaps_timetz(s1: Any, e1: Any, s2: Any, e2: Any) -> bool | None:
 
 
 def _overlaps_by_interval(typename: str, move: Callable[[Call, Any, Interval], Any]) -> None:
-    """The forms whose ends are given as lengths."""
+    """OVERLAPS whose second end is given as an interval."""
 
     def end(call: Call, start: Any, length: Any, given: bool) -> Any:
         if not given:

@@ -16,7 +16,7 @@ from pgrepl.types.numeric import EXACT, NAN, ZERO, checked
 
 
 class Moments:
-    """Count, sum and sum of squares; floats by Youngs and Cramer's steps, exact numbers exactly."""
+    """Count, sum and sum of squares: floats by the Youngs-Cramer algorithm, numeric exactly."""
 
     def __init__(self, exact: bool, sample: bool, root: bool) -> None:
         self.exact = exact
@@ -68,7 +68,7 @@ def _moments(sample: bool, root: bool) -> Callable[[Call], Moments]:
 
 
 class Regression:
-    """Youngs and Cramer's sums over pairs (Y, X), as float8_regr_accum does."""
+    """The Youngs-Cramer sums over pairs (Y, X), as in float8_regr_accum."""
 
     def __init__(self, finish: Callable[[Regression], float | None]) -> None:
         self.finish = finish
@@ -99,7 +99,7 @@ class Regression:
             self.syy = self.sxy = math.nan
 
     def _leave_no_infinity(self, infinite_x: bool, infinite_y: bool) -> None:
-        """What comes of infinite values is NaN; what becomes infinite of finite ones is an error."""
+        """Infinite input makes a sum NaN; a finite input that overflows is an error."""
         grown_x = math.isinf(self.sx) or math.isinf(self.sxx)
         grown_y = math.isinf(self.sy) or math.isinf(self.syy)
         if (
@@ -146,7 +146,7 @@ def _regression(finish: Callable[[Regression], float | None]) -> Callable[[Call]
 
 
 def numeric_stddev(count: int, total: Decimal, squares: Decimal, *, sample: bool, variance: bool) -> Decimal:
-    """As numeric_stddev_internal does, from the sums."""
+    """Variance or standard deviation from the sums, as numeric_stddev_internal computes it."""
     number = Decimal(count)
     spread = EXACT.subtract(EXACT.multiply(number, squares), EXACT.multiply(total, total))
     if spread <= 0:

@@ -1,4 +1,4 @@
-"""Templates of to_char and its inverses: patterns with their modifiers, and the text between them (parse_format)."""
+"""Templates of to_char, to_date and to_number, parsed into patterns with modifiers and literal text (parse_format)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIGITS |= {f"FF{n}" for n in range(1, 7)}
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A pattern (word), or a character: a space, a separator or any other."""
+    """An element of a template: a pattern (word), or a character (space, separator or any other)."""
 
     kind: str  # pattern, space, separator, character
     text: str  # as it stands in the template
@@ -84,7 +84,7 @@ def _quoted(text: str, at: int, nodes: list[Node]) -> int:
 
 
 def is_separator(char: str) -> bool:
-    """A printable ASCII character that is neither letter nor digit."""
+    """Whether a character is printable ASCII and neither a letter nor a digit."""
     return " " < char <= "~" and not char.isalnum()
 
 
@@ -95,7 +95,7 @@ def _kind(char: str, numbers: bool) -> str:
 
 
 def ordinal_suffix(digits: str, style: str) -> str:
-    """1st, 2nd, 3rd, 11th; style TH or th."""
+    """The ordinal suffix as in 1st, 2nd, 3rd, 11th; style TH or th."""
     from pgrepl.errors import PgError
 
     if not digits[-1:].isdigit():

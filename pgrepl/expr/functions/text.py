@@ -1,5 +1,5 @@
-"""Strings: joining, cutting, padding, searching, quoting. Case changes character by character, as the C.UTF-8 locale
-does."""
+"""Strings: concatenation, substrings, padding, searching, quoting. Case is mapped character by character, as in the
+C.UTF-8 locale."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGE = sizes.MAX_BYTES // sizes.CHAR_BYTES  # characters that could be too man
 
 
 def as_text(call: Call, value: Any, typoid: int) -> str:
-    """value::text, which differs from the output function for booleans and char(n)."""
+    """value::text. It differs from the output function for boolean and char(n)."""
     if typoid == oids.BOOL:
         return "true" if value else "false"
     if typoid == oids.BPCHAR:
@@ -45,7 +45,7 @@ def textanycat(call: Call, text: str, value: Any) -> str:
 
 
 def _outputs(call: Call, values: tuple[Any, ...], first: int = 0) -> Iterator[str | None]:
-    """The output texts of "any" arguments from a position on, or of the elements of the VARIADIC array there."""
+    """The output texts of "any" arguments from a position on, or of the elements of a VARIADIC array."""
     if call.variadic:
         array = values[first]
         for item in array.items if array is not None else ():
@@ -70,7 +70,7 @@ def text_concat_ws(call: Call, separator: str | None, *values: Any) -> str | Non
 
 
 def joined(texts: list[str], separator: str = "") -> str:
-    """Texts one after the other, unless they become too large."""
+    """The concatenation of texts, or an error when it exceeds PostgreSQL's limit."""
     if sum(map(len, texts)) + len(separator) * len(texts) > _LARGE:
         size = 0
         for number, text in enumerate(texts):
@@ -169,7 +169,7 @@ def rpad_spaces(text: str, length: int) -> str:
 
 @contextmanager
 def in_sql_function(name: str) -> Iterator[None]:
-    """Errors name the function that in PostgreSQL is written in SQL."""
+    """Add the CONTEXT of a function that PostgreSQL writes in SQL to its errors."""
     try:
         yield
     except PgError as error:

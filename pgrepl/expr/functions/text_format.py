@@ -1,4 +1,4 @@
-"""Quoting for SQL, names taken apart, format(), Unicode escapes and normal forms."""
+"""Quoting for SQL, parse_ident, format(), Unicode escapes and normal forms."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _unterminated() -> PgError:
 
 
 class _Arguments:
-    """The values to format; `next` counts on."""
+    """The arguments of format(); `next` is the next one's number."""
 
     def __init__(self, call: Call, values: tuple[Any, ...]) -> None:
         self.style = call.style
@@ -135,7 +135,7 @@ class _Arguments:
         self.position = 1
 
     def take(self, position: int) -> tuple[Any, int]:
-        """The argument of that number; 0 or less: the next one."""
+        """The argument with that number; 0 or less: the next one."""
         if position > 0:
             self.position = position
         if self.position > len(self.values):

@@ -25,7 +25,7 @@ class _Moment:
 
     @property
     def year(self) -> int:
-        """The year as it is written."""
+        """The year as printed."""
         year = self.fields.year
         return year if self.is_interval or year > 0 else 1 - year
 
@@ -84,7 +84,7 @@ def _shown(moment: _Moment, node: Node) -> str:
 
 
 def _name(moment: _Moment, node: Node) -> str | None:
-    """Patterns that are words; None: it is a number."""
+    """The text of a pattern that prints a word; None: it prints a number."""
     fields, word = moment.fields, node.word
     upper = word.upper()
     if upper in ("AM", "PM", "A.M.", "P.M."):
@@ -118,7 +118,7 @@ def _roman(moment: _Moment, node: Node) -> str:
 
 
 def _padded(value: int, width: int, node: Node) -> str:
-    """C's %0*d: the sign counts."""
+    """The number as C's %0*d prints it; the sign counts."""
     if node.fill:
         return str(value)
     return f"{value:0{width + (value < 0)}d}"
@@ -178,7 +178,7 @@ def _day_or_year(moment: _Moment, node: Node) -> str:
 
 
 def _wide(value: int, width: int, node: Node) -> str:
-    """Of a width that includes a sign."""
+    """A number padded to a width that includes its sign."""
     return str(value) if node.fill else f"{value:0{width}d}"
 
 

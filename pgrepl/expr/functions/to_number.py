@@ -1,4 +1,4 @@
-"""to_number: reading a number by a template."""
+"""to_number: parsing a number by a template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ implements = Family()
 
 
 class _Reader:
-    """As NUM_processor does for to_number."""
+    """The reader of to_number (NUM_processor)."""
 
     def __init__(self, text: str, p: Picture) -> None:
         self.text = text
@@ -111,7 +111,7 @@ class _Reader:
                 self.skip(2)
 
     def skip(self, count: int) -> None:
-        """Over characters that cannot belong to a number."""
+        """Skip characters that cannot belong to a number."""
         for _ in range(count):
             if self.at >= len(self.text) or self.peek() in "0123456789.,+-":
                 return

@@ -1,4 +1,4 @@
-"""AT TIME ZONE, and making values of their parts."""
+"""AT TIME ZONE, and the functions that make times from parts (make_timestamptz …)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _zone_not_recognized(name: str) -> PgError:
 
 
 def named_zone(name: str) -> Zone:
-    """A zone for local times; abbreviations of a fixed offset become zones of it."""
+    """The time zone of a name; an abbreviation with a fixed offset becomes a zone with that offset."""
     from pgrepl.types.timezone import Offset
 
     found = abbreviation(name)
@@ -64,7 +64,7 @@ def _dynamic(name: str) -> bool:
 
 @implements("timestamp_zone")
 def timestamp_zone(name: str, value: int) -> int:
-    """timestamp AT TIME ZONE: that local time."""
+    """timestamp AT TIME ZONE: the moment when local clocks there show this time."""
     if abs(value) == INFINITY:
         return value
     zone = named_zone(name)
@@ -84,7 +84,7 @@ def _checked(value: int) -> int:
 
 @implements("timestamptz_zone")
 def timestamptz_zone(name: str, value: int) -> int:
-    """timestamptz AT TIME ZONE: what clocks show there."""
+    """timestamptz AT TIME ZONE: the local time there at this moment."""
     if abs(value) == INFINITY:
         return value
     zone = named_zone(name)
@@ -94,7 +94,7 @@ def timestamptz_zone(name: str, value: int) -> int:
 
 
 def _interval_zone(zone: Interval) -> int:
-    """Microseconds east of Greenwich."""
+    """An interval as time zone: microseconds east of Greenwich."""
     text = write_interval(zone, TextStyle())
     if not is_finite(zone):
         raise PgError("22023", "interval time zone must be finite")
@@ -173,7 +173,7 @@ def _time_field(hour: int, minute: int, second: float) -> PgError:
 
 
 def _two_digits(second: float) -> str:
-    """C's %02g."""
+    """A number as C's %02g prints it."""
     return f"{second:g}".rjust(2, "0")
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's regular expressions, played by automata: without back references none takes more than polynomial time.
+"""PostgreSQL's regular expressions, matched by finite automata: without back references, in polynomial time.
 
     scanner   a pattern's characters as tokens (regc_lex.c)
     syntax    what is matched: the nodes of a regular language with constraints

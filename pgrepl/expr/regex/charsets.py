@@ -1,4 +1,4 @@
-"""Sets of characters: what one element of a pattern matches."""
+"""Character sets: what one element of a pattern matches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CLASSES: dict[str, Callable[[str], bool]] = {
 
 @frozen
 class CharSet:
-    """Some characters, ranges and classes, without some classes, or all but these."""
+    """A set of characters: some characters, ranges and classes, minus some classes; or its complement."""
 
     chars: frozenset[str] = frozenset()
     ranges: tuple[tuple[str, str], ...] = ()
@@ -78,7 +78,7 @@ WORD = of_class("word")
 
 
 def cases(char: str) -> frozenset[str]:
-    """A character in either case, as allcases does: simple mappings only."""
+    """A character in both cases, as allcases gives it: simple case mappings only."""
     return frozenset(each for each in (char.lower(), char.upper(), char) if len(each) == 1)
 
 

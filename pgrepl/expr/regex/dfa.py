@@ -1,4 +1,4 @@
-"""Sets of states that a text leads to, computed when a text first leads there (lazy subset construction).
+"""The DFA of a pattern, built lazily: a state is computed when a text first reaches it (subset construction).
 
 Whether a match ends at a place may depend on the character behind it. So a state says it of the place before the
 character that led to it, as in PostgreSQL's engine.
@@ -21,7 +21,8 @@ Facts = Sequence[int]  # of each place, the lookarounds that hold there, as bits
 
 
 class State(dict[object, "State"]):
-    """Maps the next character to the next state; with lookarounds, the character and what they say."""
+    """A DFA state: maps the next character to the next state; with lookarounds, the character and the lookarounds that
+    hold."""
 
     __slots__ = ("core", "dfa", "flag", "previous")
 
@@ -51,7 +52,7 @@ class Dfa:
     # --- building -----------------------------------------------------------------------------------------------------
 
     def begin(self, before: str) -> State:
-        """The state at a place with a character before it."""
+        """The start state at a position that follows this character."""
         return self._state(self._beginning, self.alphabet.bits(before) & self.nfa.behind, COLD if self.search else 0)
 
     def _state(self, core: frozenset[int], previous: int, flag: int) -> State:
@@ -70,7 +71,7 @@ class Dfa:
         self._by_sets = {}
 
     def step(self, state: State, char: str, facts: int) -> State:
-        """Where a character leads; the empty text stands for the end."""
+        """The next state for a character; the empty string stands for the end of the text."""
         sets = self.alphabet.bits(char)
         key = state.core, state.previous, sets, facts
         found = self._by_sets.get(key)
@@ -122,7 +123,7 @@ class Dfa:
     # --- playing ------------------------------------------------------------------------------------------------------
 
     def ends(self, text: str, begin: int, stop: int, facts: Facts | None, *, first: bool = False) -> list[int]:
-        """Where matches that begin at a place end, not behind `stop`, in order; only the first, if that will do."""
+        """The end positions of matches that begin at a position, up to `stop`, in order; only the first, if asked."""
         found: list[int] = []
         state = self.begin(text[begin - 1] if begin else "")
         at = begin
@@ -161,7 +162,7 @@ class Dfa:
         return self.longest(text, begin, end, facts) == end
 
     def find(self, text: str, begin: int, facts: Facts | None) -> tuple[int, int] | None:
-        """Of a searching automaton: a place before which no match has begun, and the first where one ends."""
+        """For a searching DFA: a position before which no match begins, and the first position where one ends."""
         state = self.begin(text[begin - 1] if begin else "")
         cold = at = begin
         for piece in self._pieces(text, begin, len(text), facts):

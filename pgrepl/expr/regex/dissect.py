@@ -1,4 +1,4 @@
-"""Where the groups of a match stand (regexec.c's cdissect and what it calls).
+"""The positions of capturing groups in a match (regexec.c's cdissect and its callees).
 
 A concatenation's left part gets what it prefers, as long as the right one can have the rest; so does each repetition
 of an iteration. Without back references, automata say beforehand what can be had, and nothing is tried in vain. With
@@ -26,7 +26,7 @@ class Expression(Protocol):
 
 
 class Play(Protocol):
-    """An expression and a text: where parts of the one match in the other (matching.py)."""
+    """An expression matched against a text: where its parts match (matching.py)."""
 
     @property
     def regex(self) -> Expression: ...
@@ -41,14 +41,15 @@ class Play(Protocol):
 
 
 class Dissection:
-    """Of one match. `spans` are those of the groups, found so far."""
+    """The dissection of one match. `spans` are the group positions found so far."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.spans: list[Span] = [NOWHERE] * (play.regex.groups + 1)
 
     def dissect(self, part: Part, begin: int, end: int) -> bool:
-        """The part's language matches from begin to end. False only if a back reference does not."""
+        """Find the groups of a part whose language matches from begin to end. False only if a back reference does not
+        match."""
         check_for_interrupts()
         if part.flags & (CAPTURES | REFERS):
             done = getattr(self, f"_{part.kind}")(part, begin, end)
@@ -76,7 +77,8 @@ class Dissection:
         return False
 
     def _middles(self, part: Part, begin: int, end: int) -> Iterable[int]:
-        """Where the left part may end, as it prefers it, so that the right one matches the rest."""
+        """The positions where the left part of a concatenation may end so that the right part matches the rest,
+        preferred first."""
         play, (left, right) = self.play, part.parts
         first = play.shortest(left, begin, end) if left.prefers_short else play.longest(left, begin, end)
         if first >= 0 and play.whole(right, first, end):
@@ -124,7 +126,7 @@ class Dissection:
         return self.dissect(part.parts[0], place, end)
 
     def _last_repetition(self, part: Part, begin: int, end: int) -> int:
-        """Where the last one begins. None of them is empty, unless all of the text is."""
+        """The start of the last repetition. No repetition is empty, unless the whole text is."""
         play, child = self.play, part.parts[0]
         if part.high is None:
             good = set(play.begins(part.language, begin, end))
@@ -137,7 +139,7 @@ class Dissection:
         failed: set[tuple[int, int]] = set()
 
         def search(at: int, left: int) -> int | None:
-            """The beginning of the last of at most `left` repetitions from a place to the end."""
+            """The start of the last of at most `left` repetitions from a position to the end."""
             check_for_interrupts()
             for place in _ordered(play.ends(child, at, end), child.prefers_short):
                 if place == end:
@@ -155,7 +157,7 @@ class Dissection:
 
 
 class _Attempts:
-    """Divisions of a text among the repetitions of a part with back references, in PostgreSQL's order."""
+    """The ways to divide a text among the repetitions of a part with back references, in PostgreSQL's order."""
 
     def __init__(self, dissection: Dissection, part: Part, begin: int, end: int) -> None:
         self.dissection = dissection
@@ -169,12 +171,12 @@ class _Attempts:
         return self._shortest_first() if self.child.prefers_short else self._longest_first()
 
     def _needs_empty(self, count: int, place: int) -> bool:
-        """Whether there is too little text behind a place for the repetitions still missing."""
+        """Whether the text left is too short for the repetitions still required."""
         return count < self.least and self.least - count >= self.end - place
 
     def _verified(self, places: list[int], verified: int) -> int:
-        """How many repetitions match, back references included; those before are known to. All behind the first that
-        does not are given up."""
+        """The number of leading repetitions that match, back references included. Repetitions after the first mismatch
+        are dropped."""
         for number in range(verified + 1, len(places)):
             self.dissection.forget(self.child)
             if not self.dissection.dissect(self.child, places[number - 1], places[number]):

@@ -1,4 +1,4 @@
-"""What callers ask: whether and where an expression matches a text, and where its groups stand."""
+"""The interface of the regex engine: whether and where an expression matches a text, and where its groups are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES = 16  # beginnings that are tried before all of a text are looked for at 
 
 
 class Match:
-    """A place of a text. Its groups are found when they are asked for."""
+    """A match at a position of a text. Its groups are computed when asked for."""
 
     __slots__ = ("_begin", "_end", "_play", "_spans")
 
@@ -35,7 +35,7 @@ class Match:
         return self._end
 
     def span(self, group: int = 0) -> Span:
-        """(-1, -1) for a group that has matched nothing."""
+        """The span of a group; (-1, -1) when it matched nothing."""
         if group == 0:
             return self._begin, self._end
         if self._spans is None:
@@ -54,7 +54,7 @@ Found: TypeAlias = "Match | re.Match[str]"
 
 
 class Regex:
-    """A compiled expression; its automata are made when they are first needed."""
+    """A compiled expression. Its automata are built when first needed."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         parsed = parse(pattern, flags)
@@ -74,7 +74,7 @@ class Regex:
             self.searching  # noqa: B018 what is too complex is to be said now
 
     def matches(self, text: str) -> bool:
-        """Whether there is a match anywhere."""
+        """Whether the expression matches anywhere in the text."""
         if self.native is not None and len(text) <= self.native.exists_upto:
             return self.native.exists.search(text) is not None
         if self.refers:
@@ -86,12 +86,13 @@ class Regex:
         return Play(self, text).search(start) if finds is None else finds.search(text, start)
 
     def finder(self, text: str) -> re.Pattern[str] | None:
-        """Python's own expression, where it finds the same matches of the text."""
+        """Python's `re` pattern, where it finds the same matches in this text."""
         native = self.native
         return native.finds if native is not None and len(text) <= native.finds_upto else None
 
     def each(self, text: str, start: int = 0) -> Iterator[Found]:
-        """All matches, as setup_regexp_matches finds them: an empty one also just behind a match that was not."""
+        """All matches, as setup_regexp_matches finds them: an empty match may also follow directly after a non-empty
+        one."""
         finds = self.finder(text) if start <= len(text) else None
         return self._each(text, start) if finds is None else finds.finditer(text, start)
 
@@ -114,7 +115,7 @@ class Regex:
 
     @property
     def beginning(self) -> Dfa:
-        """For the reversed text: where its matches end, the text's own begin."""
+        """The DFA of the reversed expression: it finds where matches begin by reading the text backwards."""
         if self._beginning is None:
             self._beginning = Dfa(reverse(self.tree.language), self._alphabet, search=True)
         return self._beginning
@@ -133,7 +134,7 @@ class Regex:
 
     @property
     def looking(self) -> list[Dfa]:
-        """For each lookaround: where it ends in the text, or begins in the reversed one, its condition is met."""
+        """The DFA of each lookaround's condition; of a lookahead, reversed."""
         if self._looking is None:
             self._looking = [
                 Dfa(reverse(look.node) if look.ahead else look.node, self._alphabet, search=True)
@@ -143,7 +144,7 @@ class Regex:
 
 
 class Play:
-    """An expression and a text; what is found out about the whole text is kept."""
+    """An expression matched against a text. Facts about the whole text are cached."""
 
     def __init__(self, regex: Regex, text: str) -> None:
         self.regex = regex
@@ -153,7 +154,7 @@ class Play:
         self._begins: list[int] | None = None
 
     def search(self, start: int) -> Match | None:
-        """The leftmost match that begins at `start` or later, of the length that the expression prefers."""
+        """The leftmost match that begins at `start` or later, with the length that the expression prefers."""
         if start > len(self.text):
             return None
         if self.regex.refers:
@@ -186,7 +187,7 @@ class Play:
             yield from self._all_begins(cold + _TRIES)
 
     def _all_begins(self, start: int) -> Iterator[int]:
-        """Where matches begin, whichever way they end."""
+        """The positions where matches begin, whatever their length."""
         if self._begins is None:
             length = len(self.text)
             places = self.regex.beginning.ends(self.backwards, 0, length, self._facts_backwards())
@@ -204,7 +205,7 @@ class Play:
         return self.regex.of(part).longest(self.text, begin, stop, self.facts)
 
     def shortest(self, part: Part, begin: int, stop: int, least: int = 0) -> int:
-        """The first end at `least` or later; -1 if there is none."""
+        """The first match end at `least` or later; -1 if there is none."""
         dfa = self.regex.of(part)
         if least <= begin:
             return next(iter(dfa.ends(self.text, begin, stop, self.facts, first=True)), -1)
@@ -217,7 +218,7 @@ class Play:
         return self.regex.of(part).whole(self.text, begin, end, self.facts)
 
     def begins(self, language: Node, first: int, end: int) -> Iterator[int]:
-        """Where a language can begin, at `first` or later, so that it ends at `end`."""
+        """The positions where a match of a language may begin, at `first` or later, to end at `end`."""
         length = len(self.text)
         dfa = self.regex.reversed(language)
         return (
@@ -234,7 +235,7 @@ class Play:
 
     @property
     def facts(self) -> Facts | None:
-        """At each place of the text, the lookarounds that hold there."""
+        """The lookarounds that hold at each position of the text."""
         if self._facts is None and self.regex.lookarounds:
             length = len(self.text)
             self._facts = facts = [0] * (length + 1)

@@ -1,4 +1,4 @@
-"""A language as states (Thompson's construction), with conditions on the steps that read nothing."""
+"""The NFA of a pattern (Thompson's construction), with conditions on the steps that read no character."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EDGE = 1  # the bit of the text's edge among the sets that a character belongs t
 
 
 class Alphabet:
-    """The sets of characters of a pattern, numbered. A character is known by the sets that it belongs to."""
+    """The character sets of a pattern, numbered. The automata see a character only as the sets it belongs to."""
 
     def __init__(self) -> None:
         self._numbers: dict[CharSet, int] = {}
@@ -28,7 +28,7 @@ class Alphabet:
         return 1 << number
 
     def bits(self, char: str) -> int:
-        """The sets that a character belongs to; of the empty text, the edge."""
+        """The sets that a character belongs to; the empty string stands for the edge of the text."""
         found = self._bits.get(char)
         if found is None:
             found = sum(1 << number for of, number in self._numbers.items() if char in of)
@@ -37,7 +37,7 @@ class Alphabet:
 
 
 class Condition(NamedTuple):
-    """A step may be taken where the neighbour belongs to one of the sets, or where a lookaround says so."""
+    """A condition of an empty step: the neighbouring character is in one of the sets, or a lookaround holds."""
 
     ahead: bool = False
     sets: int = 0
@@ -45,7 +45,7 @@ class Condition(NamedTuple):
 
 
 class Nfa:
-    """States are numbers; `reads` has the sets of which a state reads a character, and where that leads."""
+    """An NFA. States are numbers; `reads` has the character sets that a state reads, and the next state."""
 
     def __init__(self, language: Node, alphabet: Alphabet) -> None:
         self.alphabet = alphabet

@@ -1,4 +1,4 @@
-"""Tokens → a tree of parts (regcomp.c's parse, parsebranch and parseqatom).
+"""The parser: tokens become a tree of parts (regcomp.c's parse, parsebranch and parseqatom).
 
 A part is divided only where something must be known of its inside: a group, a back reference, or a preference that
 differs from its neighbour's. Everything else is one language, played by one automaton.
@@ -42,7 +42,7 @@ _MESSY = MIXED | CAPTURES | REFERS
 
 
 def _up(flags: int) -> int:
-    """What a part's flags say of the part above it; both preferences below one make it mixed."""
+    """The flags that a part passes to its parent; both preferences among the children make it mixed."""
     mixed = MIXED if flags & LONGER and flags & SHORTER else 0
     return flags & ~_PREFERENCE | mixed
 
@@ -127,8 +127,8 @@ class _Parser:
     # --- one element --------------------------------------------------------------------------------------------------
 
     def quantified(self, stopper: str, branch: Part, before: list[Node], *, in_look: bool) -> Part | None:
-        """An element with its quantifier, added to those `before` it in the branch; or the whole branch, where the
-        element must be a part of its own: then the rest of the branch is one, too."""
+        """An element with its quantifier, appended to `before` in the branch. If the element must be a part of its
+        own, it becomes the whole branch, and so does the rest behind it."""
         constraint = self.constraint()
         if constraint is not None:
             before.append(constraint)
@@ -148,7 +148,7 @@ class _Parser:
         return self.divided(stopper, branch, before, self.repeated(kind, atom, low, high, prefers), in_look=in_look)
 
     def repeated(self, kind: str, atom: Part, low: int, high: int | None, prefers: int) -> tuple[Part, int]:
-        """The element with its quantifier as a part; and the flags that both have together."""
+        """The element with its quantifier as a part, and their combined flags."""
         flags = _combined(prefers, atom.flags)
         own = atom.flags & (LONGER | SHORTER | MIXED)
         if kind == "reference":
@@ -238,7 +238,7 @@ class _Parser:
         return LookNode(len(self.lookarounds) - 1)
 
     def atom(self, *, in_look: bool) -> tuple[str, Part | None, Node]:
-        """What it is (plain, group, reference), its part if it has one, and its language."""
+        """The kind of an element (plain, group, reference), its part if it has one, and its language."""
         scanner, token = self.scanner, self.scanner.token
         kind = token.kind
         if kind == "(":
@@ -296,7 +296,7 @@ class _Parser:
         return "reference", part, part.language
 
     def quantifier(self) -> tuple[int, int | None, int]:
-        """The bounds, and which length is preferred: that of {m} is what its element prefers."""
+        """The bounds of a quantifier and the length it prefers; {m} prefers what its element prefers."""
         scanner, token = self.scanner, self.scanner.token
         if token.kind in ("*", "+", "?"):
             scanner.next()
@@ -368,7 +368,7 @@ class _Parser:
         return Chars(CharSet(frozenset(chars), tuple(ranges), tuple(classes), tuple(without), negated))
 
     def range(self) -> tuple[str, str]:
-        """Two characters, or one twice."""
+        """The two ends of a character range; a single character is both."""
         scanner = self.scanner
         if scanner.see("range"):
             raise invalid(BAD_RANGE)
@@ -394,7 +394,7 @@ class _Parser:
         raise invalid(BAD_RANGE)
 
     def named(self, kind: str) -> str:
-        """What stands in [. .] and its like: the character of a collating element, or the name of a class."""
+        """The content of [. .], [= =] or [: :]: a collating element's character, or a class name."""
         scanner = self.scanner
         name = ""
         while scanner.next().kind == "plain":
@@ -411,7 +411,7 @@ class _Parser:
 
 
 def _other_cases(low: str, high: str) -> set[str]:
-    """Of the characters of a range, those beyond it."""
+    """The other-case characters of a range that are outside it."""
     found: set[str] = set()
     for code in range(ord(low), min(ord(high), 0x1FFFF) + 1):  # there are no cases beyond
         for char in charsets.cases(chr(code)):

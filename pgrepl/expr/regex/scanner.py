@@ -1,4 +1,4 @@
-"""The tokens of a pattern, in each of the contexts that they stand in (regc_lex.c)."""
+"""The scanner: the tokens of a pattern in each lexical context (regc_lex.c)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _BORDERS = {"[[:<:]]": Token("\\m"), "[[:>:]]": Token("\\M")}
 
 
 class Options:
-    """What flags and embedded options say."""
+    """The flags and embedded options of a pattern."""
 
     def __init__(self, flags: str) -> None:
         self.extended = self.advanced = True  # extended alone: an ERE; neither: a BRE
@@ -78,7 +78,7 @@ class Options:
             raise invalid("invalid argument to regex function")
 
     def set(self, flag: str) -> bool:
-        """Whether there is such an option."""
+        """Set an option by its letter. Returns whether there is such an option."""
         if flag in "ic":
             self.ignore_case = flag == "i"
         elif flag in "xt":
@@ -99,7 +99,7 @@ class Options:
 
 
 class Scanner:
-    """`next()` makes `token` the next one; the parser looks at it, and at the context that it sets."""
+    """The scanner. `next()` makes `token` the next one; the parser sets the lexical context."""
 
     def __init__(self, pattern: str, options: Options) -> None:
         self.text = pattern
@@ -116,7 +116,7 @@ class Scanner:
         self.next()
 
     def _prefixes(self) -> None:
-        """`***:`, `***=` and `(?options)` in front."""
+        """Read `***:`, `***=` and `(?options)` at the start."""
         options = self.options
         if options.literal:
             return
@@ -197,7 +197,7 @@ class Scanner:
         return Token("plain", char)
 
     def _skip(self) -> None:
-        """White space and comments of expanded syntax."""
+        """Skip white space and comments of expanded syntax."""
         while True:
             while CLASSES["space"](self._peek() or "x"):
                 self.at += 1
@@ -324,7 +324,7 @@ class Scanner:
         return Token("plain", char)
 
     def _escape(self) -> Token:
-        """What a backslash stands for, behind it."""
+        """Read the escape after a backslash."""
         char = self._peek()
         self.at += 1
         if not (char.isascii() and char.isalnum()):

@@ -1,4 +1,4 @@
-"""A regular language: what a part of a pattern matches, without its groups and preferences.
+"""Regular languages: what a part of a pattern matches, without groups and preferences.
 
 Constraints have no width. They say what stands at a place of the text: which character before or behind it, its end or
 beginning, or what a lookaround has found there.
@@ -21,7 +21,7 @@ class Chars:
 
 @frozen
 class Neighbour:
-    """The character before (or behind) the place is in the set, or the text begins (ends) there."""
+    """A constraint: the character before (or after) the position is in the set, or the text begins (ends) there."""
 
     ahead: bool
     of: CharSet | None  # None: no character will do
@@ -30,7 +30,7 @@ class Neighbour:
 
 @frozen
 class Look:
-    """What a lookaround says of the place; `number` in the pattern's list of them."""
+    """A lookaround constraint; `number` is its index in the pattern's list."""
 
     number: int
 
@@ -68,7 +68,7 @@ def sequence(nodes: list[Node]) -> Node:
 
 
 def without_constraints(node: Node) -> Node:
-    """A back reference matches texts that its group matches anywhere."""
+    """The language without its constraints, as a back reference to it matches."""
     if isinstance(node, (Neighbour, Look)):
         return EMPTY
     if isinstance(node, Sequence):
@@ -81,7 +81,7 @@ def without_constraints(node: Node) -> Node:
 
 
 def reverse(node: Node) -> Node:
-    """The same language read from the right."""
+    """The language read from right to left."""
     if isinstance(node, Neighbour):
         return Neighbour(not node.ahead, node.of, node.edge)
     if isinstance(node, Sequence):

@@ -1,4 +1,4 @@
-"""What an expression means to Spark: typed trees as Spark SQL, exactly as the evaluator understands them.
+"""Typed trees as Spark SQL, with exactly the results of the evaluator.
 
     statement = Statement(Context(session))              # collects parameters and fall-back functions
     text = to_sql(expr, names, statement)                # SQL of exactly the type types.lake_forms.form names

@@ -1,4 +1,5 @@
-"""What runs on executors for an aggregate: an array of a group's rows in, one value out; or Spark's sums in."""
+"""The executor side of aggregates: an array of a group's rows in, one value out; or the last step after Spark's
+sums."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
 
 
 def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
-    """The first of equal values; in the order of the values when none was asked for."""
+    """The first of equal values; sorted by value when no ORDER BY was given."""
     seen: dict[Any, Row] = {}
     for each in values:
         seen.setdefault(tuple([hashable(item) for item in each]), each)
@@ -110,7 +111,8 @@ def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Ro
 
 
 def _sum(total: Decimal | None, scale: int | None, others: PgArray | None) -> Decimal | None:
-    """The sum of numbers that Spark could add, with the largest of their scales, and of those that it could not."""
+    """The sum of numeric values: the part that Spark added, with its largest scale, plus the values that Spark could
+    not add."""
     found = None if total is None or scale is None else rescale(total, scale)
     for each in others.items if others is not None else ():
         found = each if found is None else numeric_sum(found, each)

@@ -1,5 +1,5 @@
-"""Aggregates: Spark's own where they are the same, sums and counts with the last step by the evaluator, and for the
-rest the group's rows gathered in an array, over which PostgreSQL's accumulator runs in Python.
+"""Aggregates: Spark's own where the results are equal; sums and counts by Spark with the final step by the evaluator;
+for all others PostgreSQL's accumulator in Python over the group's rows in an array.
 
 `aggregate` gives an expression around Spark aggregates, so it may stand wherever Spark takes one. With `over` each of
 them is computed over a window.
@@ -31,7 +31,7 @@ Node = tree.Aggref | tree.WindowFunc
 
 
 def aggregate(node: tree.Aggref, names: Names, statement: Statement) -> Sql:
-    """`names` are those of the rows that are aggregated."""
+    """The SQL of an aggregate; `names` are those of its input rows."""
     return aggregate_over(node, Compiler(names, statement), "")
 
 
@@ -46,7 +46,7 @@ def aggregate_over(node: Node, compiler: Compiler, over: str) -> Sql:
 
 
 class Call:
-    """One aggregate and how its arguments are written."""
+    """One aggregate call and the SQL of its arguments."""
 
     def __init__(self, node: Node, compiler: Compiler, over: str) -> None:
         self.node = node
@@ -101,7 +101,8 @@ _WIDE = "DECIMAL(38,0)"
 
 
 def _bigint_sum(call: Call) -> Sql:
-    """Whole numbers of any size, as the sums of their upper and lower halves: Spark adds longs far faster."""
+    """The sum of integers of any size, from the sums of their upper and lower halves, as Spark adds longs far
+    faster."""
     x = call.filtered(call.value().text)
     if call.distinct:
         return Sql(cast(call.spark("sum", cast(x, "DECIMAL(19,0)")), _WIDE), _WIDE)
@@ -120,7 +121,7 @@ def _numeric_sum(call: Call) -> Sql | None:
 
 
 def _decimal_sum(call: Call) -> Sql | None:
-    """Of decimals that leave room for ten billion of them."""
+    """The sum of decimals whose precision leaves room for ten billion values."""
     value = call.value()
     size = decimal_size(value.type)
     if size is None or size[0] > 28:
@@ -130,7 +131,7 @@ def _decimal_sum(call: Call) -> Sql | None:
 
 
 def _parts(call: Call) -> list[tuple[int, Sql]]:
-    """The sum of the usual numbers, the largest of their scales, and the numbers that are not usual."""
+    """The sum of the usual numbers, their largest scale, and the array of the unusual numbers."""
     text = numeric_text(call.value())
     usual = usual_numeric(text)
     total = call.spark("sum", call.filtered(f"CASE WHEN {usual} THEN CAST({text} AS {USUAL_DECIMAL}) END"))
@@ -144,7 +145,7 @@ def _parts(call: Call) -> list[tuple[int, Sql]]:
 
 
 def _float_sum(call: Call, text: str, result: str) -> Sql:
-    """Of finite numbers it must not become infinite."""
+    """The sum of floats; an infinite sum of finite numbers is an error."""
     total = call.spark("sum", text)
     wanted = total if result == "DOUBLE" else cast(total, result)
     nothing = call.spark("sum", f"({text} * 0D)", distinct=False)  # NaN when one of the numbers is not finite
@@ -153,7 +154,7 @@ def _float_sum(call: Call, text: str, result: str) -> Sql:
 
 
 def _average(call: Call) -> Sql | None:
-    """Sum and count by Spark, the division by PostgreSQL's rules in Python (few rows)."""
+    """The average: sum and count by Spark, the division by PostgreSQL's rules in Python (once for each group)."""
     typoid = call.types[0]
     if typoid in (oids.FLOAT4, oids.FLOAT8):
         x = call.filtered(cast(call.value().text, "DOUBLE"))
@@ -232,7 +233,7 @@ def _any_value(call: Call) -> Sql | None:
 
 
 def _moments(function: str) -> Callable[[Call], Sql | None]:
-    """Of floats Spark's own, whose last digits depend on how it divides the rows; of exact numbers by exact sums."""
+    """Variance and its like: floats by Spark, whose last digits depend on the partitioning; numeric by exact sums."""
 
     def make(call: Call) -> Sql | None:
         typoid, value = call.types[0], call.value()

@@ -26,7 +26,7 @@ def _operation(sign: str, result: str) -> Callable[[Call], Sql]:
 
 
 def _quotient(result: str) -> Callable[[Call], Sql]:
-    """Done in bigint: the one quotient that does not fit fails when it is cast back."""
+    """Integer division, done in bigint: the one quotient that does not fit fails in the cast back."""
 
     def make(call: Call) -> Sql:
         a, b = (widened(value, "BIGINT") for value in call.values())
@@ -82,7 +82,7 @@ def _parts(value: Sql) -> Unchecked:
 
 
 def _float(sign: str, result: str) -> Callable[[Call], Sql]:
-    """Computed in double precision, as the evaluator does."""
+    """Float arithmetic in double precision, as in the evaluator."""
 
     def operation(a: str, b: str, *, safe: bool = False) -> str:
         exact = f"try_divide({a}, {b})" if safe and sign == "/" else f"({a} {sign} {b})"
@@ -213,7 +213,8 @@ def dtof(call: Call) -> Sql:
 
 
 def _rounded(bits: int) -> Callable[[Call], Sql]:
-    """Half to even. Spark refuses NaN and what is too large; 2^63 it would take for the largest bigint."""
+    """A float rounded half to even and cast to an integer type. NaN and too large values fail; so must 2^63, which
+    Spark would take for the largest bigint."""
     result = _TYPES[bits]
 
     def make(call: Call) -> Sql:

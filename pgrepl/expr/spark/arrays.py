@@ -1,4 +1,4 @@
-"""Arrays: making them, their elements, what is in them, and casts of all elements."""
+"""Arrays: construction, elements, membership, and casts of all elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _(node: tree.ArrayExpr, compiler: Compiler) -> Sql | None:
 
 @native_node.register
 def _(node: tree.SubscriptingRef, compiler: Compiler) -> Sql | None:
-    """Outside of the array is NULL."""
+    """An array element; NULL outside the bounds."""
     container = node.container
     if container is None or node.is_slice or len(node.upper) != 1 or not element_type(container.type):
         return None
@@ -71,7 +71,7 @@ def _(node: tree.ArrayCoerceExpr, compiler: Compiler) -> Sql | None:
 
 @native("array_length")
 def array_length(call: Call) -> Sql | None:
-    """Of an empty array NULL, as of all dimensions but the first."""
+    """array_length; NULL for an empty array and for every dimension but the first."""
     dimension = call.constant(1)
     if dimension is NOT_CONSTANT:
         return None
@@ -95,7 +95,7 @@ def _elements(call: Call) -> int | None:
 
 @native("arrayoverlap")
 def arrayoverlap(call: Call) -> Sql | None:
-    """NULLs are equal to nothing here."""
+    """&&, in which NULL elements equal nothing."""
     if _elements(call) is None:
         return None
     a, b = call.values()

@@ -1,5 +1,5 @@
-"""= <> < <= > >= : of the lake forms themselves where Spark compares them as PostgreSQL does, else of keys; rows, and
-membership in lists and arrays."""
+"""= <> < <= > >=, row comparisons and membership: on lake forms that Spark compares as PostgreSQL does, else on
+keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Pair = tuple[str, str]
 
 
 def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Pair | None:
-    """Two texts that Spark compares as PostgreSQL compares the values; None for pairs of types it cannot."""
+    """Two SQL texts that Spark compares as PostgreSQL compares the values; None for pairs of types without such a
+    form."""
     one, other = base_type(left.type), base_type(right.type)
     if one == other == oids.NUMERIC:
         return _numerics(compiler.value(left), compiler.value(right), equality=equality)
@@ -74,7 +75,7 @@ def _numerics(left: Sql, right: Sql, *, equality: bool) -> Pair:
 
 
 def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Pair:
-    """char(n): columns of one length are equal as they stand; a constant is padded to the column's length."""
+    """char(n): two columns of one length compare as stored; a constant is padded to the column's length."""
     if equality:
         if left.typmod == right.typmod >= 4:
             return compiler.text(left), compiler.text(right)
@@ -101,7 +102,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _special_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
-    """A decimal that may be infinite, and one that may not."""
+    """A comparison of a decimal that may be infinite with one that may not."""
     if left.special is None and right.special is not None:
         left, right, sign = right, left, _TURNED.get(sign, sign)
     if left.special is None or right.special is not None or decimal_size(right.type) is None:
@@ -115,7 +116,7 @@ def _special_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
 
 
 def _usual_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
-    """The order of numbers kept as text: mostly they are short enough to be compared as decimals."""
+    """The order of numerics stored as text: short ones are compared as decimals."""
     sides = [_as_usual(value) for value in (left, right)]
     if sign in ("=", "<>") or any(side is None for side in sides) or "STRING" not in (left.type, right.type):
         return None
@@ -135,14 +136,14 @@ def _as_usual(value: Sql) -> tuple[str, str] | None:
 
 
 def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Pair | None:
-    """The operands of an = operator as Spark may compare them."""
+    """The operands of an = operator, in a form that Spark compares."""
     if sign_of(op) != "=":
         return None
     return comparable(args[0], args[1], compiler, equality=True)
 
 
 def sign_of(op: int) -> str | None:
-    """What a comparison operator means; None for operators that are none (or mean something else: ~=, = of boxes)."""
+    """The comparison that an operator stands for; None for other operators (and for ~=, = of boxes)."""
     operator = operator_by_oid(op)
     if operator is None or operator.name not in _WORDS or operator.left != operator.right:
         known = operator is not None and (operator.left, operator.right) in _CROSS
@@ -198,7 +199,7 @@ native("textne")(_comparison("<>"))
 
 @native_node.register
 def _(node: tree.RowCompareExpr, compiler: Compiler) -> Sql | None:
-    """The first pair that is not equal decides; a NULL before it makes the result NULL."""
+    """A row comparison: the first unequal pair decides; a NULL before it makes the result NULL."""
     whens = []
     strict = node.kind.rstrip("=")
     for left, right in zip(node.left, node.right, strict=True):
@@ -236,7 +237,7 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Sql | None:
 
 
 def listed(array: tree.Expr, compiler: Compiler) -> list[tree.Expr] | None:
-    """The elements of an array that is written out, or a constant."""
+    """The elements of an ARRAY[…] or of a constant array."""
     if compiler.named(array) is not None:
         return None
     if isinstance(array, tree.ArrayExpr) and not array.multidims:
@@ -262,7 +263,7 @@ def _in_list(scalar: tree.Expr, items: list[tree.Expr], compiler: Compiler, *, n
 
 
 def _in_array(node: tree.ScalarArrayOpExpr, sign: str | None, compiler: Compiler) -> Sql | None:
-    """In an array of a column: of an empty one nothing is an element, not even NULL."""
+    """Membership in an array column. An empty array contains nothing, not even NULL."""
     scalar, array = node.args
     element = element_type(array.type)
     if (sign, node.use_or) not in (("=", True), ("<>", False)) or element not in NATURAL:

@@ -1,4 +1,4 @@
-"""The ground of the room: how a node of the typed tree becomes Spark SQL.
+"""The compiler of typed trees to Spark SQL: `native` dispatches on the node's class.
 
 `native` dispatches on the node's class; a node that no module has native SQL for is computed by the fall-back, with
 everything inside it. Constant parts are computed here and now by the evaluator; an error among them is raised only
@@ -37,14 +37,14 @@ _OF_ROWS = (
 
 
 class Compiler:
-    """Compiles the nodes of one statement over the same columns."""
+    """The compiler of one statement's nodes over the same input columns."""
 
     def __init__(self, names: Names, statement: Statement) -> None:
         self.names = names
         self.statement = statement
 
     def named(self, expr: tree.Expr) -> Sql | None:
-        """The column that holds a node."""
+        """The column that holds a node's value."""
         found = self.names(expr)
         return Sql(found, form_type(expr.type, expr.typmod)) if isinstance(found, str) else found
 
@@ -53,7 +53,7 @@ class Compiler:
         return found if found.special is None else Sql(numeric_text(found), "STRING")
 
     def number(self, expr: tree.Expr) -> Sql:
-        """The same for those that know what to do with a `special`."""
+        """The SQL of a numeric, for callers that can handle a `special`."""
         found = self.named(expr)
         if found is not None:
             return found
@@ -66,15 +66,16 @@ class Compiler:
         return native(expr, self) or fall_back(expr, self)
 
     def text(self, expr: tree.Expr) -> str:
-        """In the node's lake form."""
+        """The SQL of a node in its lake form."""
         return to_form(self.value(expr), expr.type, expr.typmod)
 
     def is_constant(self, expr: tree.Expr) -> bool:
-        """Whether it is the same for all rows, and for every time it is asked for."""
+        """Whether a node has the same value for all rows and at every evaluation."""
         return not self._varies(expr, tested=False)
 
     def constant(self, expr: tree.Expr) -> Any:
-        """The value of a constant (None: NULL), NOT_CONSTANT of anything else and of what fails."""
+        """The value of a constant (None: NULL); NOT_CONSTANT for other nodes and for constants whose evaluation
+        fails."""
         if self.named(expr) is not None or not self.is_constant(expr):
             return NOT_CONSTANT
         try:
@@ -97,7 +98,7 @@ class Compiler:
 
 @singledispatch
 def native(expr: tree.Expr, compiler: Compiler) -> Sql | None:
-    """A node in Spark's own terms; None when it has to be left to the fall-back."""
+    """A node as Spark SQL; None when the fall-back has to compute it."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Values known beforehand as Spark SQL: numbers and moments as literals, text and bytes as parameters."""
+"""Constants as Spark SQL: numbers and moments as literals, text and bytes as parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_DECIMAL = 38
 
 
 def constant(value: Any, typoid: int, typmod: int, statement: Statement) -> Sql:
-    """Raises PgError for what has no form in the lake."""
+    """The SQL of a constant; PgError when the lake cannot store it."""
     if value is None:
         return null_of(_type_of_null(typoid, typmod))
     if typoid == oids.NUMERIC:
@@ -39,7 +39,7 @@ def _type_of_null(typoid: int, typmod: int) -> str:
 
 
 def numeric_constant(value: Decimal, statement: Statement) -> Sql:
-    """As a decimal of the value's display scale where it fits."""
+    """A numeric constant, as a decimal of its display scale where it fits."""
     spark_type = type_of_decimal(value)
     if spark_type is None:
         return Sql(statement.bind(write_numeric(value)), "STRING")
@@ -56,7 +56,7 @@ def type_of_decimal(value: Decimal) -> str | None:
 
 
 def literal(plain: Any, of: Form) -> str:
-    """What `to_arrow` of a form gave, as a literal."""
+    """A value in Arrow form as an SQL literal."""
     if of.element is not None:
         items = [cast("NULL", of.element.spark) if item is None else literal(item, of.element) for item in plain]
         return f"array({', '.join(items)})" if items else cast("array()", of.spark)

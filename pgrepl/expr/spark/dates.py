@@ -1,4 +1,4 @@
-"""Dates and timestamps: comparing, reckoning, cutting, and the casts between them.
+"""Dates and timestamps: comparison, arithmetic, date_trunc, and the casts between them.
 
 What depends on a time zone is native where the session's zone is UTC, or where only clocks have to be read; making a
 moment of a local time follows PostgreSQL's own rules around changes of the clock and is left to the fall-back.
@@ -94,7 +94,7 @@ def timestamp_finite(call: Call) -> Sql:
 
 
 def midnight(date: Sql, spark_type: str) -> Sql:
-    """date::timestamp."""
+    """The cast date::timestamp."""
     beyond = _error_of_day(_LAST_TIMESTAMP + 1)
     too_late = _error_of_day(_LAST_OF_LAKE + 1)
 
@@ -164,7 +164,7 @@ def timestamptz_timestamp(call: Call) -> Sql | None:
 
 @native("timestamp_scale", "timestamptz_scale")
 def timestamp_scale(call: Call) -> Sql | None:
-    """Rounded half away from the year 2000, where PostgreSQL counts from."""
+    """timestamp(p): rounded half away from 2000-01-01, PostgreSQL's epoch."""
     digits = call.constant(1)
     if not isinstance(digits, int) or not 0 <= digits <= 6:
         return None
@@ -187,7 +187,7 @@ def timestamp_scale(call: Call) -> Sql | None:
 
 
 def _cross(sign: str) -> Callable[[Call], Sql | None]:
-    """A date counts as its midnight, a local time as a moment of the session's zone."""
+    """Comparison of different types: a date counts as its midnight, a timestamp as local time of the session's zone."""
 
     def make(call: Call) -> Sql | None:
         kinds = [arg.type for arg in call.args]
@@ -228,7 +228,7 @@ for _word, _sign in SIGNS.items():
 
 
 def _moved(value: Sql, span: Interval, sign: int, utc: bool) -> Sql | None:
-    """A timestamp and a constant interval: months, then days, then the rest."""
+    """A timestamp plus a constant interval: months first, then days, then the rest."""
     span = Interval(sign * span.months, sign * span.days, sign * span.usecs)
     if not utc and (span.months or span.days):
         return None

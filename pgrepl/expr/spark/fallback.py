@@ -1,4 +1,5 @@
-"""What Spark has no equal of runs in Python on its executors: the evaluator itself, over Arrow batches.
+"""The fall-back: expressions without equivalent Spark SQL are evaluated in Python on Spark's executors, over Arrow
+batches.
 
 The function for a subtree is named by its content; one subtree in many places, or in many statements, is one function.
 It gives a struct of a value `v` and an error `e`, because Spark computes it for all rows beforehand, also where a CASE
@@ -25,7 +26,7 @@ from pgrepl.types.style import TextStyle
 
 
 class Columns(Protocol):
-    """What is known of the columns that a subtree is computed from (compiler.Compiler)."""
+    """The properties of the columns that a subtree is computed from (compiler.Compiler)."""
 
     @property
     def statement(self) -> Statement: ...
@@ -42,8 +43,8 @@ def is_volatile(expr: tree.Expr) -> bool:
 
 
 def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
-    """A subtree computed in Python from the columns in it; or the bytes to sort its values by (order_bytes). Rows of
-    which `unless` is true are not asked."""
+    """A subtree computed in Python from its columns; or the bytes that sort its values (order_bytes). Rows of which
+    `unless` is true are skipped."""
     columns: list[tuple[tree.Expr, Sql]] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
@@ -79,7 +80,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
 
 
 def _folded(node: tree.Expr, compiler: Columns) -> tree.Expr | None:
-    """What may ask the session is asked here; executors have none."""
+    """A constant subtree, evaluated here because executors have no session; None for other nodes."""
     if isinstance(node, (tree.Const, tree.RowExpr)) or not compiler.is_constant(node):
         return None
     try:
@@ -99,7 +100,7 @@ _REGISTERED = frozenset(
 
 
 def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
-    """What satisfies_hash_partition() asks of the tables that it names: they are part of the program."""
+    """The partition keys that satisfies_hash_partition() needs; they travel with the program."""
     found: dict[int, Any] = {}
     for node in walk(body):
         proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
@@ -116,7 +117,7 @@ def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
 
 
 def _check_random(source: str, compiler: Columns) -> None:
-    """What follows setseed() is one sequence, in the order of the rows."""
+    """Refuse random() after setseed(): its sequence depends on the order of rows."""
     from pgrepl.expr.functions import random
 
     context = compiler.statement.context
@@ -125,8 +126,8 @@ def _check_random(source: str, compiler: Columns) -> None:
 
 
 def _check(body: tree.Expr, compiler: Columns) -> None:
-    """Whatever only a query can compute must have been computed before; names in the catalog cannot be looked up, nor
-    can anything else be asked that higher floors know (nextval)."""
+    """Refuse nodes that only a query can compute, names that need the catalog, and functions that need the session
+    (nextval)."""
     for node in walk(body):
         if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
             raise refuse(f"{type(node).__name__} in this place")
@@ -149,7 +150,7 @@ def _check_function(proc: Proc, compiler: Columns) -> None:
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
-    """The type and modifier whose lake form an argument is passed in, and its text."""
+    """The SQL of an argument, and the type and modifier of the lake form it is passed in."""
     size = decimal_size(sql.type)
     if node.type == oids.NUMERIC and size is not None and sql.special is None:
         return [oids.NUMERIC, decimal_typmod(*size)], sql.text

@@ -1,4 +1,4 @@
-"""Functions and operators in Spark's own terms, by pg_proc.prosrc as the evaluator's are.
+"""Functions and operators as Spark SQL, registered by pg_proc.prosrc like the evaluator's.
 
     @native("textlen")
     def textlen(call: Call) -> Sql | None: …
@@ -22,7 +22,7 @@ from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 
 class Call:
-    """One call: its argument expressions, and their SQL when it is wanted."""
+    """One call: its argument expressions, whose SQL is made on demand."""
 
     def __init__(self, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> None:
         self.node = node
@@ -36,7 +36,7 @@ class Call:
         return self._values[position]
 
     def number(self, position: int) -> Sql:
-        """A numeric that may have a `special`."""
+        """The SQL of a numeric argument, which may have a `special`."""
         return self.compiler.number(self.args[position])
 
     def text(self, position: int) -> str:
@@ -68,7 +68,7 @@ def native(*sources: str) -> Callable[[Native], Native]:
 
 
 def template(source: str, result: str, write: Callable[..., str]) -> None:
-    """A function whose SQL is its arguments' texts put together."""
+    """Register a function whose SQL is a template of its arguments' SQL."""
     NATIVE[source] = lambda call: Sql(write(*[value.text for value in call.values()]), result)
 
 

@@ -14,7 +14,7 @@ from pgrepl.types import oids
 
 
 def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
-    """The members of a row are the arguments, then the keys of ORDER BY."""
+    """An array of structs: a row's members are the arguments, then the ORDER BY keys."""
     order = node.order if isinstance(node, tree.Aggref) else ()
     direct = node.direct_args if isinstance(node, tree.Aggref) else ()
     members = [argument_form(expr, compiler.value(expr)) for expr in (*node.args, *[key.expr for key in order])]
@@ -48,7 +48,7 @@ def finished(step: str, compiler: Compiler, values: list[tuple[int, Sql]]) -> Sq
 
 
 def _without_expressions(node: tree.Aggref | tree.WindowFunc) -> tree.Aggref:
-    """The aggregate over the members of a row: what its arguments are computed from does not matter any more."""
+    """The aggregate over the members of a gathered row, in place of the original arguments."""
     args = tuple(_member(arg, number) for number, arg in enumerate(node.args))
     if isinstance(node, tree.WindowFunc):
         return tree.Aggref(

@@ -1,4 +1,5 @@
-"""What to group and to sort by: the value itself where Spark compares it as PostgreSQL does, else a key made of it.
+"""Grouping keys and sort keys: the value itself where Spark compares it as PostgreSQL does, else a key derived from
+it.
 
 numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', negative numbers with turned digits
 character(n)           the text without trailing blanks
@@ -73,7 +74,7 @@ def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
 
 
 def base_type(typoid: int) -> int:
-    """What a domain is of."""
+    """The base type of a domain."""
     row = type_by_oid(typoid)
     return base_type(row.basetype) if row is not None and row.typtype == "d" else typoid
 
@@ -92,7 +93,7 @@ def _made(expr: tree.Expr, compiler: Compiler) -> str:
 
 
 def numeric_equal_key(text: str) -> str:
-    """PostgreSQL's text of a numeric without the zeros that only show its scale."""
+    """The text of a numeric without trailing zeros."""
     return let(
         [Sql(text, "STRING")],
         lambda n: f"CASE WHEN contains({n}, '.') THEN rtrim('.', rtrim('0', {n})) ELSE {n} END",
@@ -103,17 +104,18 @@ USUAL_DECIMAL = "DECIMAL(28,10)"
 
 
 def scale_of(text: str) -> str:
-    """The digits behind the point of a numeric kept as text."""
+    """The scale of a numeric stored as text."""
     return f"CASE WHEN instr({text}, '.') = 0 THEN 0 ELSE char_length({text}) - instr({text}, '.') END"
 
 
 def usual_numeric(text: str) -> str:
-    """Whether a numeric kept as text is exactly one of USUAL_DECIMAL: no word, not too long on either side."""
+    """Whether a numeric stored as text fits USUAL_DECIMAL exactly: no NaN or infinity, not too many digits on either
+    side."""
     return f"octet_length({text}) <= 18 AND right({text}, 1) <= '9' AND {scale_of(text)} <= 10"
 
 
 def numeric_order_key(value: Sql) -> str:
-    """Text that sorts as the numbers do: sign, how many digits stand before the point, then the digits."""
+    """A text that sorts as the numbers do: sign, number of digits before the decimal point, digits."""
 
     def body(n: str) -> str:
         whole = f"ltrim('0', ltrim('-', substring_index({n}, '.', 1)))"

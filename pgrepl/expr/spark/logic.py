@@ -1,4 +1,4 @@
-"""AND, OR, NOT, IS NULL, IS TRUE, CASE, COALESCE, NULLIF, GREATEST, and the nodes that only change a type's name."""
+"""AND, OR, NOT, IS NULL, IS TRUE, CASE, COALESCE, NULLIF, GREATEST, and relabelling."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _(node: tree.CaseExpr, compiler: Compiler) -> Sql | None:
 
 
 def _with_tested(expr: tree.Expr, tested: tree.Expr) -> tree.Expr:
-    """A condition with the value under test in the place of CaseTestExpr; that of a CASE inside is another."""
+    """A condition with the tested value in place of CaseTestExpr; a nested CASE has its own."""
     if isinstance(expr, tree.CaseTestExpr):
         return tested
 
@@ -88,7 +88,7 @@ _TOO_LONG = 20_000
 
 
 def together(values: Sequence[Sql], typoid: int, typmod: int) -> tuple[list[str], str]:
-    """Several values of one PostgreSQL type as one Spark type: decimals of one scale stay decimals."""
+    """Several values of one PostgreSQL type as one Spark type; decimals of one scale stay decimals."""
     if base_type(typoid) == oids.NUMERIC:
         found = _common_decimal([value for value in values if not value.null])
         wanted = form_type(typoid, typmod)
@@ -159,7 +159,7 @@ def _(node: tree.NamedArg, compiler: Compiler) -> Sql:
 
 @native.register
 def _(node: tree.RelabelType, compiler: Compiler) -> Sql | None:
-    """The same bits; only between signed and unsigned numbers they mean something else."""
+    """A cast between binary coercible types; only between signed and unsigned integers does the value change."""
     assert node.arg is not None
     value = compiler.value(node.arg)
     if base_type(node.type) == oids.NUMERIC or form_type(node.type, node.typmod) == value.type:

@@ -1,4 +1,5 @@
-"""Dates and times as numbers in Spark SQL: days and microseconds from 1970, infinities, limits, the session's clocks.
+"""Dates and times as numbers in Spark SQL: days and microseconds since 1970, infinities, limits, the session's local
+time.
 
 A lake's `infinity` is the largest number of its type, `-infinity` its negative; Spark knows nothing of that, so
 whatever reckons with moments looks for them first.
@@ -52,7 +53,7 @@ def is_utc(compiler: Compiler) -> bool:
 
 
 def local_clock(moment: str, zone: Zone) -> str | None:
-    """A TIMESTAMP whose fields in UTC are what clocks show in a zone; None of a zone that Java may not know."""
+    """A TIMESTAMP whose fields in UTC are the local time in a zone; None for a zone that Java may not know."""
     offset = zone.fixed_offset()
     if offset is not None:
         return moment if offset == 0 else f"timestamp_micros(unix_micros({moment}) + {offset * USECS_PER_SEC}L)"

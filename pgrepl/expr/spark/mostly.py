@@ -1,4 +1,4 @@
-"""Casts from and to text that are native for the usual spelling, and go through the fall-back for the rest.
+"""Casts from and to text: Spark casts values in the usual spelling, the fall-back all others.
 
 `'42'::int` is an easy cast in Spark, ` 0x_2A` and the error for `4x` are not. Where a column is cast, the usual values
 are cast by Spark and only the others are handed to Python, which otherwise gets NULLs and has nothing to do.

@@ -1,4 +1,4 @@
-"""Numeric: natively as long as a decimal of 38 digits holds every result exactly, with the scale PostgreSQL would show.
+"""numeric arithmetic: native where a 38-digit decimal holds every result exactly with PostgreSQL's scale.
 
 Columns numeric(p,s), integers and constants are such decimals; a numeric without a modifier is text, and its arithmetic
 is left to the fall-back. Division is too: its scale depends on the values.
@@ -220,7 +220,7 @@ def _infinite(word: str, typmod: int) -> PgError:
 
 
 def _to_integer(bits: int, result: str) -> Callable[[Call], Sql]:
-    """Rounded half away from zero; what does not fit fails in Spark's cast."""
+    """A numeric rounded half away from zero to an integer type; overflow fails in Spark's cast."""
     name = {16: "smallint", 32: "integer", 64: "bigint"}[bits]
 
     def make(call: Call) -> Sql:

@@ -37,7 +37,7 @@ def order_bytes(value: Any, typoid: int) -> bytes:
 
 
 def encoded(key: Any) -> bytes:
-    """A key of plain Python objects."""
+    """The key of a value, in plain Python objects."""
     return _ENCODERS[type(key)](key) if type(key) in _ENCODERS else _by_class(key)
 
 
@@ -61,13 +61,14 @@ def _binary(value: bytes) -> bytes:
 
 
 def _float(value: float) -> bytes:
-    """NaN has been replaced in the keys of floats."""
+    """The key of a float; NaN has been replaced before."""
     bits: int = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
     return (bits ^ (0xFFFFFFFFFFFFFFFF if bits >> 63 else 1 << 63)).to_bytes(8, "big")
 
 
 def _decimal(value: Decimal) -> bytes:
-    """Sign, number of digits before the point, digits; those of negative numbers turned round."""
+    """The key of a numeric: sign, number of digits before the decimal point, digits; the digits of negative numbers
+    are inverted."""
     if not value.is_finite():
         return b"9" if value.is_nan() else b"8" if value > 0 else b"0"
     if not value:
@@ -98,7 +99,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 
 
 def _array(value: PgArray) -> bytes:
-    """Elements first, then their number and the shape, as array_cmp does."""
+    """The key of an array: elements, then their number and the dimensions, as in array_cmp."""
     items = b"".join(_NULL if item is None else _ITEM + order_bytes(item, value.elemtype) for item in value.items)
     return items + _END + encoded((len(value.dims), *value.dims))
 

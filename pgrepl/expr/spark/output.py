@@ -1,4 +1,4 @@
-"""The text of a value, as the type's output function writes it in the session's style, and back from text."""
+"""Output functions in the session's text style, and input from text, as Spark SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CI
 
 
 def output_text(expr: tree.Expr, compiler: Compiler, *, as_cast: bool = False) -> str | None:
-    """None where only the fall-back can. `as_cast`: as ::text does it, which differs for booleans and char(n)."""
+    """The SQL of a value's text; None where only the fall-back can write it. `as_cast`: the text of a ::text cast,
+    which differs for boolean and char(n)."""
     typoid = base_type(expr.type)
     value = compiler.value(expr)
     if typoid in _STRINGS:
@@ -47,7 +48,7 @@ def _years(a: str) -> str:
 
 
 def _written(a: str, usual: str, rest: str, number: str, most: int) -> str:
-    """`usual` is true of what Spark writes as PostgreSQL does."""
+    """The text of a date or time: by Spark where `usual` is true, else infinity or the fields one by one."""
     era = f"CASE WHEN year({a}) > 0 THEN '' ELSE ' BC' END"
     return (
         f"CASE WHEN {usual} THEN CAST({a} AS STRING) WHEN {number} = {most}L THEN 'infinity'"

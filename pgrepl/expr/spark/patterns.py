@@ -1,4 +1,4 @@
-"""LIKE, ILIKE and regular expressions: natively for constant patterns whose meaning is the same in Java.
+"""LIKE, ILIKE and regular expressions: native for constant patterns that mean the same in Java.
 
 Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith. Java tries one way after
 the other: it gets no expression whose ways grow faster than the text, but for short texts.
@@ -21,7 +21,8 @@ Token = tuple[str, bool]  # a character, and whether it stands for others
 
 
 def tokens(pattern: str) -> list[Token] | None:
-    """None of a pattern that ends in its escape: that is an error, but only for texts it comes to."""
+    """The tokens of a LIKE pattern; None when it ends in its escape character, which is an error only for texts that
+    reach it."""
     found: list[Token] = []
     chars = iter(pattern)
     for char in chars:
@@ -124,7 +125,7 @@ def java_regex(pattern: str) -> str | None:
 
 
 def _longest_text(pattern: str) -> int:
-    """Of the texts in which Java may look for it."""
+    """The longest text in which Java may search."""
     native = compile_regex(pattern).native
     return 0 if native is None else native.exists_upto
 

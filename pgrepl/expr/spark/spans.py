@@ -1,6 +1,4 @@
-"""Differences of timestamps. An interval is text in a lake; here it stays a number as long as only its length is asked
-for: `a - b > interval '1 day'`, `extract(epoch from a - b)`.
-"""
+"""Differences of timestamps, kept as a number of microseconds where only their length is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from pgrepl.types.values import interval_key
 
 
 def difference(expr: tree.Expr) -> tuple[tree.Expr, tree.Expr] | None:
-    """The timestamps that an interval is the difference of."""
+    """The two timestamps whose difference an interval is."""
     oid = 0
     if isinstance(expr, tree.OpExpr):
         operator = operator_by_oid(expr.op)
@@ -77,7 +75,8 @@ _LONGEST = 10**30
 
 
 def length(expr: tree.Expr, compiler: Compiler) -> str | None:
-    """An interval's length in microseconds as a decimal, if that takes no text: of differences and constants."""
+    """An interval's length in microseconds as a decimal, for differences and constants; None when it needs the
+    interval's text."""
     value = compiler.constant(expr)
     if isinstance(value, Interval):
         number = interval_key(value) if is_finite(value) else _LONGEST if value.months > 0 else -_LONGEST
@@ -92,7 +91,7 @@ def length(expr: tree.Expr, compiler: Compiler) -> str | None:
 
 @native("extract_interval")
 def extract_interval(call: Call) -> Sql | None:
-    """Only the seconds of a difference."""
+    """extract of a difference, for its seconds only."""
     found = difference(call.args[1])
     if found is None or call.constant(0) != "epoch" or call.compiler.named(call.args[1]) is not None:
         return None

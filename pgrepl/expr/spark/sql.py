@@ -1,4 +1,4 @@
-"""Pieces of Spark SQL: a text and its static type, constants in it, errors in it, and values named for several uses."""
+"""Pieces of Spark SQL: typed texts, string constants, errors, and values used more than once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgrepl.types.lake_forms import form
 
 @frozen
 class Sql:
-    """An expression of Spark SQL that can stand anywhere, as an operand too.
+    """A Spark SQL expression that can be used anywhere, also as an operand.
 
     `type` is its Spark type as in DDL. Of a numeric it is STRING (PostgreSQL's text), or a decimal whose scale is the
     display scale of every value; `special` is then the text of what a decimal cannot hold (NaN, Infinity), NULL for
@@ -29,7 +29,7 @@ class Sql:
 
 @frozen
 class Unchecked:
-    """Float arithmetic whose errors are looked for once for a whole nest of operations (see arithmetic.py)."""
+    """Float arithmetic whose overflow check is made once for a whole nest of operations (see arithmetic.py)."""
 
     plain: str  # the operations alone
     fine: tuple[str, ...]  # what is true, besides that the result is finite, when none of them failed
@@ -74,7 +74,7 @@ _AS_TEXT = frozenset({oids.UNKNOWN, oids.CSTRING, oids.VOID})
 
 
 def form_type(typoid: int, typmod: int = -1) -> str:
-    """The Spark type that values of a type have in columns."""
+    """The Spark type of columns of a PostgreSQL type."""
     return "STRING" if typoid in _AS_TEXT else form(typoid, typmod).spark
 
 
@@ -87,7 +87,7 @@ def null_of(spark_type: str) -> Sql:
 
 
 def as_float(value: Sql) -> Sql:
-    """The same number in double precision."""
+    """A number as double precision."""
     number = cast(value.text, "DOUBLE")
     if value.special is None:
         return Sql(number, "DOUBLE")
@@ -95,7 +95,7 @@ def as_float(value: Sql) -> Sql:
 
 
 def numeric_text(sql: Sql) -> str:
-    """PostgreSQL's text of a numeric."""
+    """A numeric as PostgreSQL's text."""
     if sql.type == "STRING":
         return sql.text
     assert decimal_size(sql.type) is not None
@@ -104,7 +104,7 @@ def numeric_text(sql: Sql) -> str:
 
 
 def raised(error: PgError) -> str:
-    """An expression that fails where it is evaluated; it takes the type its place wants."""
+    """An expression that raises an error when evaluated; it has whatever type its context needs."""
     return f"raise_error({quoted(marked(error).replace(_USUAL, '{'))})"
 
 
@@ -112,7 +112,7 @@ _USUAL = '{"severity": "ERROR", '
 
 
 def calls_python(text: str) -> bool:
-    """Whether a fall-back function is called in it: those may not stand in a lambda."""
+    """Whether the SQL calls a fall-back function; Spark does not allow one in a lambda."""
     return FUNCTION_PREFIX in text
 
 
@@ -121,7 +121,7 @@ _LONG = 1500
 
 
 def let(values: Sequence[Sql], body: Callable[..., str]) -> str:
-    """The text that `body` makes of the texts of some values, which it may use several times.
+    """The SQL of `body` over the SQL of some values, which it may use several times.
 
     When that gets long, the values are computed once, in a struct that a lambda is given: otherwise a nest of such
     bodies would double with each level. A lambda runs slower than plain SQL, so what is short is simply repeated. The

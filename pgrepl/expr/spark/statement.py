@@ -1,4 +1,4 @@
-"""What a statement for Spark needs besides its text: values of named parameters, and fall-back functions."""
+"""The context of a Spark statement: its named parameters and its fall-back functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _registered: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 @frozen
 class FallBack:
-    """A function to register; `program` is all a worker needs to know, as JSON (see worker.py)."""
+    """A fall-back function to register; `program` is all that a Python worker needs, as JSON (see worker.py)."""
 
     program: str
     result: str  # Spark type of the value
@@ -43,7 +43,7 @@ class FallBack:
 
 
 class Statement:
-    """One statement, of one or many expressions."""
+    """One statement, with one or many expressions."""
 
     def __init__(self, context: Context | None = None) -> None:
         self.context = context or Context()
@@ -64,7 +64,7 @@ class Statement:
         return f"{function.name}({', '.join(arguments)})"
 
     def run(self, spark: SparkSession, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """The text as a frame, with the parameters and functions that stand in it; with `frames` their names stand in
+        """The statement as a DataFrame, with its parameters and functions; `frames` are input DataFrames, named in
         braces."""
         known = _registered.setdefault(spark, set())
         for name in sorted(set(_FUNCTION.findall(text)) - known):

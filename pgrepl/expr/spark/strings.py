@@ -1,4 +1,4 @@
-"""Strings: joining, cutting, padding, searching, and the casts that fit text to varchar(n) and char(n).
+"""Strings: concatenation, substrings, padding, searching, and length coercion to varchar(n) and char(n).
 
 Positions count characters (code points), in Spark as in PostgreSQL.
 """
@@ -49,7 +49,7 @@ template("booltext", "STRING", lambda a: f"CAST({a} AS STRING)")
 
 @cache
 def _changed(upper: bool) -> tuple[str, str]:
-    """All characters that a change of case changes, beyond ASCII, and what they become."""
+    """The non-ASCII characters that upper() or lower() changes, and their mapping."""
     change = evaluator.upper if upper else evaluator.lower
     pairs = [(chr(n), change(chr(n))) for n in range(0x80, 0x20000) if not 0xD800 <= n < 0xE000]
     pairs = [(old, new) for old, new in pairs if old != new]
@@ -57,7 +57,7 @@ def _changed(upper: bool) -> tuple[str, str]:
 
 
 def _case(function: str) -> Callable[[Call], Sql]:
-    """Spark changes whole words (`ß` to `SS`, a final sigma), PostgreSQL character by character."""
+    """upper() and lower(): Spark maps whole strings (`ß` to `SS`, a final sigma), PostgreSQL single characters."""
 
     def make(call: Call) -> Sql:
         bind = call.compiler.statement.bind
@@ -180,7 +180,7 @@ def textanycat(call: Call) -> Sql | None:
 
 
 def _joined(call: Call, other: int) -> Sql | None:
-    """Text and a value of another type as its cast to text writes it."""
+    """|| of a text and a value of another type, cast to text."""
     written = output_text(call.args[other], call.compiler, as_cast=True)
     if written is None:
         return None
@@ -200,7 +200,7 @@ def text_concat_ws(call: Call) -> Sql | None:
 
 
 def _concatenated(call: Call, separator: str, first: int) -> Sql | None:
-    """NULLs are left out."""
+    """concat(): NULLs are skipped."""
     written = [output_text(arg, call.compiler) for arg in call.args[first:]]
     if any(text is None for text in written):
         return None
@@ -211,7 +211,7 @@ def _concatenated(call: Call, separator: str, first: int) -> Sql | None:
 
 
 def _fitted(typename: str, padded: bool) -> Callable[[Call], Sql | None]:
-    """varchar(n) and char(n): what is too long may be only blanks, unless the cast was written out."""
+    """varchar(n) and char(n): excess characters must be blanks, except in an explicit cast."""
 
     def make(call: Call) -> Sql | None:
         typmod, explicit = call.constant(1), call.constant(2)

@@ -24,8 +24,7 @@ _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8})
 def over(
     window: tree.Window, targets: Sequence[tree.Target], names: Names, statement: Statement, ranked: bool = False
 ) -> str:
-    """The text behind a function: ` OVER (PARTITION BY … ORDER BY … ROWS …)`. Functions that look at places only
-    (`ranked`) take no frame."""
+    """The OVER clause: ` OVER (PARTITION BY … ORDER BY … ROWS …)`. Ranking functions (`ranked`) take no frame."""
     compiler = Compiler(names, statement)
     by_resno = {target.resno: target.expr for target in targets}
     parts = []
@@ -66,7 +65,7 @@ def _frame(window: tree.Window, by_resno: dict[int, tree.Expr], compiler: Compil
 
 
 def _check_range(window: tree.Window, by_resno: dict[int, tree.Expr]) -> None:
-    """Spark adds the offset to the key: it must be one whole number, and no NULL may stand where Spark counts."""
+    """Check a RANGE offset: Spark adds it to the key, which must be a single integer without NULLs."""
     key = by_resno[window.order[0].resno]
     if key.type not in _WHOLE:
         raise refuse("a window frame of RANGE with an offset over this type")
@@ -88,7 +87,7 @@ def _bound(bound: str, offset: tree.Expr | None, compiler: Compiler, which: str)
 
 
 def is_ranked(node: tree.WindowFunc) -> bool:
-    """Whether a function looks at places only, whatever the frame."""
+    """Whether a function ignores the frame."""
     proc = proc_by_oid(node.func)
     return not node.is_aggregate and proc is not None and proc.src in _RANKED
 
@@ -124,7 +123,8 @@ def _ntile(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
 
 
 def _shifted(function: str) -> Made:
-    """The default is looked at only where there is no such row; so the row is asked for in a struct."""
+    """lag() and lead(). The row is read as a struct, because the default is evaluated only where there is no such
+    row."""
 
     def make(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
         step = compiler.constant(node.args[1]) if len(node.args) > 1 else 1

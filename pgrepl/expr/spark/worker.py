@@ -1,4 +1,4 @@
-"""What runs on Spark's executors: a stored expression over columns of an Arrow batch.
+"""The executor side of the fall-back: a stored expression evaluated over the columns of an Arrow batch.
 
 A program is JSON: the expression over `Var`s 1 … n, the type and modifier of each argument and of the result, and the
 session's text style. It is compiled once in each Python worker. A row that fails has its error beside it as text.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class WorkerContext(Context):
-    """A context far from the catalog. What is known of it has come with the program."""
+    """A runtime context without catalog; the program brings what is needed of it."""
 
     def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
         super().__init__(None, style)
@@ -40,7 +40,7 @@ class WorkerContext(Context):
 
 
 def function_of(program: str) -> Callable[..., Any]:
-    """The function that Spark calls with Arrow arrays; only the program's text travels."""
+    """The function that Spark calls with Arrow arrays; only the program's text is sent to executors."""
 
     def function(*arrays: Any) -> Any:
         return run_program(program, arrays)
@@ -81,7 +81,7 @@ def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
 
 
 def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
-    """A struct of values and errors."""
+    """The results as a struct of values and errors."""
     import pyarrow as pa
 
     values: list[Any] = []
@@ -101,7 +101,7 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
 
 
 def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
-    """Of an argument that is NULL nearly everywhere; where it is, so is the result."""
+    """The results where an argument is NULL for nearly all rows, and the result is NULL there."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
