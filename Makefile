@@ -1,13 +1,14 @@
 # make demo   the main job on a real example, and its result
+# make quick  each room a little, without Spark: the inner loop (tests/quick.txt)
 # make test   everything that must hold: ruff, mypy, vulture, pytest
 # make lint   ruff, mypy and vulture (dead code) alone
 # make bench  what is measured, beside what it is measured against
-# make compat  the oldest and the newest releases of the libraries, each in an environment of its own
+# make compat the oldest and the newest releases of the libraries, each in an environment of its own
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench compat tables clean
+.PHONY: demo quick test lint bench compat tables clean
 
 # the grammar's tables are made when the package is installed
 GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark)
@@ -31,8 +32,13 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m tests.house.dead_code
 
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+quick: $(VENV)/.test
+	$(PYTEST) @tests/quick.txt
+
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import zoneinfo
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,32 @@ zoneinfo.reset_tzpath()
 
 # A process that pytest-xdist has started ignores Ctrl-C; here it is what it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where several processes share the tests, the longest files come first, so that none is left when all others are done.
+_DURATIONS = Path(__file__).with_name("durations.txt")
+_seconds: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write {_DURATIONS.name} anew; for a whole run")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A file that nobody has measured may be long."""
+    if hasattr(config, "workerinput"):
+        lines = _DURATIONS.read_text("utf-8").splitlines()
+        known = {name: float(seconds) for seconds, name in map(str.split, lines)}
+        items.sort(key=lambda item: -known.get(item.nodeid.partition("::")[0], 1e9))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--record-durations") and not hasattr(session.config, "workerinput"):
+        _DURATIONS.write_text("".join(f"{seconds:.1f} {name}\n" for name, seconds in _seconds.most_common()), "utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+STORAGE = ("PGREPL_S3_ENDPOINT",)  # where a test's bucket is
 PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
 
 
 def environment(home: Path | None = None, **more: str) -> dict[str, str]:
     """This process's, without what PostgreSQL's programs and a terminal would read in it."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PG", "PSQL")) and name != "COLUMNS"
-    }
+    theirs = ("PG", "PSQL", "COLUMNS")
+    kept = {name: value for name, value in os.environ.items() if name in STORAGE or not name.startswith(theirs)}
     if home is not None:
         kept["HOME"] = str(home)
     return {**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}

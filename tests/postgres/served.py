@@ -49,12 +49,12 @@ class PublishingServer:
         return f"pub{self._number}"
 
     def restart(self, mode: str = "immediate") -> None:
-        self._control("-m", mode, "restart")
+        self.control("-m", mode, "restart")
 
-    def _control(self, *command: str) -> None:
+    def control(self, *command: str) -> None:
         data, log = str(self.server.folder / "data"), str(self.server.folder / "log")
         programme = str(self.server.binaries / "pg_ctl")
-        self.server._run(programme, "-D", data, "-l", log, "-w", "-t", "60", *command)
+        self.server.run(programme, "-D", data, "-l", log, "-w", "-t", "60", *command)
 
     def system_identifier(self) -> str:
         with psycopg.connect(self.conninfo("postgres")) as link:
@@ -64,14 +64,14 @@ class PublishingServer:
         """A copy of it with all its slots, which is promoted at once."""
         data, conf = self.server.folder / "data", (self.server.folder / "data" / "postgresql.conf").read_text()
         for server in (self, primary):
-            server._control("-m", "fast", "stop")
-        self.server._run("rm", "-r", str(data))
-        self.server._run("cp", "-a", str(primary.server.folder / "data"), str(data))
+            server.control("-m", "fast", "stop")
+        self.server.run("rm", "-r", str(data))
+        self.server.run("cp", "-a", str(primary.server.folder / "data"), str(data))
         (data / "postgresql.conf").write_text(conf)
         (data / "standby.signal").touch()
         for server in (self, primary):
-            server._control("start")
-        self._control("promote")
+            server.control("start")
+        self.control("promote")
 
 
 class Served:

@@ -73,7 +73,7 @@ class Server:
     def host(self) -> str:
         return str(self.folder)
 
-    def _run(self, *command: str, check: bool = True) -> None:
+    def run(self, *command: str, check: bool = True) -> None:
         """Nothing is captured: a server keeps the pipes of its starter open."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         environment |= {"LC_ALL": "C", "PGUSER": "postgres"}
@@ -92,18 +92,16 @@ class Server:
     def start(self) -> Server:
         data = self.folder / "data"
         initdb = [str(self.binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust"]
-        self._run(*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+        self.run(*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
         with (data / "postgresql.conf").open("a") as conf:
             conf.write(SETTINGS + f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n{self.settings}")
         log = str(self.folder / "log")
         pg_ctl = [str(self.binaries / "pg_ctl"), "-D", str(data), "-l", log, "-w", "-t", "60", "start"]
-        self._run(*pg_ctl)
+        self.run(*pg_ctl)
         return self
 
     def stop(self) -> None:
-        self._run(
-            str(self.binaries / "pg_ctl"), "-D", str(self.folder / "data"), "-m", "immediate", "stop", check=False
-        )
+        self.run(str(self.binaries / "pg_ctl"), "-D", str(self.folder / "data"), "-m", "immediate", "stop", check=False)
         time.sleep(0.1)
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -26,9 +26,9 @@ def standby(served: Served) -> Iterator[PublishingServer]:
     made = PublishingServer(primary.version, copy)
     data = copy.folder / "data"
     served.link.close()
-    primary._control("-m", "fast", "stop")
-    copy._run("cp", "-a", str(primary.server.folder / "data"), str(data))
-    copy._run("rm", "-r", str(data / "pg_replslot" / "standby"))
+    primary.control("-m", "fast", "stop")
+    copy.run("cp", "-a", str(primary.server.folder / "data"), str(data))
+    copy.run("rm", "-r", str(data / "pg_replslot" / "standby"))
     with (data / "postgresql.conf").open("a") as conf:
         conf.write(
             f"port = {copy.port}\nunix_socket_directories = '{copy.folder}'\nprimary_conninfo = '{served.conninfo}'\n"
@@ -36,10 +36,10 @@ def standby(served: Served) -> Iterator[PublishingServer]:
         )
     (data / "standby.signal").touch()
     for each in (primary, made):
-        each._control("start")
+        each.control("start")
     yield made
     copy.stop()
-    primary._control("start")
+    primary.control("start")
     served.pub("SELECT pg_drop_replication_slot('standby')")
 
 
@@ -71,9 +71,9 @@ def test_a_standby_with_synchronized_slots_goes_on(served: Served, standby: Publ
         replayed = f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'".encode()
         eventually(lambda: link.execute(replayed).fetchall() == [(True,)])
     served.link.close()
-    served.publishing._control("-m", "immediate", "stop")
+    served.publishing.control("-m", "immediate", "stop")
     assert served.catch_up() != []
-    standby._control("promote")
+    standby.control("promote")
     served.sub(f"ALTER SUBSCRIPTION s CONNECTION '{there}'")
     with psycopg.connect(there, autocommit=True) as link:
         link.execute("UPDATE t SET b = b || ', and changed' WHERE a = 3")
@@ -123,17 +123,17 @@ def test_a_server_restored_from_an_older_backup_is_not_followed(served: Served) 
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.subscribe()
     served.link.close()
-    publishing._control("-m", "fast", "stop")
-    publishing.server._run("cp", "-a", data, backup)
-    publishing._control("start")
+    publishing.control("-m", "fast", "stop")
+    publishing.server.run("cp", "-a", data, backup)
+    publishing.control("start")
     served.pub("INSERT INTO t SELECT g, 'later' FROM generate_series(1, 1000) g")
     served.catch_up()  # the connection is lost
     assert served.catch_up() == []
     served.link.close()
-    publishing._control("-m", "fast", "stop")
-    publishing.server._run("rm", "-r", data)
-    publishing.server._run("mv", backup, data)
-    publishing._control("start")
+    publishing.control("-m", "fast", "stop")
+    publishing.server.run("rm", "-r", data)
+    publishing.server.run("mv", backup, data)
+    publishing.control("start")
     served.catch_up()
     ((message, _, _),) = served.catch_up()
     assert message.startswith("could not start WAL streaming: ERROR:  the publisher's log ends at 0/")

@@ -366,8 +366,8 @@ def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) 
         other.execute("ROLLBACK")
     assert [message for message, _, _ in log.errors] == [f'could not lock catalog "{path}" within 0.3 s']
     assert ready.sub("SELECT * FROM t") == []
-    shell._quiet.clear()
-    shell.now()
+    shell.close()
+    CatchUp(ready.sub.session, log).now()
     assert ready.sub("SELECT * FROM t") == [("1", "x")]
 
 
