@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.spark_options import SparkOptions
 
 _PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
+_IDLE = 3  # such pauses without a call
 
 
 def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
@@ -74,10 +75,18 @@ class PlainDriver:
         return call is not None
 
     def _cancel_jobs(self, call: FrameType | None) -> None:
-        """Until the main thread's call has come back."""
-        while True:
+        """A call may be about to start a job, or the one after it: until a job has been cancelled and the main thread's
+        call has come back, or that thread has called nobody for a while."""
+        cancelled, idle = False, 0
+        while idle < _IDLE:
             with suppress(Exception):  # the JVM has died: then no job runs
-                self._session.sparkContext.cancelAllJobs()
+                context = self._session.sparkContext
+                if context.statusTracker().getActiveJobsIds():
+                    context.cancelAllJobs()
+                    cancelled = True
             time.sleep(_PAUSE)
-            if call is None or call_under_way(sys._current_frames().get(self._main)) is not call:
+            now = call_under_way(sys._current_frames().get(self._main))
+            if cancelled and now is not call:
                 return
+            call = call if cancelled else now
+            idle = idle + 1 if now is None else 0

@@ -17,6 +17,7 @@ import pytest
 from pgrepl import jobs
 from pgrepl.errors import PgError, marked, unmarked
 from pgrepl.internals import py4j
+from pgrepl.internals.pyspark import arrow_function
 from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
@@ -46,32 +47,32 @@ def test_an_error_survives_spark_as_text() -> None:
     assert unmarked("something else") is None
 
 
-def test_errors_raised_in_sql_and_in_python(spark: SparkSession) -> None:
-    from pyspark.sql.pandas.functions import arrow_udf
+def of_bigint() -> list[pa.DataType | None]:
+    return [None]
 
+
+def test_errors_raised_in_sql_and_in_python(spark: SparkSession) -> None:
     text = marked(PgError("22P02", 'invalid input syntax for type integer: "x"', detail="ü"))
 
     def fail(_: pa.Array) -> pa.Array:
         raise ValueError(text)
 
     in_sql = error_of(lambda: spark.sql("SELECT raise_error(:m)", args={"m": text}).collect())
-    in_python = error_of(lambda: spark.range(3).select(arrow_udf(fail, "bigint")("id")).collect())
+    in_python = error_of(lambda: spark.range(3).select(arrow_function(fail, "bigint", of_bigint)("id")).collect())
     assert told(in_sql) == told(in_python) == ("22P02", 'invalid input syntax for type integer: "x"')
     assert in_sql.report.detail == in_python.report.detail == "ü"
 
 
 def test_a_python_without_pgrepl_is_told(spark: SparkSession) -> None:
-    from pyspark.sql.pandas.functions import arrow_udf
-
     def absent(_: pa.Array) -> pa.Array:
         raise ModuleNotFoundError("No module named 'pgrepl'")
 
     def fails(_: pa.Array) -> pa.Array:
         raise ValueError("what went wrong")
 
-    error = error_of(lambda: spark.range(3).select(arrow_udf(absent, "bigint")("id")).collect())
+    error = error_of(lambda: spark.range(3).select(arrow_function(absent, "bigint", of_bigint)("id")).collect())
     assert told(error) == ("58000", "Spark's Python has no module pgrepl")
-    error = error_of(lambda: spark.range(3).select(arrow_udf(fails, "bigint")("id")).collect())
+    error = error_of(lambda: spark.range(3).select(arrow_function(fails, "bigint", of_bigint)("id")).collect())
     assert told(error) == ("XX000", "Spark failed: ValueError: what went wrong")
 
 

@@ -108,7 +108,10 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "spark.stop()\n",
         tmp_path,  # where Spark 4.0 makes a folder
     )
-    answer, complaint = process.communicate(timeout=4 * PATIENCE)
+    try:
+        answer, complaint = process.communicate(timeout=4 * PATIENCE)
+    finally:
+        process.kill()
     assert answer.splitlines() == [
         "PlainDriver 5",
         "57014 canceling statement due to user request [True]",
