@@ -1,4 +1,5 @@
-"""Joins `DEFERRABLE`, `INITIALLY DEFERRED` and their like, written behind a column's constraint, to that constraint."""
+"""Constraint attributes: joins `DEFERRABLE`, `INITIALLY DEFERRED` and their like to the column constraint before
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _ATTRIBUTES = _DEFERRABILITY | _INITIALLY
 
 
 def transform_constraint_attrs(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    """The constraints of one column without words of their own between them (as transformConstraintAttrs does)."""
+    """A column's constraints, with the attributes written between them merged in (as transformConstraintAttrs does)."""
     done: list[Constraint] = []
     seen: set[ConstrType] = set()
     for constraint in constraints:

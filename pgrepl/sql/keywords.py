@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class KeywordClass(Enum):
-    """The value is pg_get_keywords()'s catcode."""
+    """The class of a key word; the value is pg_get_keywords()'s catcode."""
 
     UNRESERVED = "U"
     COL_NAME = "C"

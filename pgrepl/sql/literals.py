@@ -1,4 +1,4 @@
-"""What stands between quotes: continued strings, E'' escapes, U&'' escapes. And how long a number or a name may be.
+"""Quoted literals: continued strings, E'' escapes, U&'' escapes; and the length limits of numbers and names.
 
 Functions take the whole text and an index and give the value and the index behind it, or raise PostgreSQL's error.
 """
@@ -18,7 +18,7 @@ OnNotice = Callable[[Report], None]
 
 @frozen
 class StringRules:
-    """What a backslash between quotes means: the settings standard_conforming_strings, escape_string_warning and
+    """The settings for backslashes in strings: standard_conforming_strings, escape_string_warning and
     backslash_quote."""
 
     conforming: bool = True
@@ -56,7 +56,7 @@ def near(message: str, text: str, start: int, end: int) -> PgError:
 
 
 def quoted(text: str, index: int, start: int, what: str = "quoted string") -> tuple[str, int]:
-    """A literal without escapes, from behind its opening quote; only a string may hold doubled quotes."""
+    """A literal without escapes, read from behind its opening quote. Only in strings a doubled quote stands for one."""
     end = text.find("'", index)
     if end >= 0 and text[end + 1 : end + 2] not in _MAY_GO_ON:
         return text[index:end], end + 1

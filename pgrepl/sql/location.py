@@ -1,4 +1,4 @@
-"""Where an expression begins in the text: what PostgreSQL's exprLocation answers for a raw tree."""
+"""The location of a raw expression, as PostgreSQL's exprLocation gives it."""
 
 from __future__ import annotations
 

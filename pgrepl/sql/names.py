@@ -1,4 +1,4 @@
-"""What becomes of a name that is written without quotes, or too long."""
+"""Names: folding of unquoted ones to lower case, and truncation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def fold(word: str) -> str:
-    """Lower case, in ASCII only (downcase_identifier)."""
+    """A name in lower case, ASCII letters only (downcase_identifier)."""
     return word.lower() if word.isascii() else word.translate(_ASCII_LOWER)
 
 
 def truncate(name: str, on_notice: OnNotice | None = None) -> str:
-    """A name cut to 63 bytes, not inside a character, with PostgreSQL's notice (truncate_identifier)."""
+    """A name truncated to 63 bytes at a character's edge, with PostgreSQL's notice (truncate_identifier)."""
     if len(name) < NAMEDATALEN // 4:
         return name
     raw = name.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Reading one option of a `WITH (…)` list or a sequence clause: `name`, `name = value`.
+"""Options: reading one value of a `WITH (…)` list or a sequence clause (defGetBoolean and its like).
 
 The getters refuse with PostgreSQL's words what cannot be read as what they want (defGetBoolean and its kin).
 """
@@ -107,5 +107,5 @@ def get_type_name(option: DefElem) -> TypeName:
 
 
 def conflicting(option: DefElem) -> NoReturn:
-    """The option came twice (errorConflictingDefElem)."""
+    """The error for an option given twice (errorConflictingDefElem)."""
     raise PgError("42601", "conflicting or redundant options", location=option.location)

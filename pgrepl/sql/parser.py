@@ -1,4 +1,4 @@
-"""Text → raw statements: the LALR loop over the tables.
+"""The parser: the LALR loop over the parse tables; text becomes raw statements.
 
 It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with
 a single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot
@@ -22,27 +22,27 @@ from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
 
 
 def parse(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> list[RawStmt]:
-    """The statements of a query string, as raw_parser gives them. Empty statements are left out."""
+    """The statements of a query string as raw_parser returns them, without empty ones."""
     statements: list[RawStmt] = _parser().parse("parse_toplevel", text, on_notice, rules)
     return statements
 
 
 def parse_expression(text: str, on_notice: OnNotice | None = None) -> Expr:
-    """A text that is one expression."""
+    """The raw tree of a text that is one expression."""
     return cast(Expr, _parser().parse("parse_expression", text, on_notice))
 
 
 def parse_type_name(text: str, on_notice: OnNotice | None = None) -> TypeName:
-    """A text that is a type's name, as in `'numeric(10,2)'::regtype`."""
+    """The raw tree of a text that is a type name, as in `'numeric(10,2)'::regtype`."""
     return cast(TypeName, _parser().parse("parse_type_name", text, on_notice))
 
 
 class _Unexpected(Exception):
-    """The grammar has no place for this token."""
+    """A syntax error: the grammar does not allow this token here."""
 
 
 class Reductions(dict[int, tuple[Any, ...]]):
-    """What the loop needs of each rule, made when the first text needs it."""
+    """The reduction of each rule, prepared when first used."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Reductions(dict[int, tuple[Any, ...]]):
 
 
 class Parser:
-    """The tables made ready for the loop: rules with their builders and rows, as they come to be needed."""
+    """The parse tables, prepared for the loop as rules and rows are first used."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -63,7 +63,7 @@ class Parser:
         self.defaults: list[int | None] = [None] * len(self.rows)
 
     def row(self, state: int) -> Row:
-        """Put a state's row together: the first time the parser comes through it."""
+        """A state's action row, unpacked at its first use."""
         row, self.defaults[state] = unpack_row(self.tables, state)
         self.rows[state] = row
         return row
@@ -143,7 +143,7 @@ def _reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: 
 
 
 def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
-    """The function registered for an alias; `unsupported_create_function` needs none: it says what it is."""
+    """The builder registered for an alias. `unsupported_create_function` needs none: the name says the command."""
     unread = iter(FAMILIES)
     while alias not in BUILDERS and (family := next(unread, None)) is not None:
         import_module(f"{__package__}.build.{family}")

@@ -10,7 +10,7 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
 def quote_identifier(name: str) -> str:
-    """Quoted unless it is a plain lower-case word that no grammar rule wants for itself (quote_identifier)."""
+    """A name, quoted unless it is a lower-case word that is no key word or an unreserved one (quote_identifier)."""
     if _PLAIN.match(name) and KEYWORDS.get(name, KeywordClass.UNRESERVED) is KeywordClass.UNRESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
@@ -28,7 +28,7 @@ def quote_qualified(schema: str | None, name: str) -> str:
 
 
 def quote_literal(text: str) -> str:
-    """A string constant; with backslashes in it an E'' string (quote_literal)."""
+    """A string constant; one with backslashes is an E'' string (quote_literal)."""
     quoted = text.replace("'", "''")
     if "\\" in quoted:
         return "E'" + quoted.replace("\\", "\\\\") + "'"

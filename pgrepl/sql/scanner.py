@@ -1,4 +1,4 @@
-"""PostgreSQL's lexical rules: text → tokens, one by one, as the parser asks for them.
+"""The scanner, with PostgreSQL's lexical rules: text becomes tokens, one at a time as the parser needs them.
 
 `scan` gives the tokens of scan.l; `tokens` joins to them what base_yylex does with one token of look-ahead. The errors
 are those of PostgreSQL and come when their token is reached, never before. Everything beyond ASCII belongs to names.
@@ -84,7 +84,7 @@ _LOOK_AHEAD = {
 
 
 def error_at(token: Token, message: str, text: str) -> PgError:
-    """`message at or near "token"`, or `at end of input`."""
+    """A syntax error: `message at or near "token"`, or `at end of input`."""
     return near(message, text, token[2], token[3])
 
 
@@ -153,7 +153,8 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
 
 
 def _operator(run: str) -> str:
-    """How much of a run of operator characters is the operator: no comment, no trailing + or - unless it is exotic."""
+    """The length of the operator at the start of a run of operator characters: no comment, and no trailing + or -
+    unless another character allows it."""
     if len(run) == 1:
         return run
     for comment in ("/*", "--"):
@@ -186,7 +187,7 @@ def _number(text: str, start: int) -> Token:
 
 
 def _junk_end(text: str, start: int, end: int) -> int:
-    """The end of the longest reading of the text as a number run into a word: `1_0$`, `1e5$$`, `0b12`."""
+    """The end of a number that runs into a word: `1_0$`, `1e5$$`, `0b12`."""
     longest = 0
     for split in range(start + 1, end + 1):
         word = _WORD.match(text, split)
@@ -196,7 +197,7 @@ def _junk_end(text: str, start: int, end: int) -> int:
 
 
 def _prefixed(text: str, start: int, index: int, rules: StringRules) -> Token:
-    """The literals with a letter before the quote."""
+    """A literal with a letter before the quote."""
     letter = text[start].lower()
     if letter == "n":  # NCHAR, and the string follows as a token of its own
         return "NCHAR", "nchar", start, start + 1
@@ -234,7 +235,7 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def tokens(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> Iterator[Token]:
-    """The tokens as the grammar wants them: NOT before IN is NOT_LA, U&'' is an SCONST, and so on (base_yylex)."""
+    """The tokens as the grammar expects them: NOT before IN is NOT_LA, U&'' is an SCONST, and so on (base_yylex)."""
     source = scan(text, on_notice, rules)
     for token in source:
         while True:
@@ -257,7 +258,7 @@ def tokens(text: str, on_notice: OnNotice | None = None, rules: StringRules = ST
 
 
 def _unicode(token: Token, uescape: Token | None, text: str, on_notice: OnNotice | None) -> Token:
-    """A U& token with its escapes resolved; `uescape` is the token behind UESCAPE."""
+    """A U& token with its escapes replaced; `uescape` is the token after UESCAPE."""
     terminal, body, start, end = token
     escape = "\\"
     if uescape is not None:

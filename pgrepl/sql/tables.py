@@ -1,4 +1,4 @@
-"""The parse tables: what `tables.bin` holds, how it is read, and how a state's row is looked up.
+"""The parse tables: the content of `tables.bin`, its loading, and the lookup of a state's row.
 
 `pgrepl.sql.make_tables` writes the file from the grammar when the package is built; this module reads it with marshal
 in a few milliseconds. A row maps the name of a terminal to an action. Most of a row are whole classes of key words
@@ -40,7 +40,7 @@ class Tables:
 
 
 def unpack_row(tables: Tables, state: int) -> tuple[Row, int | None]:
-    """A state's whole row and its default action."""
+    """A state's full row and its default action."""
     packed = tables.packed_rows[state]
     assert not isinstance(packed, int)
     layers, exceptions, default = packed

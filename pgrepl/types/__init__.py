@@ -1,5 +1,5 @@
-"""PostgreSQL's types: what the system knows from birth (`builtin`), how types are written (`names`), and the text form
-of every value (`text`, one module a family).
+"""PostgreSQL's types: the built-in catalog rows (`builtin`), type names (`names`), and input and output functions
+(`text`, one module for each family).
 
 Rule of the room: it stands on nothing but `errors`. Values are plain Python objects; nothing here knows a catalog or a
 query.

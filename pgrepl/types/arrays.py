@@ -54,12 +54,12 @@ _DIMENSION = re.compile(r"([-+]?[0-9]*)(?:(:)([-+]?[0-9]*))?", re.ASCII)
 
 
 def read_array(text: str, elemtype: int, read_element: Callable[[str], Any], delimiter: str = ",") -> PgArray:
-    """As array_in does."""
+    """The array of a literal, as array_in reads it."""
     return _Reader(text, delimiter).read(elemtype, read_element)
 
 
 class _Reader:
-    """Goes once over the literal, learning the dimensions on the way unless they are given."""
+    """A one-pass reader of array literals. It learns the dimensions on the way unless they are given."""
 
     def __init__(self, text: str, delimiter: str) -> None:
         self.text = text
@@ -266,7 +266,7 @@ def check_bounds(dims: Sequence[int], lbounds: Sequence[int]) -> None:
 
 
 def write_array(value: PgArray, write_element: Callable[[Any], str], delimiter: str = ",") -> str:
-    """As array_out does: quotes only where they are needed, dimensions only when a lower bound is not 1."""
+    """The text of an array as array_out writes it: quotes where needed, dimensions only when a lower bound is not 1."""
     if not value.items:
         return "{}"
     special = re.compile(rf'[\s"\\{{}}{re.escape(delimiter)}]', re.ASCII)

@@ -1,4 +1,5 @@
-"""The binary form of values: what a type's send function gives, and what another type's receive function makes of it.
+"""The binary format of values: the results of types' send functions, read by receive functions of the same or another
+type.
 
 Needed where both meet: with `binary = true` a subscriber receives what the publisher's type has sent by the functions
 of its own column's type. Types whose binary form is not here have none (`sends`, `receives`).
@@ -38,7 +39,7 @@ _INFINITE_DATES, _INFINITE_TIMES = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 
 
 class Message:
-    """Bytes that are received from their front (pqformat.c)."""
+    """A received message, read from the front (pqformat.c)."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -75,7 +76,7 @@ class Message:
 
 
 def sends(typoid: int) -> Send | None:
-    """A type's send function."""
+    """The send function of a type."""
     if typoid in _TEXTS:
         return str.encode
     if typoid in _FIXED:
@@ -88,7 +89,7 @@ def sends(typoid: int) -> Send | None:
 
 
 def receives(typoid: int) -> Receive | None:
-    """A type's receive function."""
+    """The receive function of a type."""
     if typoid in _TEXTS:
         return lambda message, typmod, style: reader(typoid)(message.text(), typmod, style)
     if typoid in (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME):
@@ -187,7 +188,7 @@ def _send_array(element: int, send: Send, value: PgArray) -> bytes:
 
 
 def _receive_array(element: int, message: Message, typmod: int, style: TextStyle) -> Any:
-    """Of another type's bytes, which are no array of these elements."""
+    """The error for bytes of another type, which are no array with this element type."""
     message.take(8)
     found = message.unpack("I")
     if found == element:

@@ -1,5 +1,5 @@
-"""What PostgreSQL 17 knows from birth: its built-in types, functions, operators, casts, aggregates, collations and
-operator classes, as `initdb` makes them.
+"""PostgreSQL 17's built-in catalog rows, as initdb makes them: types, functions, operators, casts, aggregates,
+collations and operator classes.
 
 The rows stand in `data/*.tsv` (made by `make_builtin`). A file is read when something first asks for it, a row becomes
 an object when it is first asked for, and an index is made when it is first used: a prompt that never calls a function
@@ -222,8 +222,8 @@ _READERS: dict[str, Callable[[str | None], object]] = {
 
 
 class Table(Generic[Row]):
-    """One catalog: its lines by OID, its rows made when asked for. What is made once is there whole or not at all:
-    several threads may ask."""
+    """One system catalog: lines by OID, rows parsed when asked for. Threads may read it at the same time, as each part
+    is built completely before it is published."""
 
     def __init__(self, name: str, row: type[Row]) -> None:
         self._name = name
@@ -244,7 +244,7 @@ class Table(Generic[Row]):
         return row
 
     def named(self, name: str) -> list[Row]:
-        """The rows whose name (always the second field) is this."""
+        """The rows with this name (always the second field)."""
         if not self._names:
             names: dict[str, list[int]] = {}
             for oid, line in self._read().items():
@@ -294,7 +294,7 @@ opclass_by_oid = opclasses.get
 
 
 def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:
-    """By its name in pg_type: int4, not integer."""
+    """The type with this name in pg_type: int4, not integer."""
     return next((t for t in types.named(name) if t.schema == schema), None)
 
 
@@ -306,7 +306,7 @@ operators_by_name = operators.named
 
 
 def operator(name: str, left: int, right: int) -> Operator | None:
-    """The operator of exactly these operand types (left 0: prefix)."""
+    """The operator with exactly these operand types (left 0: prefix)."""
     return next((o for o in operators.named(name) if o.left == left and o.right == right), None)
 
 
@@ -363,7 +363,7 @@ def array_type(oid: int) -> int:
 
 
 def base_type(oid: int) -> int:
-    """What a domain is over; any other type is its own base."""
+    """The base type of a domain; any other type itself."""
     found = type_by_oid(oid)
     while found is not None and found.typtype == "d":
         oid, found = found.basetype, type_by_oid(found.basetype)

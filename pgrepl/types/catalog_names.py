@@ -1,4 +1,4 @@
-"""Types whose text is the name of a catalog object (reg*) or of roles (aclitem): the style's `lookup` knows the names.
+"""Types whose text names a catalog object (reg*) or roles (aclitem); the style's `lookup` resolves the names.
 
 Without a lookup a number stands for itself, `-` for 0, and regtype and regproc know what is built in.
 """

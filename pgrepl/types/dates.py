@@ -30,7 +30,8 @@ DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satur
 
 @dataclass(slots=True)
 class Fields:
-    """A moment in its parts. year counts astronomically (0 is 1 BC); zone is in seconds west of Greenwich."""
+    """A broken-down date and time (pg_tm). year counts astronomically (0 is 1 BC); zone is in seconds west of
+    Greenwich."""
 
     year: int = 0
     month: int = 0
@@ -69,7 +70,7 @@ def from_julian(day: int) -> tuple[int, int, int]:
 
 
 def weekday(julian_day: int) -> int:
-    """0 is Sunday."""
+    """The day of the week; 0 is Sunday."""
     return (julian_day + 1) % 7
 
 
@@ -84,7 +85,7 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def is_valid_julian(year: int, month: int) -> bool:
-    """As IS_VALID_JULIAN: what the Julian day routines of PostgreSQL can hold."""
+    """Whether a date is in the range of PostgreSQL's Julian day routines (IS_VALID_JULIAN)."""
     return (year > -4713 or (year == -4713 and month >= 11)) and (year < 5874898 or (year == 5874898 and month < 6))
 
 
@@ -97,7 +98,7 @@ def is_valid_date(days: int) -> bool:
 
 
 def split_day(value: int) -> tuple[int, int]:
-    """Microseconds from 2000-01-01 → days, and microseconds into the day."""
+    """Microseconds since 2000-01-01 as days and microseconds of the day."""
     return divmod(value, USECS_PER_DAY)
 
 
@@ -114,7 +115,7 @@ def set_time(fields: Fields, usecs: int) -> Fields:
 
 
 def fields_of_timestamp(value: int) -> Fields:
-    """A timestamp, or a timestamptz in Greenwich."""
+    """The fields of a timestamp, or of a timestamptz in UTC."""
     days, usecs = split_day(value)
     return set_time(fields_of_date(days), usecs)
 
@@ -132,5 +133,5 @@ def timestamp_of(fields: Fields) -> int:
 
 
 def year_bc(year: int) -> int:
-    """The year as it is written, before BC when it is not positive."""
+    """The year as printed, before BC when it is not positive."""
     return year if year > 0 else 1 - year

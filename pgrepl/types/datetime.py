@@ -1,4 +1,4 @@
-"""Text of date, time, timetz, timestamp and timestamptz.
+"""Input and output of date, time, timetz, timestamp and timestamptz.
 
     >>> read_date("Jan 8, 1999", DEFAULT_STYLE), write_date(-358, DEFAULT_STYLE)
     (-358, '1999-01-08')
@@ -107,7 +107,7 @@ def read_timestamp(text: str, typmod: int, style: TextStyle, *, zoned: bool) -> 
 
 
 def fit_time(usecs: int, typmod: int) -> int:
-    """Round to the digits that the modifier leaves, half up."""
+    """A time rounded to the precision of its type modifier, half up."""
     if not 0 <= typmod < 6:
         return usecs
     unit: int = 10 ** (6 - typmod)
@@ -115,7 +115,7 @@ def fit_time(usecs: int, typmod: int) -> int:
 
 
 def fit_timestamp(value: int, typmod: int) -> int:
-    """The same, half away from zero."""
+    """A timestamp rounded to the precision of its type modifier, half away from zero."""
     if typmod in (-1, 6) or abs(value) == INFINITY:
         return value
     if not 0 <= typmod <= 6:
@@ -130,7 +130,7 @@ def special(value: int) -> str | None:
 
 
 def local_fields(value: int, style: TextStyle) -> Fields:
-    """A timestamptz in the session's time zone."""
+    """The fields of a timestamptz in the session's time zone."""
     offset = session_zone(style).at((value - UNIX_EPOCH_USECS) // USECS_PER_SEC)
     fields = fields_of_timestamp(value + offset.seconds * USECS_PER_SEC)
     fields.zone, fields.isdst, fields.abbreviation = -offset.seconds, int(offset.isdst), offset.abbreviation

@@ -1,4 +1,4 @@
-"""What the fields of a date or time literal mean: numbers judged by what came before, clocks, zones, final checks."""
+"""The meaning of a date/time literal's fields: numbers judged by the fields before them, times, zones, final checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_ZONE_HOUR = 15
 
 @dataclass(slots=True)
 class Decoding:
-    """What is known so far."""
+    """The fields decoded so far."""
 
     style: TextStyle
     fields: Fields = field(default_factory=Fields)
@@ -67,7 +67,7 @@ def session_zone(style: TextStyle) -> Zone:
 
 
 def current_usecs(style: TextStyle) -> int:
-    """The start of the transaction, or now when nobody says."""
+    """The start of the transaction; the present time without one."""
     if style.now is not None:
         return style.now
     from time import time_ns
@@ -76,7 +76,7 @@ def current_usecs(style: TextStyle) -> int:
 
 
 def current_fields(style: TextStyle) -> Fields:
-    """The session's local time."""
+    """The session's current local time."""
     now = current_usecs(style)
     offset = session_zone(style).at((now - UNIX_EPOCH_USECS) // USECS_PER_SEC)
     fields = fields_of_timestamp(now + offset.seconds * USECS_PER_SEC)
@@ -88,7 +88,7 @@ _INT = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
 def leading_int(text: str) -> tuple[int, str]:
-    """C's strtol into an int, and what it leaves."""
+    """The integer at the start of a text, as C's strtol reads it, and the rest."""
     found = _INT.match(text)
     if found is None:
         return 0, text
@@ -171,7 +171,7 @@ def _julian_day(state: Decoding, value: int, rest: str) -> int:
 
 
 def plain_word(state: Decoding, kind: str, value: str) -> None:
-    """Words that mean the same in dates and in times."""
+    """A word with the same meaning in dates and in times."""
     if kind == "ampm":
         state.meridian = value
         state.add(AMPM)
@@ -193,7 +193,7 @@ def set_prefix(state: Decoding, unit: str) -> None:
 
 
 def zone_word(state: Decoding, word: str) -> bool:
-    """A zone abbreviation; they come before all other words."""
+    """A time zone abbreviation; it takes precedence over all other words."""
     found = abbreviation(word)
     if found is None:
         return False
@@ -218,7 +218,7 @@ def summer_time_modifier(state: Decoding) -> None:
 
 
 def month_name(state: Decoding, month: int) -> None:
-    """A month's name behind a number that was taken for one: that number was the day."""
+    """A month name after a number that was taken for the month: that number becomes the day."""
     fields = state.fields
     part = MONTH
     if state.has(MONTH) and not state.text_month and not state.parts & DAY and 1 <= fields.month <= 31:
@@ -250,7 +250,7 @@ def decode_clock(word: str, fields: Fields, *, minutes_first: bool = False) -> N
 
 
 def time_overflows(fields: Fields) -> bool:
-    """24:00:00 is the last time there is."""
+    """Whether a time is beyond 24:00:00."""
     return fields.hour > 24 or fields.minute > 59 or fields.second > 60 or time_of(fields) > USECS_PER_DAY
 
 
@@ -278,7 +278,7 @@ _PIECE = re.compile(r"[0-9]+|[A-Za-z]+", re.ASCII)
 
 
 def decode_date(state: Decoding, word: str) -> int:
-    """A date with delimiters, or with a month's name inside. Gives the parts it has."""
+    """The parts of a date with delimiters, or with a month name."""
     known = state.parts
     parts = 0
     text_month = False
@@ -315,7 +315,7 @@ def decode_date(state: Decoding, word: str) -> int:
 
 
 def decode_number(state: Decoding, word: str, text_month: bool, known: int) -> int:
-    """As DecodeNumber does: one number, judged by the parts that are known."""
+    """Decode a number by the parts known so far (DecodeNumber)."""
     fields = state.fields
     value, rest = leading_int(word)
     if rest == word:
@@ -361,7 +361,7 @@ def decode_number(state: Decoding, word: str, text_month: bool, known: int) -> i
 
 
 def _atoi(digits: str) -> int:
-    """As C reads a number that does not fit: cut to 32 bits."""
+    """An integer as C reads one that does not fit: cut to 32 bits."""
     value = min(int(digits), 2**63 - 1) & 0xFFFFFFFF
     return value - (value >> 31 << 32)
 

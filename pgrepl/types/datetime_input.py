@@ -1,4 +1,4 @@
-"""PostgreSQL's date/time input grammar: fields in nearly any order, what each is judged by what came before it.
+"""PostgreSQL's date/time input: fields in nearly any order, each interpreted by the fields before it.
 
 `decode_datetime` and `decode_time` follow DecodeDateTime and DecodeTimeOnly: every field names the parts it gives
 (year, month, zone …), a part given twice is an error, and at the end the parts must make a date (or a time).
@@ -167,7 +167,7 @@ def _resolve_zone(state: Decoding) -> None:
 
 
 def decode_time(text: str, style: TextStyle, room: int) -> Fields:
-    """A time of day; a date is let pass when a zone may need it."""
+    """A time of day. A date is allowed when a zone may need it."""
     state = Decoding(style)
     words = split_fields(text, room)
     kinds = [kind for kind, _ in words]
@@ -253,7 +253,7 @@ def _time_word(state: Decoding, word: str) -> None:
 
 
 def _resolve_time_zone(state: Decoding) -> None:
-    """A zone whose offset depends on the date needs one; without one today's counts."""
+    """The offset of a zone whose offset depends on the date; without a date, today's."""
     fields = state.fields
     if (state.named or state.dynamic) and state.parts & DSTMOD:
         raise bad_format()

@@ -1,4 +1,4 @@
-"""Dates and timestamps in the plain ISO form, which most of them have: read at once, the same under every DateStyle.
+"""A fast reader of dates and timestamps in plain ISO form, whose meaning does not depend on DateStyle.
 
 `2024-02-29`, `2024-02-29 12:30:00.5`, `2024-02-29T12:30:00+02`. Anything else is not plain, and is looked at with care.
 """
@@ -17,7 +17,7 @@ _EPOCH = date(2000, 1, 1).toordinal()
 
 
 def plain_date(text: str) -> int | None:
-    """Days since 2000-01-01; None: the text is not plain, or no day of the calendar."""
+    """Days since 2000-01-01; None: the text is not in plain form, or not a valid date."""
     found = _DATE.fullmatch(text)
     if found is None:
         return None
@@ -28,7 +28,8 @@ def plain_date(text: str) -> int | None:
 
 
 def plain_timestamp(text: str, *, zoned: bool) -> int | None:
-    """Microseconds since 2000-01-01; None likewise. `zoned`: the text must name its offset."""
+    """Microseconds since 2000-01-01; None: not in plain form, or not valid. `zoned`: the text must have a UTC
+    offset."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None

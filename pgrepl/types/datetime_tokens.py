@@ -1,4 +1,4 @@
-"""The words of date/time input and how a literal falls into fields: what ParseDateTime and its token tables do."""
+"""The words of date/time input, and the splitting of a literal into fields (ParseDateTime and its token tables)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DATE, TIME, ZONE, NUMBER, STRING, SPECIAL = "date", "time", "zone", "number", "s
 
 
 class InputError(Exception):
-    """Why a literal is refused: PostgreSQL's DTERR_ codes, to be worded when the literal and its type are known."""
+    """The reason why a literal is refused (PostgreSQL's DTERR_ codes); the message is made where literal and type are
+    known."""
 
     def __init__(self, kind: str, zone: str = "") -> None:
         super().__init__(kind)

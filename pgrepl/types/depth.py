@@ -1,4 +1,4 @@
-"""How deep expressions, JSON and queries may nest: as far as the process's stack carries, as PostgreSQL's do.
+"""The nesting limit of expressions, JSON and queries: the process's stack, as in PostgreSQL.
 
 Python by itself stops at a thousand calls, which a sum of three hundred terms reaches.
 """

@@ -1,5 +1,5 @@
-"""Text that is no UTF-8: bytes from outside travel as lone surrogates (`surrogateescape`) until somebody must refuse
-them, and every refusal reads as PostgreSQL's report_invalid_encoding words it."""
+"""Invalid UTF-8 in input: invalid bytes travel as lone surrogates (`surrogateescape`) until they are refused with
+PostgreSQL's message (report_invalid_encoding)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pgrepl.errors import PgError
 
 
 def is_utf8(text: str) -> bool:
-    """Whether the text was made of valid UTF-8."""
+    """Whether a text was decoded from valid UTF-8."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def invalid_utf8(text: str) -> PgError | None:
-    """The error for text that was made of bytes that are no UTF-8."""
+    """The error for a text that was decoded from invalid UTF-8."""
     if is_utf8(text):
         return None
     raw = text.encode("utf-8", "surrogateescape")
@@ -24,13 +24,13 @@ def invalid_utf8(text: str) -> PgError | None:
 
 
 def invalid_bytes(raw: bytes | bytearray, at: int) -> PgError:
-    """The error names all bytes that the character would have that begins at `at`."""
+    """The error for the invalid character at `at`; it names all bytes that the character would have."""
     shown = " ".join(f"0x{byte:02x}" for byte in raw[at : at + _claimed_length(raw[at])])
     return PgError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
 
 
 def _claimed_length(byte: int) -> int:
-    """How many bytes a character takes that starts with this one, as pg_utf_mblen tells it."""
+    """The length in bytes that a character's first byte announces, as in pg_utf_mblen."""
     for mask, lead, length in ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4)):
         if byte & mask == lead:
             return length

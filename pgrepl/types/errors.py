@@ -1,4 +1,4 @@
-"""The two complaints that nearly every input function has."""
+"""The two errors that nearly every input function raises."""
 
 from __future__ import annotations
 

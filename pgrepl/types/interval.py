@@ -1,4 +1,4 @@
-"""Text of interval: PostgreSQL's, the SQL standard's and ISO 8601's forms.
+"""Output of interval in PostgreSQL's, the SQL standard's and ISO 8601's style, and its type modifier.
 
     >>> write_interval(Interval(months=27, days=4, usecs=18367800000), DEFAULT_STYLE)
     '2 years 3 mons 4 days 05:06:07.8'
@@ -46,12 +46,13 @@ def out_of_range() -> PgError:
 
 
 def _cut(value: int, unit: int) -> int:
-    """To a multiple, toward zero."""
+    """A number truncated toward zero to a multiple of the unit."""
     return abs(value) // unit * unit * (1 if value >= 0 else -1)
 
 
 def fit_interval(value: Interval, typmod: int) -> Interval:
-    """As AdjustIntervalForTypmod does: fields below the last one are cut, seconds rounded."""
+    """An interval fitted to its type modifier (AdjustIntervalForTypmod): fields below the last one are cut, seconds
+    rounded."""
     if typmod < 0 or not is_finite(value):
         return value
     fields, precision = typmod >> 16 & 0x7FFF, typmod & 0xFFFF
@@ -74,7 +75,7 @@ def fit_interval(value: Interval, typmod: int) -> Interval:
 
 
 class Parts(NamedTuple):
-    """An interval's fields; all of one of its three numbers share a sign."""
+    """The fields of an interval; fields of the same component (months, days or time) have one sign."""
 
     year: int
     month: int

@@ -76,7 +76,7 @@ _LAST_FIELD = [
 
 
 class _Sum:
-    """The interval while it adds up; every part must stay in its integer type."""
+    """An interval being added up; each component must stay in its integer type's range."""
 
     def __init__(self) -> None:
         self.years = self.months = self.days = self.usecs = 0
@@ -87,7 +87,7 @@ class _Sum:
             raise field_overflow()
 
     def add(self, unit: str, value: int, part: float) -> None:
-        """value and a fraction of a unit, which spills into smaller ones."""
+        """Add a value and a fraction of a unit; the fraction goes to smaller units."""
         if unit in _USECS:
             self.usecs += value * _USECS[unit]
             self.check()
@@ -157,7 +157,7 @@ def _finish(total: _Sum) -> Interval:
 
 
 def _decode(text: str, fields: int, style: TextStyle) -> Interval:
-    """As DecodeInterval does: from the right, so that a unit is known before its number."""
+    """Decode fields as DecodeInterval does: from the right, so that a unit is known before its number."""
     words = split_fields(text, 255)
     total = _Sum()
     seen: set[str] = set()

@@ -1,5 +1,4 @@
-"""json and jsonb: a parser that knows where every value stands and complains as PostgreSQL does, and jsonb's
-canonical text.
+"""json and jsonb: a parser that keeps locations and raises PostgreSQL's errors, and jsonb's canonical text.
 
 A json value is its text. A jsonb value is its canonical text too (class `Jsonb`); `jsonb_tree` gives it as Python
 objects: dict, list, str, Decimal, bool, None.
@@ -20,14 +19,14 @@ from pgrepl.types.numeric import read_numeric, write_numeric
 
 
 class Jsonb(str):
-    """Canonical text of a jsonb value."""
+    """A jsonb value, as its canonical text."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class JsonNode:
-    """A value and where it stands in the text. value: pairs, nodes, the string, or None."""
+    """A parsed JSON value and its location. value: pairs, nodes, the string, or None."""
 
     kind: str  # object, array, string, number, true, false, null
     start: int
@@ -43,7 +42,7 @@ _VALIDATOR = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_re
 
 
 def read_json(text: str) -> str:
-    """The text itself, once it is known to be JSON."""
+    """The text of a json value, validated."""
     try:
         _VALIDATOR.decode(text)
     except ValueError:
@@ -68,7 +67,7 @@ _DOUBTFUL = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
 def parse_tree(text: str) -> Any:
-    """Text as Python objects, keys in jsonb's order, the last of equal keys kept."""
+    """A JSON text as Python objects; keys in jsonb's order, the last of equal keys is kept."""
     if not _DOUBTFUL.search(text):
         try:
             return _TREE_DECODER.decode(text)
@@ -96,7 +95,7 @@ def jsonb_tree(value: Jsonb | str) -> Any:
 
 
 def sorted_object(pairs: dict[str, Any]) -> dict[str, Any]:
-    """jsonb keeps shorter keys first, then by bytes."""
+    """An object with its keys in jsonb's order: shorter keys first, then by bytes."""
     if len(pairs) < 2:
         return pairs
     return dict(sorted(pairs.items(), key=lambda pair: _key_order(pair[0])))

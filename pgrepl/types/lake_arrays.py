@@ -1,5 +1,4 @@
-"""What a form is: the ways of one type's values; and Arrow arrays, as files and Spark give them, and as values make
-them."""
+"""`Form`: how values of one type are stored in a lake; and conversions of Arrow arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plain_array(array: Any) -> Any:
-    """An array in one piece, without an extension type around it."""
+    """An Arrow array as a single chunk of its storage type."""
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -35,7 +34,7 @@ def arrow_type(name: str) -> Any:
 
 
 def same(value: Any) -> Any:
-    """How a value is kept that Arrow, or the catalog, takes as it is."""
+    """The conversion of values that need none."""
     return value
 
 
@@ -44,7 +43,7 @@ def same_raw(value: Any, scale: int) -> Any:
 
 
 def storage_type(kind: Any) -> Any:
-    """The type without the names that Parquet has for its values (uuid)."""
+    """The Arrow type without Parquet's logical type (uuid)."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
@@ -63,7 +62,7 @@ def _stored(field: Any) -> Any:
 
 
 def annotated(array: Any, kind: Any) -> Any:
-    """The array of the storage type as one of the type."""
+    """An array of the storage type, cast to the logical type."""
     import pyarrow as pa
 
     if array.type == kind:

@@ -1,4 +1,4 @@
-"""The forms of DuckLake's scalar types in columns of tables that somebody else has made.
+"""The forms of DuckLake's scalar types in columns of tables that other DuckLake writers have created.
 
     >>> foreign_form("uint8").typoid, foreign_form("decimal(10,2)").typmod
     (21, 655366)
@@ -26,7 +26,7 @@ from pgrepl.types.lake_times import times
 
 
 class Nested(Protocol):
-    """A column or field as the catalog has it (lake.table.LakeField)."""
+    """A column or field as the catalog describes it (lake.table.LakeField)."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 @cache
 def foreign_form(lake: str) -> Form:
-    """Of any type but lists, structs and maps."""
+    """The form of any DuckLake type except lists, structs and maps."""
     if lake in _PLAIN:
         return form(_PLAIN[lake])
     found = _DECIMAL.fullmatch(lake)
@@ -71,7 +71,7 @@ def foreign_form(lake: str) -> Form:
 
 
 def _narrow(lake: str, typoid: int, arrow: str, low: int, high: int) -> Callable[[], Form]:
-    """Whole numbers of a type that PostgreSQL has only wider."""
+    """The form of an integer type that is narrower than the PostgreSQL type for it."""
 
     def to_arrow(value: int) -> int:
         if not low <= value <= high:
@@ -90,7 +90,8 @@ def _narrow(lake: str, typoid: int, arrow: str, low: int, high: int) -> Callable
 
 
 def _huge(lake: str, low: int, high: int, digits: int) -> Callable[[], Form]:
-    """Whole numbers that only numeric holds. Those of 128 bits are doubles in Parquet, as DuckDB writes them."""
+    """The form of an integer type that only numeric can hold. 128-bit ones are doubles in Parquet, as DuckDB writes
+    them."""
 
     def check(value: Decimal) -> int:
         if not value.is_finite() or value != value.to_integral_value() or not low <= value <= high:
@@ -131,7 +132,7 @@ def _huge(lake: str, low: int, high: int, digits: int) -> Callable[[], Form]:
 
 
 def _coarse(lake: str, unit: str, per_second: int) -> Callable[[], Form]:
-    """Timestamps of another precision; PostgreSQL's has microseconds, and finer ones are cut off."""
+    """The form of a timestamp of another precision; anything finer than microseconds is cut off."""
 
     def make() -> Form:
         plain = form(oids.TIMESTAMP)
@@ -169,7 +170,7 @@ def _coarse(lake: str, unit: str, per_second: int) -> Callable[[], Form]:
 
 
 def _timetz() -> Form:
-    """In files there is the time in UTC alone."""
+    """The form of timetz; files contain the time in UTC only."""
 
     def from_array(array: Any) -> list[Any]:
         return [None if v is None else TimeTz(v, 0) for v in times(array)]

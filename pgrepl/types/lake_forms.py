@@ -1,5 +1,5 @@
-"""How a PostgreSQL type is kept in a lake table: its DuckLake type, its Spark type, its Arrow type, and the way of its
-values between Python, Parquet, DuckLake's statistics and rows inlined in the catalog.
+"""The lake form of each PostgreSQL type: its DuckLake, Spark and Arrow type, and the conversions between Python,
+Parquet, DuckLake's statistics and inlined rows.
 
     >>> from pgrepl.types import oids
     >>> form(oids.INT4).lake, form(oids.INT4).spark, form(oids.DATE).to_inlined(0)
@@ -20,7 +20,7 @@ from pgrepl.types.lake_arrays import Form
 
 
 def is_row_type(typoid: int) -> bool:
-    """A named row type: how its values are kept depends on the catalog (lake.table.LakeColumn)."""
+    """Whether a type is a named row type, whose form depends on the catalog (lake.table.LakeColumn)."""
     row = type_by_oid(typoid)
     return row is None or row.typtype == "c"
 

@@ -1,4 +1,4 @@
-"""The forms of nested values in tables that somebody else has made: jsonb.
+"""The forms of nested types in tables that other DuckLake writers have created: jsonb.
 
 Fields are found by name; scalars that JSON has none like are their text.
 """
@@ -36,7 +36,7 @@ def nested_form(lake: str, fields: tuple[Nested, ...]) -> Form:
 
 
 def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
-    """Nested values as jsonb."""
+    """The form of nested values, as jsonb."""
     inner = [(f.name, nested_form(f.type, f.fields) if f.type in _NESTED else foreign_form(f.type)) for f in fields]
     itself = Field("", lake, fields)
 
@@ -86,7 +86,7 @@ def _parsed(text: str) -> Any:
 
 
 def _members(value: Any, field: Nested) -> list[tuple[str, Any, Any]]:
-    """The fields of a struct with their values; others are refused."""
+    """The fields of a struct with their values; unknown fields are refused."""
     if not isinstance(value, dict) or not value.keys() <= {f.name for f in field.fields}:
         raise _misfit(value, field)
     return [(f.name, value.get(f.name), f) for f in field.fields]
@@ -116,13 +116,13 @@ def _storable(value: Any, field: Nested) -> Any:
 
 
 def _scalar(value: Any, child: Form) -> Any:
-    """A scalar of JSON as the value that its text is."""
+    """A JSON scalar as the value that its text means."""
     text = value if isinstance(value, str) and child.lake != "json" else _json(value)
     return read_text(text, child.typoid, child.typmod)
 
 
 def _nested_text(value: Any, field: Nested) -> str:
-    """As DuckDB prints it."""
+    """A nested value as DuckDB prints it."""
     if field.type == "struct":
         inside = [f"{_quoted(name)}: {_item_text(item, f)}" for name, item, f in _members(value, field)]
         return "{" + ", ".join(inside) + "}"

@@ -1,4 +1,4 @@
-"""What columns of tables that somebody else has made are here: the other way of `lake_forms`.
+"""The PostgreSQL type and form of columns that other DuckLake writers have created: the inverse of `lake_forms`.
 
     >>> read_form("uint8").typoid, read_form("decimal(10,2)").typmod, read_form("varchar").lake
     (21, 655366, 'varchar')
@@ -19,7 +19,7 @@ from pgrepl.types.lake_forms import form
 
 @cache
 def read_form(lake: str, fields: tuple[Nested, ...] = ()) -> Form:
-    """What a column of a DuckLake type is in PostgreSQL: its typoid and typmod, and how its values are kept."""
+    """The form of a DuckLake type: the PostgreSQL typoid and typmod it is read as, and its conversions."""
     if lake in ("list", "struct", "map"):
         from pgrepl.types.lake_nested import nested_form
 
@@ -28,7 +28,7 @@ def read_form(lake: str, fields: tuple[Nested, ...] = ()) -> Form:
 
 
 def stored_form(lake: str, fields: tuple[Nested, ...], typoid: int, typmod: int) -> Form:
-    """How the values of a column are kept that is of a PostgreSQL type here and of a DuckLake type in the catalog."""
+    """The form of a column from its PostgreSQL type here and its DuckLake type in the catalog."""
     own = form(typoid, typmod)
     if own.lake == lake and (own.element is None or _same_element(own.element, fields)):
         return own

@@ -1,4 +1,4 @@
-"""The lake forms of scalar types, by family: whole numbers, floats, decimals, text, binary, uuid."""
+"""The lake forms of scalar types, by family: integers, floats, decimals, text, binary, uuid."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
 
 
 def text_form(typoid: int, typmod: int) -> Form:
-    """Of a type that is kept as PostgreSQL's own text of it; no order can be told from it. A type whose text nobody can
-    read or write has only NULLs."""
+    """The form of a type that is stored as PostgreSQL's text; its bounds say nothing of the order. A type without
+    input and output functions has only NULLs."""
 
     def to_text(value: Any) -> str:
         return writer(typoid)(value, DEFAULT_STYLE)
@@ -184,8 +184,8 @@ def text_form(typoid: int, typmod: int) -> Form:
 
 @cache
 def row_form(typoid: int, row: RowType) -> Form:
-    """Of a named row type: the text of a row that has all the columns that there have ever been, so that those that
-    come and go later change nothing in what is stored."""
+    """The form of a named row type: the text of a row with all columns that ever existed, so that adding and dropping
+    columns changes nothing stored."""
 
     def to_text(value: Any) -> str:
         words = [""] * row.width
@@ -218,7 +218,8 @@ def _string_form(typoid: int, typmod: int) -> Form:
 
 
 def _bpchar_form(typoid: int, typmod: int) -> Form:
-    """Padded to its length, so equality is that of the padded text; its order is not (a tab is less than a blank)."""
+    """The form of char(n): padded, so that equality is that of the padded text. The order differs (a tab sorts before
+    a blank)."""
     length = typmod - 4
     sized = (lambda value: value.ljust(length)) if typmod >= 4 else None
     ordered = "equal" if typmod >= 4 else "none"

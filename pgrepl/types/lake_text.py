@@ -1,4 +1,4 @@
-"""DuckDB's text of values: what stands in DuckLake's statistics and in rows inlined in the catalog.
+"""DuckDB's text form of values, used in DuckLake's statistics and in inlined rows.
 
 It differs from PostgreSQL's in dates before Christ (`0044-03-15 (BC)`), in trailing zeros of seconds, in binary strings
 and in nested values (`[1, NULL]`, `{'a': 1}`, `{k=1}`). Times count as Parquet's do: days and microseconds from 1970.
@@ -112,7 +112,7 @@ _ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})")
 
 
 def blob_text(value: bytes) -> str:
-    r"""As DuckDB prints a BLOB: `\x00a`."""
+    r"""A BLOB as DuckDB prints it."""
     return "".join(chr(b) if 32 <= b < 127 and b not in b"\\'\"" else f"\\x{b:02X}" for b in value)
 
 
@@ -138,7 +138,8 @@ def _quoted(word: str) -> str:
 
 
 def read_nested(text: str) -> Any:
-    """Lists become lists, structs and maps lists of pairs in class `Pairs`; scalars stay text, NULL is None."""
+    """A nested value from DuckDB's text: lists are lists, structs and maps are `Pairs`; scalars stay text, NULL is
+    None."""
     reader = _Nested(text)
     value = reader.value("")
     reader.space()

@@ -26,7 +26,7 @@ def date_form(typoid: int, typmod: int) -> Form:
 
 
 def date_to_lake(value: int) -> int:
-    """Days from 2000 → days from 1970."""
+    """Days since 2000-01-01 as days since 1970-01-01."""
     if value in (INFINITY, -INFINITY):
         return lake_text.DATE_INFINITY if value > 0 else -lake_text.DATE_INFINITY
     return value - UNIX_EPOCH_DAYS
@@ -85,7 +85,7 @@ def timestamp_form(typoid: int, typmod: int) -> Form:
 
 
 def timestamp_to_lake(value: int) -> int:
-    """Microseconds from 2000 → from 1970."""
+    """Microseconds since 2000-01-01 as microseconds since 1970-01-01."""
     if value in (INFINITY, -INFINITY):
         return value
     shifted = value - UNIX_EPOCH_USECS

@@ -1,4 +1,4 @@
-"""The letters of names, as classes of a regular expression: whatever is beyond ASCII counts as one.
+"""The letters of names as regular expression classes; every non-ASCII character counts as a letter.
 
 They are written as complements of what is no letter, because a range up to U+10FFFF takes milliseconds to compile.
 """

@@ -1,4 +1,4 @@
-"""Log sequence numbers: `0/16B3748` and the 64-bit number behind it."""
+"""Log sequence numbers: the text `0/16B3748` and its 64-bit number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a type is written, with its modifier: `format_type`, and the way back from a written modifier to its number.
+"""Type names with their modifiers: `format_type`, and the modifier of a written type.
 
     >>> format_type(1043, 44), format_type(1007), format_type(1186, 0x7FFF0003 & 0x1C08FFFF)
     ('character varying(40)', 'integer[]', ...)
@@ -115,7 +115,7 @@ def typmod_out(oid: int, typmod: int) -> str:
 
 
 def numeric_precision_scale(typmod: int) -> tuple[int, int]:
-    """The scale is signed, in 11 bits."""
+    """Precision and scale of a numeric type modifier; the scale is signed, in 11 bits."""
     return (typmod - 4) >> 16 & 0xFFFF, ((typmod - 4 & 0x7FF) ^ 1024) - 1024
 
 
@@ -127,7 +127,8 @@ Warn = Callable[[str, str], None]  # (sqlstate, message)
 
 
 def typmod_in(oid: int, modifiers: list[str], warn: Warn | None = None) -> int:
-    """What the type's typmodin function makes of `(10, 2)`; a precision that is too large is cut with a warning."""
+    """The modifier of `(10, 2)` as the type's typmodin function computes it; too large a precision is reduced with a
+    warning."""
     read = _TYPMOD_IN.get(oid)
     if read is None:
         raise PgError("42601", f'type modifier is not allowed for type "{format_type(oid)}"')

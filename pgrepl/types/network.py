@@ -1,4 +1,4 @@
-"""Text of inet, cidr and the MAC addresses. A value is its canonical text."""
+"""Input and output of inet, cidr and MAC addresses. A value is its canonical text."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def parse_address(text: str, typename: str = "inet") -> Address:
 
 
 def address_text(address: Address) -> str:
-    """Without the mask."""
+    """The address without the mask."""
     if address.version == 4:
         return ".".join(str(address.number >> shift & 255) for shift in (24, 16, 8, 0))
     words = [address.number >> shift & 0xFFFF for shift in range(112, -1, -16)]
@@ -157,7 +157,7 @@ def read_macaddr(text: str) -> str:
 
 
 def _scan_mac(text: str, separators: str, width: int) -> list[int] | None:
-    """C's sscanf: as many digits as there are, or as the width allows; nothing but spaces behind."""
+    """Match as C's sscanf: hexadecimal digits up to the given width, and nothing but spaces behind."""
     digits = re.compile(rf"\s*([0-9a-fA-F]{{1,{width}}})" if width else r"\s*([-+]?[0-9a-fA-F]+)", re.ASCII)
     found = []
     at = 0

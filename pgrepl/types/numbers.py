@@ -1,4 +1,4 @@
-"""Text of integers, OIDs, floats and booleans.
+"""Input and output of integers, OIDs, floats and booleans.
 
 >>> read_int4(" 1_000 "), read_float8("1e3"), write_float8(1e15)
 (1000, 1000.0, '1e+15')
@@ -92,7 +92,7 @@ def _unsigned_reader(typename: str, bits: int) -> Callable[[str], int]:
 
 
 def _to_32_bits(value: int, text: str, typename: str) -> int:
-    """A small negative number counts as the unsigned one of the same bits."""
+    """A small negative number as the unsigned number with the same bits."""
     if 2**32 <= value < 2**64 - 2**31:
         raise out_of_range(typename, text)
     return value % 2**32
@@ -166,7 +166,7 @@ _FLOAT = re.compile(
 
 
 def _parse_float(text: str, typename: str, to_type: Callable[[float], float]) -> float:
-    """What strtod takes; a number that does not fit is noticed before the junk behind it."""
+    """A float as strtod reads it; out of range is reported before trailing junk."""
     found = _FLOAT.match(text.lstrip(SPACE))
     if found is None:
         raise invalid_text(typename, text)
@@ -256,7 +256,7 @@ def _printf_g(value: float, digits: int) -> str:
 
 
 def _scientific(text: str, limit: int) -> str:
-    """Lay out the digits as PostgreSQL's shortest-decimal printer does: exponent form outside 1e-4 … 10^limit."""
+    """The digits laid out as PostgreSQL's shortest-decimal printer does: exponent form outside 1e-4 … 10^limit."""
     sign = "-" if text[0] == "-" else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -1,4 +1,4 @@
-"""numeric as `decimal.Decimal`: text, modifiers, and the forms every numeric keeps.
+"""numeric as `decimal.Decimal`: text, type modifiers, and invariants.
 
 A value's display scale is minus the Decimal's exponent, so an exponent is never positive, and there is no negative
 zero. NaN equals itself and is above everything; infinities have no scale.
@@ -84,7 +84,7 @@ def overflow() -> PgError:
 
 
 def checked(value: Decimal) -> Decimal:
-    """As make_result does: what is stored has at most 131072 digits before the point."""
+    """A result, or the error for more than 131072 digits before the decimal point (make_result)."""
     if value.is_finite() and value and value.adjusted() >= MAX_WHOLE_DIGITS:
         raise overflow()
     return _no_negative_zero(value)
@@ -100,7 +100,7 @@ def display_scale(value: Decimal) -> int:
 
 
 def rescale(value: Decimal, scale: int) -> Decimal:
-    """Round half away from zero to that many digits after the point (before it, when negative)."""
+    """A value rounded half away from zero to a scale, which may be negative."""
     if not value.is_finite():
         return value
     value = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
@@ -110,7 +110,7 @@ def rescale(value: Decimal, scale: int) -> Decimal:
 
 
 def fit(value: Decimal, typmod: int) -> Decimal:
-    """Bring a value to numeric(precision, scale), as apply_typmod does."""
+    """A value fitted to numeric(precision, scale), as apply_typmod does."""
     if typmod < 4 or value.is_nan():
         return value
     precision, scale = numeric_precision_scale(typmod)

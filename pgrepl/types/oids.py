@@ -1,4 +1,4 @@
-"""The OIDs of the types, collations and namespaces that the code names."""
+"""The OIDs of types, collations and namespaces that the code refers to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Input and output functions of the types whose text needs nothing but the value: numbers, strings, bits, uuid,
-json."""
+"""Input and output functions that depend on the value only: numbers, strings, bits, uuid, json."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _TID = re.compile(r"[^(,)]*\(\s*([0-9]*),\s*([0-9]*)\)", re.ASCII)
 
 
 def _read_tid(text: str, typmod: int, style: TextStyle) -> tuple[int, int]:
-    """As tidin does; what stands behind the parenthesis is not looked at."""
+    """A tid as tidin reads it; text behind the parenthesis is ignored."""
     found = _TID.match(text)
     block, offset = (int(digits or 0) for digits in found.groups()) if found else (-1, -1)
     if not 0 <= block < 2**32 or not 0 <= offset < 2**16:

@@ -19,7 +19,7 @@ from pgrepl.types.record import quote_field
 
 @dataclass(frozen=True, slots=True)
 class PgRange:
-    """A bound that is None is infinite; an infinite bound is never inclusive."""
+    """A range. A bound of None is infinite; an infinite bound is never inclusive."""
 
     subtype: int
     lower: Any = None
@@ -31,14 +31,14 @@ class PgRange:
 
 @dataclass(frozen=True, slots=True)
 class PgMultirange:
-    """Ranges in order that neither touch nor overlap, none of them empty."""
+    """A multirange: ranges in order, none of them empty, which neither touch nor overlap."""
 
     subtype: int
     ranges: tuple[PgRange, ...]
 
 
 def _key(value: Any) -> Any:
-    """Numbers, dates and moments; NaN above all."""
+    """The sort key of numbers, dates and moments; NaN above all."""
     return (True, 0) if value != value else (False, value)
 
 

@@ -13,7 +13,7 @@ from pgrepl.types import oids
 
 
 class Record(tuple[Any, ...]):
-    """A row as one value. A plain tuple stands for a record whose field types the reader of it knows."""
+    """A row as one value. A plain tuple is a record whose field types are known to its reader."""
 
     types: tuple[int, ...]
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Record(tuple[Any, ...]):
 
 @frozen
 class RowField:
-    """A column of a named row type that is there."""
+    """A column of a named row type that is not dropped."""
 
     place: int  # among the columns that there have ever been, from 0
     name: str
@@ -38,7 +38,7 @@ class RowField:
 
 @frozen
 class RowType:
-    """What the values of a named row type consist of. Columns that were dropped keep their place in what is stored."""
+    """The columns of a named row type. Dropped columns keep their place in stored values."""
 
     fields: tuple[RowField, ...]
     width: int
@@ -52,12 +52,12 @@ class RowType:
         return tuple([field.name for field in self.fields])
 
     def index(self, fieldnum: int) -> int:
-        """Where in a Record the column of this number is."""
+        """The index in a Record of the column with this attnum."""
         return next(n for n, field in enumerate(self.fields) if field.place == fieldnum - 1)
 
 
 def guessed_type(value: Any) -> int:
-    """A type whose text a Python value prints as."""
+    """The type that prints a Python value as its text."""
     return _GUESSES.get(type(value).__name__, oids.ANYARRAY if hasattr(value, "elemtype") else oids.TEXT)
 
 
@@ -77,14 +77,14 @@ _SPECIAL = re.compile(r'[\s"\\(),]', re.ASCII)
 
 
 def write_record(value: Sequence[Any], write: Callable[[Any, int], str]) -> str:
-    """As record_out does. A plain tuple's fields are printed by what they look like."""
+    """The text of a record as record_out writes it. A plain tuple's fields are printed by their Python types."""
     types = value.types if isinstance(value, Record) else [guessed_type(item) for item in value]
     fields = zip(value, types, strict=True)
     return "(" + ",".join("" if item is None else quote_field(write(item, typoid)) for item, typoid in fields) + ")"
 
 
 def quote_field(word: str) -> str:
-    """In records and ranges quotes and backslashes are doubled."""
+    """A field, quoted as in records and ranges: quotes and backslashes are doubled."""
     if word and not _SPECIAL.search(word):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""How large values may become: what PostgreSQL refuses is refused here before the memory for it is taken."""
+"""PostgreSQL's limits on the size of values, checked before the memory is allocated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_ROW = 1664  # entries of a target list or a row: MaxTupleAttributeNumber
 
 
 def size_of(value: str | bytes) -> int:
-    """Bytes; of texts far below every limit only the characters are counted."""
+    """The size in bytes; for texts far below every limit, the number of characters."""
     size = len(value)
     if isinstance(value, bytes) or value.isascii() or size < MAX_BYTES >> 10:
         return size
@@ -21,19 +21,19 @@ def size_of(value: str | bytes) -> int:
 
 
 def check_length(size: int) -> None:
-    """Of a text whose length was asked for."""
+    """Check a text whose length was asked for."""
     if size + HEADER > MAX_BYTES:
         raise PgError("54000", "requested length too large")
 
 
 def check_request(size: int) -> None:
-    """Of a text that is put together from texts there are, with its header (palloc)."""
+    """Check a text that is allocated at once, with its header (palloc)."""
     if size > MAX_BYTES:
         raise PgError("XX000", f"invalid memory alloc request size {size}")
 
 
 def check_enlarge(size: int, more: int) -> None:
-    """Of a text that grows (enlargeStringInfo)."""
+    """Check a text that grows (enlargeStringInfo)."""
     if more >= MAX_BYTES - size:
         raise PgError(
             "54000",
@@ -43,14 +43,14 @@ def check_enlarge(size: int, more: int) -> None:
 
 
 def check_repeated(kept: int, piece: int, count: int) -> None:
-    """Of a text that grows by the same piece so many times: it fails at the one that is too much."""
+    """Check a text that grows by the same piece so many times; the error is that of the first piece too many."""
     if piece and kept + piece * count >= MAX_BYTES:
         fits = (MAX_BYTES - 1 - kept) // piece
         check_enlarge(kept + piece * fits, piece)
 
 
 def check_array(size: int) -> None:
-    """Of the elements of an array in bytes; the array has a header, too."""
+    """Check the elements of an array in bytes; the array has a header, too."""
     if size > MAX_BYTES:
         raise PgError("54000", f"array size exceeds the maximum allowed ({MAX_BYTES})")
     check_request(size + _ARRAY_HEADER)

@@ -12,7 +12,7 @@ _MOST = 2**64
 
 
 class Snapshot(NamedTuple):
-    """Transactions before xmin have ended, those from xmax on have not begun; of those between xip were running."""
+    """A snapshot: transactions before xmin have ended, those from xmax on have not begun; those in xip were running."""
 
     xmin: int
     xmax: int
@@ -26,7 +26,7 @@ class Snapshot(NamedTuple):
 
 
 def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> Snapshot:
-    """As parse_snapshot: numbers in order, each once."""
+    """A snapshot from its text, as parse_snapshot reads it: numbers in ascending order, repeated ones dropped."""
     found = _FORM.match(text)
     if found is None:
         raise invalid_text(type_name, text)

@@ -1,4 +1,5 @@
-"""Text of the string types, "char", name, bit strings and bytea.
+"""Input and output of string types, "char", name, bit strings and bytea. A char(n) is stored padded to n characters,
+as in PostgreSQL.
 
 A char(n) is kept padded to n characters, as PostgreSQL stores it.
 """
@@ -14,7 +15,7 @@ NAME_BYTES = 63
 
 
 def read_varchar(text: str, typmod: int = -1) -> str:
-    """As varchar_input does: what is too long may only be spaces."""
+    """A varchar(n) as varchar_input reads it: excess characters must be spaces."""
     most = typmod - 4
     if typmod < 4 or len(text) <= most:
         return text
@@ -24,7 +25,7 @@ def read_varchar(text: str, typmod: int = -1) -> str:
 
 
 def read_bpchar(text: str, typmod: int = -1) -> str:
-    """As bpchar_input does: padded to the length, cut only where there are spaces."""
+    """A char(n) as bpchar_input reads it: padded, excess characters must be spaces."""
     length = typmod - 4
     if typmod < 4:
         return text
@@ -40,7 +41,7 @@ def read_name(text: str) -> str:
 
 
 def truncate_name(text: str) -> str:
-    """At most 63 bytes, never half a character."""
+    """A name of at most 63 bytes, truncated at a character's edge."""
     if len(text) <= NAME_BYTES // 4:
         return text
     encoded = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""What the text form of a value depends on besides the value: the settings of a session.
+"""The session settings that input and output functions depend on.
 
 Values whose text depends on the catalog (`regclass` …) ask `lookup`; 'now' and 'today' ask `now`.
 """
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Lookup(Protocol):
-    """Names of catalog objects, both ways, for the reg* types, aclitem and row types."""
+    """The names of catalog objects, in both directions, for the reg* types, aclitem and row types."""
 
     def oid_of(self, typoid: int, text: str) -> int:
-        """What `'text'::regclass` means."""
+        """The OID that `'text'::regclass` means."""
 
     def text_of(self, typoid: int, oid: int) -> str:
-        """How the object is printed."""
+        """The printed name of an object."""
 
     def row_type(self, typoid: int) -> RowType | None:
-        """What a row type consists of; None: the type is none."""
+        """The columns of a row type; None: the type is no row type."""
 
 
 @frozen

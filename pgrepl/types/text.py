@@ -1,4 +1,4 @@
-"""The text form of every value: a type's input function and its output function.
+"""Input and output functions of all types.
 
     >>> read_text("0x1F", oids.INT4), write_text(True, oids.BOOL), write_text(array_of(oids.TEXT, ["a b", None]), 1009)
     (31, 't', '{"a b",NULL}')
@@ -94,7 +94,7 @@ def reader(typoid: int) -> Reader:
 
 
 def _row_reader(typoid: int) -> Reader:
-    """Of a named row type; which fields it has, the style's lookup knows."""
+    """The input function of a named row type; the style's lookup knows its fields."""
 
     def read(text: str, typmod: int, style: TextStyle) -> Any:
         from pgrepl.types.record import Record, split_record

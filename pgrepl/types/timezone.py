@@ -44,7 +44,8 @@ _FIXED_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What clocks show between two transitions: seconds east of Greenwich, summer time or not, and its abbreviation."""
+    """A zone's local time between two transitions: seconds east of Greenwich, whether it is daylight saving time, and
+    its abbreviation."""
 
     seconds: int
     isdst: bool
@@ -53,7 +54,7 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A day of the year and a time of it: M3.2.0/2, J60, 59."""
+    """A rule for the day and time of a transition: M3.2.0/2, J60, 59."""
 
     kind: str  # M, J or 0
     month: int
@@ -62,7 +63,7 @@ class Change:
     seconds: int
 
     def in_year(self, year: int) -> int:
-        """Unix time, as if local time were Greenwich's."""
+        """The Unix time of the transition, with local time taken as UTC."""
         first = julian(year, 1, 1)
         if self.kind == "J":
             day = first + self.day - 1 + (1 if is_leap(year) and self.day >= 60 else 0)
@@ -80,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A POSIX time zone: standard time, and summer time from one change to the other."""
+    """A POSIX time zone: standard time, and daylight saving time between two transitions."""
 
     standard: Offset
     summer: Offset | None = None
@@ -104,11 +105,11 @@ class Zone:
     rule: Rule | None
 
     def at(self, moment: int) -> Offset:
-        """What clocks show at a Unix time."""
+        """The offset at a Unix time."""
         return self._around(moment)[0]
 
     def _around(self, moment: int) -> tuple[Offset, int | None, Offset]:
-        """The offset at a moment, the next transition after it (None: never again), and the offset from then on."""
+        """The offset at a moment, the next transition after it (None: none), and the offset from then on."""
         if self.rule is not None and self.rule.summer is not None and (not self.times or moment >= self.times[-1]):
             year = from_julian(moment // SECS_PER_DAY + UNIX_EPOCH_JULIAN)[0]
             known = [t for y in (year - 1, year, year + 1) for t in self.rule.transitions(y)]
@@ -130,7 +131,7 @@ class Zone:
         return self.resolve_local(fields)[0]
 
     def resolve_local(self, fields: Fields) -> tuple[int, int]:
-        """Seconds west, and the Unix time."""
+        """Seconds west of Greenwich for a local time, and its Unix time."""
         if not is_valid_julian(fields.year, fields.month):
             fields.isdst = 0
             return 0, 0
@@ -150,7 +151,7 @@ class Zone:
         return -chosen.seconds, local - chosen.seconds
 
     def abbreviated(self, abbreviation: str, moment: int) -> Offset | None:
-        """What an abbreviation last meant here before a moment, or first means after it."""
+        """The offset that an abbreviation had in this zone: its last use before a moment, or the first after it."""
         wanted = abbreviation.upper()
         at = bisect_right(self.times, moment)
         if at == len(self.times) and self.rule is not None:
@@ -163,7 +164,7 @@ class Zone:
         return None
 
     def fixed_offset(self) -> int | None:
-        """Seconds east when the zone has never had another offset."""
+        """Seconds east, when the zone has always had the same offset."""
         found = {self.first.seconds, *(offset.seconds for offset in self.offsets)}
         if self.rule is not None:
             found.add(self.rule.standard.seconds)
@@ -192,7 +193,7 @@ def _find_zone(upper: str) -> Zone | None:
 
 
 def canonical_name(name: str) -> str | None:
-    """The name as the database writes it."""
+    """The zone's name as the database spells it."""
     upper = name.upper()
     if upper == "GMT":
         return "GMT"
@@ -215,7 +216,7 @@ def _roots() -> tuple[Path, ...]:
 
 
 def _zone_file(upper: str) -> tuple[str, Path] | None:
-    """Canonical name and file of a zone, whatever case it is written in."""
+    """Canonical name and file of a zone; the case of the name is ignored."""
     parts = upper.split("/")
     if not all(re.fullmatch(r"[A-Z0-9_+\-]+", part) for part in parts):
         return None
@@ -311,7 +312,7 @@ def _change(text: str) -> Change | None:
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """A word of the Default abbreviation set: a fixed offset, or whatever it meant in a zone at the time."""
+    """A word of the Default abbreviation set: a fixed offset, or the offset it had in a zone at the time."""
 
     name: str
     seconds: int  # east of Greenwich

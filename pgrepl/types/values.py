@@ -1,4 +1,4 @@
-"""Order and equality of values, by type: what the default btree and hash operator classes say."""
+"""Order and equality of values by type, as the default btree and hash operator classes define them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = Callable[[Any], Any]
 
 
 def float_key(value: float) -> tuple[bool, float]:
-    """NaN is above all and equal to itself."""
+    """The sort key of a float; NaN is above all and equal to itself."""
     return (True, 0.0) if value != value else (False, value)
 
 
@@ -28,7 +28,7 @@ def numeric_key(value: Decimal) -> tuple[bool, Decimal]:
 
 
 def interval_key(value: tuple[int, int, int]) -> int:
-    """A month counts as 30 days, as interval_cmp_value does."""
+    """An interval's sort key; a month counts as 30 days, as in interval_cmp_value."""
     months, days, usecs = value
     return (months * 30 + days) * USECS_PER_DAY + usecs
 
@@ -99,7 +99,7 @@ _NATURAL = frozenset(
 
 
 def order_key(typoid: int) -> Key | None:
-    """A function whose results Python orders as the type orders its values. None: the values themselves."""
+    """The sort key function of a type. None: the values sort as they are."""
     key = _KEYS.get(typoid)
     if key is not None or typoid in _NATURAL:
         return key
@@ -109,7 +109,7 @@ def order_key(typoid: int) -> Key | None:
 
 @cache
 def comparer(typoid: int) -> Compare:
-    """-1, 0 or 1 for two values that are not NULL."""
+    """The comparison function of a type: -1, 0 or 1 for two values that are not NULL."""
     key = _KEYS.get(typoid)
     if key is not None:
         return lambda a, b: _order(key(a), key(b))
@@ -134,7 +134,7 @@ def _order(a: Any, b: Any) -> int:
 
 
 def compare_nullable(compare: Compare, a: Any, b: Any) -> int:
-    """NULL after everything, equal to NULL."""
+    """Compare two values, of which NULL sorts last and equals NULL."""
     if a is None or b is None:
         return int(a is None) - int(b is None)
     return compare(a, b)
@@ -188,7 +188,7 @@ def hash_form(typoid: int) -> Key:
 
 
 def hashable(value: Any) -> Any:
-    """A Python object that is equal exactly when the values are."""
+    """A Python object that is equal exactly when the values are equal."""
     if isinstance(value, float):
         return "NaN" if value != value else value
     if isinstance(value, Decimal):

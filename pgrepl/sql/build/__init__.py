@@ -1,4 +1,4 @@
-"""Builders: what a grammar alternative makes of its children.
+"""Builders: the functions that make a node from the children of a grammar alternative.
 
 An alternative `… -> create_publication` of the grammar is built by the function registered under that name:
 
@@ -50,8 +50,8 @@ def build(*names: Any, at: int | tuple[int, ...] = 1) -> Any:
 
 
 class AtCurrentToken(Exception):
-    """A rule found fault when it was reduced, and PostgreSQL reports such a fault at the token read last
-    (parser_yyerror): `improper use of "*" at or near "FROM"`. The parser makes the PgError."""
+    """An error found when a rule is reduced, which PostgreSQL reports at the last token read (parser_yyerror):
+    `improper use of "*" at or near "FROM"`. The parser makes the PgError."""
 
 
 OnNotice = Callable[[Report], None]
@@ -60,7 +60,7 @@ on_notice: ContextVar[OnNotice | None] = ContextVar("on_notice", default=None)
 
 
 def notify(report: Report) -> None:
-    """Say something without stopping the parse."""
+    """Raise a notice or warning while parsing."""
     receiver = on_notice.get()
     if receiver is not None:
         receiver(report)

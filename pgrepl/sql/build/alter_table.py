@@ -1,4 +1,5 @@
-"""ALTER TABLE, INDEX, SEQUENCE and VIEW.
+"""ALTER TABLE, INDEX, SEQUENCE and VIEW. The part behind the relation's name is built as a function from the relation
+to the statement.
 
 What stands behind the relation's name becomes a change: a function of the relation that gives the statement.
 """
@@ -145,7 +146,7 @@ def drop_column_if_exists(location: int, _: None, name: str, cascade: bool) -> A
 
 
 def _of_column(alias: str, kind: AlterTableKind, argument: str | None = None, **fixed: Any) -> None:
-    """Register `ALTER [COLUMN] name …`: it has one argument at most, which becomes the field of that name."""
+    """Register `ALTER [COLUMN] name …`; its argument, at most one, becomes the named field."""
 
     def command(location: int, _: None, name: str, value: Any = None) -> AlterTableCmd:
         given: dict[str, Any] = {} if argument is None else {argument: tuple(value) if argument == "options" else value}
@@ -295,7 +296,7 @@ def reset_storage_parameters(location: int, options: list[DefElem]) -> AlterTabl
 
 
 def _plain(alias: str, kind: AlterTableKind, name: str | None = None) -> None:
-    """Register a subcommand of which nothing but its kind and name matters."""
+    """Register a subcommand that has only a kind and a name."""
 
     def command(location: int, *_: Any) -> AlterTableCmd:
         return AlterTableCmd(kind, name, location=location)

@@ -1,4 +1,4 @@
-"""The builders that any family may use: constants, lists, tuples, and the statements of a query string."""
+"""Builders shared by all families: constants, lists, tuples, and the statements of a query string."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def empty(location: int) -> list[Any]:
 
 @build
 def first(location: int, item: Any) -> list[Any]:
-    """The first item of a list."""
+    """A list of one item."""
     return [item]
 
 
 @build
 def more(location: int, items: list[Any], item: Any) -> list[Any]:
-    """One more item of a list."""
+    """A list with one more item."""
     items.append(item)
     return items
 
@@ -57,7 +57,7 @@ def first_statement(location: int, statement: Statement | None) -> Statements:
 
 @build(at=2)
 def next_statement(location: int, statements: Statements, statement: Statement | None) -> Statements:
-    """A semicolon ends the statement before it and begins another behind it (updateRawStmtEnd)."""
+    """A semicolon: it ends a statement, and the next one begins behind it (updateRawStmtEnd)."""
     last, start, _ = statements[-1]
     statements[-1] = (last, start, location - start)
     statements.append((statement, location + 1, 0))

@@ -1,4 +1,4 @@
-"""Constraints of columns and tables."""
+"""Column constraints and table constraints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Attributes = frozenset[str]
 
 @frozen
 class Collation:
-    """COLLATE among the constraints of a column."""
+    """COLLATE, written among a column's constraints."""
 
     names: Names
     location: int
@@ -210,7 +210,7 @@ def table_exclude(
     where: Expr | None,
     attributes: Attributes,
 ) -> Constraint:
-    """Only that it is one: pgrepl has no EXCLUDE constraints."""
+    """EXCLUDE. Only its presence is kept, as pgrepl has no EXCLUDE constraints."""
     return deferral(Constraint(ConstrType.EXCLUSION, location=location), attributes, "EXCLUDE")
 
 
@@ -332,7 +332,8 @@ def no_attributes(location: int) -> Attributes:
 
 @build(at=2)
 def attributes(location: int, before: Attributes, attribute: str) -> Attributes:
-    """Attributes that contradict each other are refused at once; what fits the constraint is asked later."""
+    """Constraint attributes. Contradicting ones are refused at once; whether they fit the constraint is checked
+    later."""
     now = before | {attribute}
     if now >= {"NOT DEFERRABLE", "INITIALLY DEFERRED"}:
         raise PgError("42601", "constraint declared INITIALLY DEFERRED must be DEFERRABLE", location=location)
@@ -372,7 +373,8 @@ def not_inherited(location: int) -> str:
 
 
 def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:
-    """`CHECK constraints cannot be marked DEFERRABLE` (as processCASbits does: in this order, and without a cursor)."""
+    """Refuse attributes that a constraint cannot have: `CHECK constraints cannot be marked DEFERRABLE` (as
+    processCASbits does, in its order and without a cursor position)."""
     asked = set(attributes)
     if "INITIALLY DEFERRED" in asked:
         asked.add("DEFERRABLE")
@@ -382,7 +384,7 @@ def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:
 
 
 def deferral(constraint: Constraint, attributes: Attributes, kind: str) -> Constraint:
-    """Note when the constraint is checked; its attributes may say nothing else."""
+    """Set whether the constraint is DEFERRABLE and INITIALLY DEFERRED; other attributes are refused."""
     refuse(attributes, kind, "NOT VALID", "NO INHERIT")
     deferred = "INITIALLY DEFERRED" in attributes
     return replace(constraint, deferrable=deferred or "DEFERRABLE" in attributes, initially_deferred=deferred)

@@ -1,4 +1,4 @@
-"""COPY, with its options of all ages."""
+"""COPY, with its options in present and old syntax."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def set_one(location: int, target: ResTarget, value: Expr) -> _Targets:
 
 @build
 def set_several(location: int, targets: _Targets, source: Expr) -> _Targets:
-    """(a, b) = …: each column takes its part of the one source."""
+    """(a, b) = …: each column gets its part of the shared source."""
     count = len(targets)
     return [replace(target, value=MultiAssign(source, number, count)) for number, target in enumerate(targets, 1)]
 

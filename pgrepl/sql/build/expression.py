@@ -1,4 +1,4 @@
-"""Values: constants, columns, parts, rows, arrays, CASE."""
+"""Expressions: constants, column references, indirection, rows, arrays, CASE."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def typed_literal(locations: tuple[int, int], name: Names, value: str) -> TypeCa
 def typed_literal_with_modifiers(
     locations: tuple[int, int], name: Names, modifiers: list[Expr], value: str
 ) -> TypeCast:
-    """`numeric(4,1) '1.5'`: the modifiers are read as arguments of a function, and are not all that these may be."""
+    """`numeric(4,1) '1.5'`: the grammar reads the modifiers as function arguments; named ones are refused."""
     for modifier in modifiers:
         if isinstance(modifier, NamedArg):
             raise PgError("42601", "type modifier cannot have parameter name", location=modifier.location)
@@ -114,7 +114,7 @@ def interval_literal_with_precision(
 
 
 def checked(indirection: Indirection) -> Indirection:
-    """`*` may only be the last part (check_indirection)."""
+    """Check that `*` is the last part (check_indirection)."""
     if any(isinstance(part, AStar) for part in indirection[:-1]):
         raise AtCurrentToken('improper use of "*"')
     return indirection
@@ -127,7 +127,8 @@ def column(location: int, name: str) -> ColumnRef:
 
 @build
 def column_part(location: int, name: str, indirection: Indirection) -> Expr:
-    """The names at the start are the column's; from the first subscript on it is a part of a value (makeColumnRef)."""
+    """A column reference with indirection: leading names are the column's, the rest from the first subscript on is
+    indirection (makeColumnRef)."""
     checked(indirection)
     fields: list[str | AStar] = [name]
     for number, part in enumerate(indirection):
@@ -183,7 +184,7 @@ def array_of_nothing(location: int) -> AArrayExpr:
 
 @build
 def array(location: int, elements: AArrayExpr) -> AArrayExpr:
-    """The outermost array begins at the word ARRAY."""
+    """ARRAY[…]. The outermost array's location is the word ARRAY."""
     return AArrayExpr(elements.elements, location)
 
 

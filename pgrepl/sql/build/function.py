@@ -1,4 +1,4 @@
-"""Calls: ordinary ones with all their clauses, and the functions that have a syntax of their own."""
+"""Function calls: ordinary ones with all clauses, and functions with SQL syntax of their own."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def substring_for_from(location: int, operand: Expr, length: Expr, start: Expr) 
 
 @build
 def substring_for(location: int, operand: Expr, length: Expr) -> FuncCall:
-    """The cast keeps substring(text, text) from being chosen."""
+    """SUBSTRING(x FOR n). The cast to integer keeps substring(text, text) from being chosen."""
     return system_call(
         "substring", (operand, integer_constant(1), TypeCast(length, system_type_name("int4"))), location
     )

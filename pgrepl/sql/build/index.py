@@ -12,7 +12,7 @@ from pgrepl.sql.nodes import DefElem, Expr, IndexElem, IndexStmt, NullsOrder, Ra
 
 @frozen
 class _Options:
-    """What stands behind an element."""
+    """The part behind an index element: collation, operator class, direction."""
 
     collation: Names
     opclass: Names

@@ -49,7 +49,8 @@ def slice(location: int, lower: Expr | None, upper: Expr | None) -> AIndices:
 
 
 def _only_names(indirection: Indirection) -> list[str]:
-    """The grammar cannot tell `a.b` from `a[1]` or `a.*` in time (check_qualified_name, check_func_name)."""
+    """Refuse subscripts and `*` in a name, which the grammar cannot tell apart in time (check_qualified_name,
+    check_func_name)."""
     if not all(isinstance(part, str) for part in indirection):
         raise AtCurrentToken("syntax error")
     return indirection  # type: ignore[return-value]
@@ -79,7 +80,7 @@ def qualified_relation(location: int, name: str, indirection: Indirection) -> Ra
 
 
 def relation_of(names: Names, location: int) -> RangeVar:
-    """A relation by the parts of its name."""
+    """A RangeVar from the parts of a name."""
     if len(names) > 3:
         message = f"improper qualified name (too many dotted names): {'.'.join(names)}"
         raise PgError("42601", message, location=location)
@@ -97,7 +98,7 @@ def only(location: int, relation: RangeVar) -> RangeVar:
 
 
 def system_type_name(name: str, location: int = -1, typmods: tuple[Expr, ...] = ()) -> TypeName:
-    """A type of pg_catalog, by its own name."""
+    """A type of pg_catalog by its internal name."""
     return TypeName(("pg_catalog", name), typmods, location=location)
 
 
@@ -255,7 +256,7 @@ def interval_with_precision(location: int, interval: TypeName, precision: int) -
 
 
 def _interval_mask(first: str, last: str) -> int:
-    """The fields from one to another, as bits: YEAR TO MONTH, DAY TO SECOND …"""
+    """The bit mask of an interval's fields from one to another: YEAR TO MONTH, DAY TO SECOND …"""
     order = list(_INTERVAL_BITS)
     return sum(1 << _INTERVAL_BITS[field] for field in order[order.index(first) : order.index(last) + 1])
 
@@ -323,5 +324,5 @@ def bare_namespaced_option(location: int, namespace: str, name: str) -> DefElem:
 
 @build
 def analyze_word(location: int, word: str) -> str:
-    """ANALYSE is ANALYZE."""
+    """ANALYSE as ANALYZE."""
     return "analyze"

@@ -1,4 +1,4 @@
-"""Operators: arithmetic, comparison, AND and OR, patterns, tests, and the words that are operators."""
+"""Operators: arithmetic, comparison, AND and OR, pattern matching, IS tests, and operators spelled as words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OP = AExprKind.OP
 def system_call(
     name: str, args: tuple[Expr, ...], location: int, form: CoercionForm = CoercionForm.SQL_SYNTAX
 ) -> FuncCall:
-    """A call of a function of pg_catalog that special syntax stands for."""
+    """A call of a pg_catalog function that special syntax stands for."""
     return FuncCall(("pg_catalog", name), args, form=form, location=location)
 
 
@@ -64,7 +64,7 @@ def plus_sign(location: int, operand: Expr) -> AExpr:
 
 @build("minus_sign", "minus_sign_number")
 def minus_sign(location: int, operand: Expr) -> Expr:
-    """A constant takes the sign in (doNegate)."""
+    """Unary minus; a numeric constant is negated in place (doNegate)."""
     if isinstance(operand, AConst):
         if operand.kind is AConstKind.INTEGER:
             assert isinstance(operand.value, int)
@@ -108,7 +108,7 @@ def not_(location: int, operand: Expr) -> BoolExpr:
 
 
 def _pattern_match(alias: str, kind: AExprKind, operator: str) -> None:
-    """x LIKE y [ESCAPE z] and its like: an operator, with a function around the pattern where it is needed."""
+    """x LIKE y [ESCAPE z] and its like: an operator; with ESCAPE the pattern goes through a function."""
     name = (operator,)
     wrap = "similar_to_escape" if kind is AExprKind.SIMILAR else "like_escape"
 

@@ -1,4 +1,4 @@
-"""Statements outside the dialect that PostgreSQL's grammar checks while it reads them."""
+"""Statements that pgrepl does not support but PostgreSQL's grammar checks; their syntax errors are reported here."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def privilege_alter_system(location: int) -> Privilege:
 
 
 def _parts(target: RangeVar | Names | str | int | FloatText) -> Names:
-    """What is granted on, as the parts of its name."""
+    """The objects of a GRANT, as names of several parts."""
     if isinstance(target, RangeVar):
         return tuple(part for part in (target.catalog, target.schema, target.name) if part is not None)
     if isinstance(target, tuple):

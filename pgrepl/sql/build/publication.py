@@ -27,7 +27,7 @@ _CURRENT_SCHEMA = PublicationObjKind.TABLES_IN_CUR_SCHEMA
 
 @frozen
 class _Object:
-    """An object as it was written. kind None: it continues the one before it.
+    """A publication object as written. kind None: it continues the list of the object before it.
 
     A location of 0 is PostgreSQL's own: where it leaves the field unset, its cursor stands at the first character.
     """
@@ -86,7 +86,7 @@ def publication_current_schema_name(location: int) -> _Object:
 
 
 def carried_over(objects: list[_Object]) -> tuple[PublicationObj, ...]:
-    """Give each object its kind: its own, or that of the one before it (as preprocess_pubobj_list does)."""
+    """Give each object without a key word the kind of the one before it (as preprocess_pubobj_list does)."""
     if objects[0].kind is None:
         raise PgError(
             "42601",

@@ -1,4 +1,4 @@
-"""What stands around a SELECT: WITH before it, ORDER BY, LIMIT, OFFSET and locking behind it."""
+"""The clauses around a SELECT: WITH before it, ORDER BY, LIMIT, OFFSET and locking clauses after it."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def with_options(
     limit: _Limit | None = None,
     with_: WithClause | None = None,
 ) -> SelectStmt:
-    """What stands behind and before a SELECT, VALUES or set operation. A query in parentheses may have some of it
-    already: `(SELECT a ORDER BY a) ORDER BY a` (insertSelectOptions)."""
+    """A SELECT, VALUES or set operation with the clauses around it. A query in parentheses may have some already:
+    `(SELECT a ORDER BY a) ORDER BY a` is an error (insertSelectOptions)."""
     changes: dict[str, Any] = {}
     if order:
         if query.order_by:

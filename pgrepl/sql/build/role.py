@@ -1,4 +1,4 @@
-"""Roles, membership, and what roles own."""
+"""Roles, role membership, and REASSIGN and DROP OWNED."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pgrepl.sql.nodes import (
 
 @build
 def role_name(location: int, name: str) -> RoleSpec:
-    """public and none are no key words, quoted or not they mean something of their own."""
+    """A role name, or the word PUBLIC. public and none are reserved though they are no key words, quoted or not."""
     if name == "none":
         raise PgError("42939", 'role name "none" is reserved', location=location)
     if name == "public":
@@ -50,7 +50,7 @@ def role_session_user(location: int) -> RoleSpec:
 
 @build
 def role_id(location: int, role: RoleSpec) -> str:
-    """A role that must be named."""
+    """A role that must be given by name."""
     if role.name is not None:
         return role.name
     if role.word == "public":

@@ -1,4 +1,4 @@
-"""Functions, aggregates, operators and triggers: outside the dialect, and checked as PostgreSQL's grammar does."""
+"""Functions, aggregates, operators and triggers: not supported, but checked as PostgreSQL's grammar does."""
 
 from __future__ import annotations
 

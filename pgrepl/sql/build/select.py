@@ -80,7 +80,7 @@ def values(location: int, rows: list[list[Expr]]) -> SelectStmt:
 
 @build
 def select_table(location: int, relation: RangeVar) -> SelectStmt:
-    """TABLE t is SELECT * FROM t."""
+    """TABLE t as SELECT * FROM t."""
     everything = ResTarget(ColumnRef((AStar(),)))
     return SelectStmt(targets=(everything,), from_=(relation,), location=location)
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE and CREATE TABLE AS: names, columns, partitions and what stands behind the columns."""
+"""CREATE TABLE and CREATE TABLE AS: names, columns, partitions and the clauses after the columns."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def column_options(location: int, name: str, qualifiers: list[Constraint | Colla
 
 
 def split(qualifiers: list[Constraint | Collation]) -> tuple[tuple[Constraint, ...], Collation | None]:
-    """The constraints, and the one COLLATE among them (as SplitColQualList does)."""
+    """Separate a column's constraints from its COLLATE clause (as SplitColQualList does)."""
     collations = [item for item in qualifiers if isinstance(item, Collation)]
     if len(collations) > 1:
         raise PgError("42601", "multiple COLLATE clauses not allowed", location=collations[1].location)

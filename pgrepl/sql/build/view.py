@@ -83,7 +83,8 @@ def create_or_replace_recursive_view(
 
 
 def _recursive_query(name: str, columns: list[str], query: SelectStmt) -> SelectStmt:
-    """WITH RECURSIVE name (columns) AS (query) SELECT columns FROM name (as makeRecursiveViewSelect does)."""
+    """CREATE RECURSIVE VIEW's query: WITH RECURSIVE name (columns) AS (query) SELECT columns FROM name (as
+    makeRecursiveViewSelect does)."""
     return SelectStmt(
         targets=tuple(ResTarget(ColumnRef((column,))) for column in columns),
         from_=(RangeVar(name),),

@@ -1,4 +1,4 @@
-"""SQL/XML and SQL/JSON: nodes that say what they are and which expressions are in them."""
+"""SQL/XML and SQL/JSON: unsupported nodes that keep their kind and their argument expressions."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _unsupported("json_value_call", "JSON_VALUE")
 
 @build
 def json_object_call(location: int, args: list[Expr]) -> FuncCall:
-    """json_object(…) with plain arguments is a function of old."""
+    """json_object(…) with plain arguments, which is an ordinary function call."""
     name = ("pg_catalog", "json_object")
     return FuncCall(name, tuple(args), form=CoercionForm.EXPLICIT_CALL, location=location)
 
 
 @build("json_any", "unique_keys_short", "no_unique_keys_short", "no_key_uniqueness")
 def nothing(location: int) -> None:
-    """Alternatives that have a precedence of their own and no value."""
+    """Grammar alternatives that only carry a precedence and have no value."""
 
 
 @build

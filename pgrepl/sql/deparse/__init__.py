@@ -1,4 +1,4 @@
-"""Nodes → text: one canonical, fully parenthesised spelling of a raw query or expression.
+"""Raw parse trees as text: one canonical, fully parenthesised spelling.
 
 The text parses to the same tree again, for PostgreSQL too. Types have the names that PostgreSQL prints (`integer`,
 `timestamp with time zone`), casts are CAST(… AS …), every operator stands in its own parentheses.

@@ -1,4 +1,4 @@
-"""The dispatch, and the spellings that expressions and queries share."""
+"""The dispatch of deparsing, and spellings shared by expressions and queries."""
 
 from __future__ import annotations
 

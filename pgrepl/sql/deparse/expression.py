@@ -1,4 +1,4 @@
-"""Values, names, types, operators, functions."""
+"""Expressions, names, types, operators and function calls as text."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _(node: AArrayExpr) -> str:
 
 
 def _elements(node: AArrayExpr) -> str:
-    """An array within an array has no word ARRAY: the grammar allows it, but the tree is the same without."""
+    """The elements of an array. A nested array is printed without the word ARRAY, which makes the same tree."""
     return "[" + ", ".join(_elements(e) if isinstance(e, AArrayExpr) else deparse(e) for e in node.elements) + "]"
 
 

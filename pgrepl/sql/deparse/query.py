@@ -1,4 +1,4 @@
-"""SELECT, its clauses, and what stands in FROM."""
+"""SELECT, its clauses, and FROM items as text."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _(node: CommonTableExpr) -> str:
 
 
 def _constant(node: Expr) -> str:
-    """A constant where the grammar takes nothing else: a typed one is `integer '5'`."""
+    """A constant where the grammar allows only constants: a typed one is `integer '5'`."""
     if isinstance(node, TypeCast):
         return f"{deparse(node.type_name)} {deparse(node.arg)}"
     return deparse(node)

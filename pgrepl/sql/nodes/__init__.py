@@ -1,4 +1,4 @@
-"""The nodes a statement is made of: PostgreSQL's raw parse tree as frozen dataclasses.
+"""Raw parse trees: PostgreSQL's parse nodes as frozen dataclasses.
 
 Names follow PostgreSQL's parsenodes.h where it has one, so that a rule found there can be found here. `location` is the
 0-based character offset in the statement's text (-1: nowhere). Sequences are tuples, optional parts are None.

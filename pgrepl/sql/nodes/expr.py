@@ -1,4 +1,4 @@
-"""Expressions, names and types as they stand in the text, before anybody knows what they mean."""
+"""Raw expressions, names and types, before analysis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestT
 
 @frozen
 class Node:
-    """The root of all nodes."""
+    """The base class of all nodes."""
 
 
 @frozen
@@ -30,7 +30,7 @@ class RawStmt(Node):
 
 @frozen
 class Expr(Node):
-    """Anything that stands for a value."""
+    """The base class of raw expressions."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""What kinds there are of a node: the enumerations that the parse tree shares with the typed tree."""
+"""Enumerations shared by the raw parse tree and the typed tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SELECT, VALUES and all that stands in them."""
+"""SELECT, VALUES and their clauses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class JoinExpr(Node):
 
 @frozen
 class UnsupportedFromItem(Node):
-    """What PostgreSQL has in FROM and pgrepl only reads: XMLTABLE, JSON_TABLE."""
+    """A FROM item that PostgreSQL has and pgrepl only parses: XMLTABLE, JSON_TABLE."""
 
     what: str
     args: tuple[Node, ...] = ()

@@ -184,7 +184,7 @@ class ConstraintsSetStmt(Statement):
 
 @frozen
 class AlterSystemStmt(Statement):
-    """ALTER SYSTEM SET | RESET: for all sessions that begin later."""
+    """ALTER SYSTEM SET | RESET, which takes effect in sessions that begin later."""
 
     setting: VariableSetStmt
 
@@ -236,7 +236,7 @@ class VacuumStmt(Statement):
 
 @frozen
 class UnsupportedStmt(Statement):
-    """A statement of PostgreSQL outside the dialect: `what` is its command tag, "CREATE FUNCTION"."""
+    """A PostgreSQL statement that pgrepl does not support: `what` is its command tag, "CREATE FUNCTION"."""
 
     what: str
     location: int = -1
