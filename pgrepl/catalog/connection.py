@@ -65,6 +65,7 @@ class CatalogConnection:
         self._waits = False  # for the lock, in PostgreSQL
         self._syncs = True  # SQLite syncs its log with each commit
         self._is_writing = False
+        self.transactions = 0  # so many have begun
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -94,9 +95,15 @@ class CatalogConnection:
     def changed_rows(self) -> int:
         return int(self._cursor.rowcount)
 
+    @property
+    def column_names(self) -> list[str]:
+        """Of the rows that were fetched last."""
+        return [column[0] for column in self._cursor.description or ()]
+
     def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
         """`synchronous_commit` as the commit is most likely to have it."""
         self._is_writing = write
+        self.transactions += 1
         if write:
             self.catalog.check_writable()
         if self.is_sqlite:

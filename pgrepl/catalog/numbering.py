@@ -47,7 +47,7 @@ class Defining(Context, Protocol):
 class Now:
     """The catalog as a transaction finds it."""
 
-    definitions: tuple[int, ...]  # differs when somebody has changed a definition
+    definitions: tuple[object, ...]  # differs when somebody has changed a definition
     snapshot: int | None  # the newest
     next_catalog_id: int
     next_file_id: int
@@ -62,9 +62,17 @@ class Now:
 
 
 _NOW = (
-    "SELECT i.change_count, i.next_oid, i.lake_schema_version, s.snapshot_id, s.next_catalog_id, s.next_file_id,"
-    " s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = ?) FROM pgrepl_instance i"
-    " LEFT JOIN ducklake_snapshot s ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
+    "SELECT i.change_count, i.next_oid, {options}, {inlined}, i.lake_schema_version, s.snapshot_id, s.next_catalog_id,"
+    " s.next_file_id, s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = ?)"
+    " FROM pgrepl_instance i LEFT JOIN ducklake_snapshot s"
+    " ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
+)
+# What other programs define in a lake without another schema_version. In PostgreSQL every commit counts as a change.
+_OPTIONS = (
+    "(SELECT group_concat(key || '=' || value || '@' || coalesce(scope || scope_id, ''), ' ') FROM ducklake_metadata)"
+)
+_INLINED = (
+    "(SELECT count(*) || ' ' || total(table_id) || ' ' || total(schema_version) FROM ducklake_inlined_data_tables)"
 )
 
 
@@ -96,25 +104,25 @@ class Numbering:
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
         self._now: Now | None = None  # until the transaction makes a snapshot
-        self._defines = False  # this transaction has changed what other sessions remember
+        self.has_defined = False  # this transaction has changed what other sessions remember
 
     # --- what there is --------------------------------------------------------------------------------------------
 
     def look(self) -> Now:
         """Ask the catalog anew."""
         link = self._session.link
-        change_count, next_oid, adopted, snapshot, catalog_id, file_id, version, standby = link.execute(
-            _NOW, (recovery.STANDBY,)
-        )[0]
+        options, inlined = (_OPTIONS, _INLINED) if link.is_sqlite else ("NULL", "NULL")
+        question = _NOW.format(options=options, inlined=inlined)
+        *definitions, snapshot, catalog_id, file_id, version, standby = link.execute(question, (recovery.STANDBY,))[0]
         if snapshot is None and not standby:
             raise self._without_snapshots()
-        definitions = (change_count, next_oid, -1 if adopted is None else adopted)
-        self._now = Now(definitions, snapshot, catalog_id, file_id, version, adopted, bool(standby))
+        adopted = definitions[-1]
+        self._now = Now(tuple(definitions), snapshot, catalog_id, file_id, version, adopted, bool(standby))
         return self._now
 
     def defines(self) -> None:
         """Who remembers definitions has to read them again."""
-        self._defines = True
+        self.has_defined = True
 
     # --- object identifiers ---------------------------------------------------------------------------------------
 
@@ -134,9 +142,9 @@ class Numbering:
         link = self._session.link
         if self._oids_taken:
             link.execute("UPDATE pgrepl_instance SET next_oid = ?, change_count = change_count + 1", (self._next_oid,))
-        elif self._defines or not link.is_sqlite:
+        elif self.has_defined or not link.is_sqlite:
             link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
-        self._oids_taken = self._defines = False
+        self._oids_taken = self.has_defined = False
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -180,6 +188,11 @@ class Numbering:
         if self._made is None:
             self._made = self.last_snapshot() + 1
         return self._made
+
+    def is_settled(self, snapshot: int) -> bool:
+        """Will the running transaction write nothing more of this snapshot?"""
+        transaction = self._transaction
+        return transaction.aside is None and not transaction.collects and snapshot != self._made
 
     def catch_up(self) -> None:
         """Others have committed since: what the running statement keeps aside comes behind that."""
@@ -389,7 +402,7 @@ class Numbering:
         self.rolled_back_to_savepoint()
         self._first = self._group = None
         self._grouped = False
-        self._oids_taken = self._defines = False
+        self._oids_taken = self.has_defined = False
         self._now = None
 
     def begin_replay(self) -> None:

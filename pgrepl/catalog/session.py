@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.context import Block, DatabaseName, Origin
@@ -40,7 +41,7 @@ _LOUDNESS = {
 
 
 # what else is derived: from files and tables of the lake
-_OF_WORK = frozenset({"files_checked", "inlined_tables", "source_names"})
+_OF_WORK = frozenset({"counted", "files", "files_checked", "source_names"})
 _SLICE = 0.05  # seconds between two looks at who has the catalog's lock
 
 # what relations, search paths and the reach of roles are derived from
@@ -79,6 +80,7 @@ class Connection:
     def __init__(self, catalog: Catalog, owner: Session) -> None:
         self.catalog = catalog
         self.link: CatalogConnection = catalog.connect()
+        self.views: WeakSet[View] = WeakSet()  # of the sessions on it
         self._owner = owner
 
     @cached_property
@@ -99,7 +101,7 @@ class Identity:
     acting: int = 0  # whose privileges count instead, as SetUserIdAndSecContext has it
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class View:
     """What a session sees of the catalog."""
 
@@ -133,6 +135,7 @@ class Session:
         self._connection = connection if isinstance(connection, Connection) else Connection(connection, self)
         self._identity = identity
         self._view = view or View()
+        self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.pid = os.getpid()
         self.settings = Settings(self)
@@ -173,7 +176,10 @@ class Session:
 
     def at(self, snapshot: int, database: int | None = None) -> Session:
         """The same transaction's view of the catalog as it was at a past snapshot; only to look."""
-        there = Identity(database or self.database_oid, self.role)
+        database = database or self.database_oid
+        if self.as_of is None and self.transaction.is_as_at(snapshot):
+            return self.elsewhere(database, self.role)
+        there = Identity(database, self.role)
         past = Session(self.hooks, self._connection, there, View(as_of=snapshot), self.on_report)
         past.settings.take_system(self.settings)
         return past
@@ -354,19 +360,23 @@ class Session:
         if not tables.is_work(table.__name__):
             self.transaction.numbering.defines()
         if table.__name__ in _SOURCES:
-            self._view.derived.clear()
+            self._forget_derived()
 
     def forget_work(self) -> None:
         """Others have committed, but changed no definition."""
         for name in [name for name in self.memory if tables.is_work(name)]:
             del self.memory[name]
-        derived = self._view.derived
-        for key in [key for key in derived if key[0] in _OF_WORK]:
-            del derived[key]
+        for view in self._connection.views:
+            for key in [key for key in view.derived if key[0] in _OF_WORK]:
+                del view.derived[key]
 
     def forget_all(self) -> None:
         self.memory.clear()
-        self._view.derived.clear()
+        self._forget_derived()
+
+    def _forget_derived(self) -> None:
+        for view in self._connection.views:
+            view.derived.clear()
 
     def close(self) -> None:
         """End the session; an open transaction is rolled back."""

@@ -127,7 +127,8 @@ class Transaction:
         self.uses_temporary = False  # it has looked up a temporary relation
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
-        self._definitions: tuple[int, ...] | None = None  # that the session's memory is of
+        self._definitions: tuple[object, ...] | None = None  # that the session's memory is of
+        self._defined_before: int | None = None  # a snapshot since which nobody has changed them
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
 
@@ -186,6 +187,12 @@ class Transaction:
         """Changes whenever another session has changed the catalog."""
         return self._version
 
+    def is_as_at(self, snapshot: int) -> bool:
+        """Are the definitions now those of a past snapshot? False if that is not known."""
+        self.require_read()
+        before = self._defined_before
+        return before is not None and before <= snapshot and not self.numbering.has_defined
+
     def release_write(self) -> None:
         """Nothing was written: others may, while the statement begins anew."""
         self._rollback_sql()
@@ -236,6 +243,25 @@ class Transaction:
         if self.aside is not None:
             self.numbering.begin_replay()
             self.aside.replay()
+
+    def try_write(self) -> bool:
+        """Have the catalog's lock for a statement by itself, if that needs no waiting."""
+        link = self._session.link
+        if self.sql is Sql.WRITE or self.block is not Block.NONE or self.aside is not None or not link.is_sqlite:
+            return self.sql is Sql.WRITE
+        self._end_reading()
+        self._session.beside.end()
+        try:
+            link.begin(write=True, lock_timeout=0, synchronous_commit=self._synchronous_commit)
+        except PgError as problem:
+            if problem.sqlstate != "55P03":
+                raise
+            return False
+        self.sql = Sql.WRITE
+        self._look_around()
+        if self.in_recovery:
+            self._rollback_sql()
+        return self.is_writing
 
     def _take_write_lock(self) -> None:
         session = self._session
@@ -289,7 +315,7 @@ class Transaction:
                 self._session.forget_work()
             else:
                 self._session.forget_all()
-                self._definitions = now.definitions
+                self._definitions, self._defined_before = now.definitions, now.snapshot
             self.in_recovery = now.in_recovery
             if not self.in_recovery and now.is_behind:
                 self._adopt()
@@ -301,7 +327,7 @@ class Transaction:
         if not self._session.is_admitted:
             self._version = None  # the first statement looks again
             return
-        self._definitions = None
+        self._definitions = self._defined_before = None
         if self.sql is Sql.WRITE:
             self.numbering.adopt()
             self._session.forget_all()
@@ -337,6 +363,8 @@ class Transaction:
             return
         link = self._session.link
         if self.sql is Sql.WRITE:
+            if self.numbering.has_defined:
+                self._defined_before = None
             self.numbering.close_group()
             self.numbering.store_oids()
             if not link.is_sqlite:

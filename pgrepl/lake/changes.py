@@ -9,6 +9,7 @@ changed nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -46,11 +47,14 @@ class _Event:
     row: Row
 
 
-def changes(session: Session, oid: int, after: int, upto: int) -> list[RowChange]:
+def changes(
+    session: Session, oid: int, after: int, upto: int, known: Sequence[Snapshot] | None = None
+) -> list[RowChange]:
     """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot rows
-    that went come first, then the others as they were written."""
+    that went come first, then the others as they were written. `known`: all snapshots between the two, if they have
+    been read."""
     table = lake_table(session, oid, upto)
-    feed = Feed(session, table, after, upto)
+    feed = Feed(session, table, after, upto, known)
     gone = {(event.snapshot, event.row_id): event.row for event in feed.gone()}
     found: list[RowChange] = []
     for event in feed.came():
@@ -85,15 +89,25 @@ def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> 
 class Feed:
     """What came to and went from one table."""
 
-    def __init__(self, session: Session, table: LakeTable, after: int, upto: int) -> None:
+    def __init__(
+        self, session: Session, table: LakeTable, after: int, upto: int, known: Sequence[Snapshot] | None = None
+    ) -> None:
         self._session = session
         self._table = table
         self._after, self._upto = after, upto
         self._columns = list(table.columns)
         self._width = max((column.attnum for column in table.columns), default=0)
-        self._only_files = compactions(session, table.table_id, after, upto)
+        self._only_files = (
+            compactions(session, table.table_id, after, upto)
+            if known is None
+            else frozenset(snapshot.id for snapshot in known if snapshot.rearranges(table.table_id))
+        )
         self._files = files_between(session, table, after, upto)
         self._deaths = self._all_deaths()
+
+    @cached_property
+    def _in_catalog(self) -> tuple[list[inlined.InlinedRow], list[tuple[inlined.InlinedRow, int]]]:
+        return inlined.rows_changed(self._session, self._table, self._columns, self._after, self._upto)
 
     def _in_range(self, snapshot: int | None) -> bool:
         return snapshot is not None and self._after < snapshot <= self._upto
@@ -103,6 +117,8 @@ class Feed:
         import numpy as np
 
         wanted = {file.data_file_id for file in self._files}
+        if not wanted:
+            return {}
         mentions: dict[int, list[tuple[Any, Any]]] = {}
         for deletes in delete_files_until(self._session, self._table, self._upto):
             if deletes.data_file_id in wanted:
@@ -128,7 +144,7 @@ class Feed:
     def came(self) -> Iterator[_Event]:
         for file in self._files:
             yield from self._came_in(file)
-        for row in inlined.rows_begun(self._session, self._table, self._columns, self._after, self._upto):
+        for row in self._in_catalog[0]:
             if row.begin_snapshot not in self._only_files:
                 yield _Event(row.begin_snapshot, row.row_id, self._table.own_row(self._width, row.values))
 
@@ -148,7 +164,7 @@ class Feed:
     def gone(self) -> Iterator[_Event]:
         for file in self._files:
             yield from self._gone_from(file)
-        for row, end in inlined.rows_ended(self._session, self._table, self._columns, self._after, self._upto):
+        for row, end in self._in_catalog[1]:
             if row.begin_snapshot < end and end not in self._only_files:
                 yield _Event(end, row.row_id, self._table.own_row(self._width, row.values))
 

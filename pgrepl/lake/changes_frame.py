@@ -51,15 +51,9 @@ class ChangesFrame(Feed):
         self._reader = FileReader(session, self._table, self._files)
         came = by_threads(self._part_that_came, self._files)
         gone = [part for parts in by_threads(self._parts_that_went, self._files) for part in parts]
-        begun = [
-            row
-            for row in inlined.rows_begun(session, self._table, self._columns, after, upto)
-            if row.begin_snapshot not in self._only_files
-        ]
+        begun = [row for row in self._in_catalog[0] if row.begin_snapshot not in self._only_files]
         ended = [
-            (row, end)
-            for row, end in inlined.rows_ended(session, self._table, self._columns, after, upto)
-            if row.begin_snapshot < end and end not in self._only_files
+            (row, end) for row, end in self._in_catalog[1] if row.begin_snapshot < end and end not in self._only_files
         ]
         came.append(_of_inlined(begun, [row.begin_snapshot for row in begun]))
         gone.append(_of_inlined([row for row, _ in ended], [end for _, end in ended]))

@@ -67,7 +67,8 @@ class _Commit:
             (self.table_id,),
         )
         self.is_first = not found
-        self.record_count, self.next_row_id, self.size = found[0] if found else (0, 0, 0)
+        self.record_count, self.next_row_id, self.size = found[0][:3] if found else (0, 0, 0)
+        self.bounds = [row[3:] for row in found if row[3] is not None]
         self.forms = {leaf.column_id: leaf.form for _, leaf in statistics.leaves(self.table)}
         self.written: dict[int, ColumnStatistics] = {}
         self.file_ids: list[int] = []
@@ -88,7 +89,7 @@ class _Commit:
         self.inline_rows()
         crash_point("commit.rows")
         if write.files or write.rows or write.updates:
-            statistics.widen(self.session, self.table, self.written, first=self.is_first)
+            statistics.widen(self.session, self.table, self.written, None if self.is_first else self.bounds)
             self.store_table_statistics()
         crash_point("commit.statistics")
 

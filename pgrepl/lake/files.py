@@ -48,10 +48,21 @@ def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: i
 
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
     session.transaction.require_read()
-    check_entries(session, table.table_id)
-    link = session.link
+    if only is None and session.transaction.numbering.is_settled(snapshot):
+        key, now = ("files", table.table_id), (session.link.transactions, snapshot)
+        known: tuple[object, list[DataFile]] | None = session.derived.get(key)
+        if known is None or known[0] != now:
+            known = session.derived[key] = (now, _read_files(session, table, snapshot, None))
+        return list(known[1])
+    return _read_files(session, table, snapshot, only)
+
+
+def _read_files(session: Session, table: LakeTable, snapshot: int, only: int | None) -> list[DataFile]:
     given = (snapshot, snapshot, table.table_id, snapshot, snapshot)
-    rows = link.execute(sql.FILES_THEN, given) if only is None else link.execute(sql.FILE_THEN, (*given, only))
+    if only is None:
+        rows = _checked(session, table.table_id, sql.FILES_THEN, sql.CHECKED_FILES_THEN, given)
+    else:
+        rows = _checked(session, table.table_id, sql.FILE_THEN, sql.CHECKED_FILE_THEN, (*given, only))
     found: dict[int, DataFile] = {}
     for row in rows:
         file = _made(session, table, row)
@@ -150,17 +161,30 @@ def _damaged(session: Session, what: str) -> PgError:
 
 def check_entries(session: Session, table_id: int) -> None:
     """Raise an error if rows are lost that name files which pgrepl has written for the table."""
-    key = ("files_checked", table_id)
-    if key in session.derived:
-        return
+    if ("files_checked", table_id) not in session.derived:
+        _check(session, table_id, session.link.execute(sql.FORGOTTEN_OWN_FILES, (table_id,)))
+
+
+def _checked(
+    session: Session, table_id: int, question: str, checking: str, values: tuple[Any, ...]
+) -> list[tuple[Any, ...]]:
+    """Rows of a table's data files; `checking` asks what `check_entries` asks, too."""
     link = session.link
-    for path, data_file_id, owner in link.execute(sql.FORGOTTEN_OWN_FILES, (table_id,)):
+    if ("files_checked", table_id) in session.derived:
+        return link.execute(question, values)
+    found = link.execute(checking, (table_id, *values))
+    _check(session, table_id, [row for row in found if not row[0]])
+    return [row[1:] for row in found if row[0]]
+
+
+def _check(session: Session, table_id: int, forgotten: list[tuple[Any, ...]]) -> None:
+    for _, data_file_id, owner, _, path, *_ in forgotten:
         where = "ducklake_data_file" if data_file_id is None else "ducklake_delete_file"
         if owner is not None:
             raise _damaged(session, f'the row of file "{path}" in {where} is not as it was written')
         if _is_there(session, table_id, path):  # else another program has removed both
             raise _damaged(session, f'{where} has no row of file "{path}"')
-    session.derived[key] = True
+    session.derived["files_checked", table_id] = True
 
 
 def _is_there(session: Session, table_id: int, path: str) -> bool:
@@ -252,9 +276,8 @@ def extent(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), sna
 def files_between(session: Session, table: LakeTable, after: int, upto: int) -> list[DataFile]:
     """The files that were there at some time behind `after` up to `upto`, in the order of their rows; without their
     delete files."""
-    link = session.link
-    check_entries(session, table.table_id)
-    rows = link.execute(sql.FILES_BETWEEN, (table.table_id, upto, after))
+    asked = (table.table_id, upto, after)
+    rows = _checked(session, table.table_id, sql.FILES_BETWEEN, sql.CHECKED_FILES_BETWEEN, asked)
     return [_made(session, table, (*row, None, 0, "", 0, None, 0, 0, *(None,) * 5)) for row in rows]
 
 

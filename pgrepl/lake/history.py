@@ -65,6 +65,12 @@ class Snapshot:
     order: tuple[tuple[int, ...], ...] = ()  # (table, row id, …), … where that is not the order of finding them
     emitted: tuple[LogicalMessage, ...] = ()
     two_phase: TwoPhase | None = None
+    compacted: tuple[int, ...] = ()  # DuckLake tables whose files were only rearranged
+    is_rewrite: bool = False  # rows were written anew for a new definition
+
+    def rearranges(self, table_id: int) -> bool:
+        """Whether rows of the table only moved."""
+        return self.is_rewrite or table_id in self.compacted
 
 
 def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
@@ -86,11 +92,14 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
         if defines or defined:
             stretch = number
         defined = defines
-        found.append(_made(number, when, data, stretch, extra))
+        compacted = tuple([table for word, table in words if word in _COMPACTION])
+        found.append(_made(number, when, data, stretch, extra, compacted))
     return found
 
 
-def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str, Any]) -> Snapshot:
+def _made(
+    number: int, when: Any, data: list[int], stretch: int, extra: dict[str, Any], compacted: tuple[int, ...]
+) -> Snapshot:
     truncate = extra.get("truncate", {})
     return Snapshot(
         number,
@@ -107,6 +116,8 @@ def _made(number: int, when: Any, data: list[int], stretch: int, extra: dict[str
         tuple([tuple(part) for part in extra.get("order", ())]),
         tuple([LogicalMessage(t, prefix, b64decode(content), d) for t, prefix, content, d in extra.get(_MESSAGES, ())]),
         TwoPhase(*extra[_TWO_PHASE]) if _TWO_PHASE in extra else None,
+        compacted,
+        bool(extra.get("rewrite")),
     )
 
 
@@ -140,9 +151,13 @@ def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
     link = session.link
     found: dict[int, int] = {}
     for table_id in table_ids:
-        rows = link.execute(sql.RELATION_OF_TABLE, (table_id,))
-        if rows:
-            found[table_id] = rows[0][0]
+        key = ("oid", table_id)
+        if key not in session.derived:
+            rows = link.execute(sql.RELATION_OF_TABLE, (table_id,))
+            if rows:
+                session.derived[key] = rows[0][0]
+        if key in session.derived:
+            found[table_id] = session.derived[key]
     return found
 
 

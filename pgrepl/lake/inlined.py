@@ -31,6 +31,7 @@ class InlinedRow(NamedTuple):
     row_id: int
     begin_snapshot: int
     values: tuple[Any, ...]
+    end_snapshot: int | None = None
 
 
 def rows(
@@ -87,7 +88,7 @@ def _read(
             _add(conditions, given, inlined, limit)
         stored = link.execute(sql.inlined_rows(inlined.name, picked, conditions, order), tuple(given))
         for row in stored:
-            found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers])))
+            found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers]), row[-1]))
     found.sort(key=lambda row: row.begin_snapshot)
     return found
 
@@ -162,25 +163,18 @@ def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]
     return get
 
 
-def rows_begun(
+def rows_changed(
     session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
-) -> list[InlinedRow]:
-    """The inlined rows that came behind snapshot `after` up to `upto`, in order."""
-    return _read(session, table, columns, "begin_snapshot > ? AND begin_snapshot <= ?", (after, upto))
-
-
-def rows_ended(
-    session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
-) -> list[tuple[InlinedRow, int]]:
-    """The inlined rows that went behind snapshot `after` up to `upto`, with the snapshot at which they did."""
-    link = session.link
-    found = []
-    for inlined in inlined_tables(session, table.table_id):
-        ends = link.execute(sql.ends_of_inlined_rows(inlined.name), (after, upto))
-        found += [end for (end,) in ends]
-    return [
-        (row, end) for end in sorted(set(found)) for row in _read(session, table, columns, "end_snapshot = ?", (end,))
+) -> tuple[list[InlinedRow], list[tuple[InlinedRow, int]]]:
+    """The inlined rows that came behind snapshot `after` up to `upto`, in order; and those that went, with the snapshot
+    at which they did, in the order of it."""
+    within = "({0} > ? AND {0} <= ?)"
+    condition = f"({within.format('begin_snapshot')} OR {within.format('end_snapshot')})"
+    found = _read(session, table, columns, condition, (after, upto, after, upto))
+    gone = [
+        (row, row.end_snapshot) for row in found if row.end_snapshot is not None and after < row.end_snapshot <= upto
     ]
+    return [row for row in found if after < row.begin_snapshot <= upto], sorted(gone, key=lambda each: each[1])
 
 
 def among_files(
@@ -199,6 +193,16 @@ def among_files(
 
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """How many inlined rows are alive at the snapshot."""
+    if session.transaction.numbering.is_settled(snapshot):
+        key, now = ("counted", table.table_id), (session.link.transactions, snapshot)
+        known: tuple[object, int] | None = session.derived.get(key)
+        if known is None or known[0] != now:
+            known = session.derived[key] = (now, _count_rows(session, table, snapshot))
+        return known[1]
+    return _count_rows(session, table, snapshot)
+
+
+def _count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     link = session.link
     own = overlay(session, table, snapshot)
     more = 0 if own is None else len(own.rows) - len(own.dead_rows)
@@ -280,7 +284,6 @@ def insert(
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
-    before = inlined_checksums.newest(link, inlined.name)
     link.execute_many(
         sql.insert_inlined_row(inlined.name, len(inlined.columns)),
         [
@@ -294,7 +297,7 @@ def insert(
             for row_id, row in rows
         ],
     )
-    inlined_checksums.add(link, inlined.name, before)
+    inlined_checksums.add(link, inlined.name, len(rows))
 
 
 def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None:
@@ -302,16 +305,19 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
     link = session.link
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
-        _remove_new(link, inlined, snapshot, row_ids)
+        _remove_new(session, table, inlined, snapshot, row_ids)
         link.execute_many(
             sql.end_inlined_row(inlined.name),
             [(snapshot, row_id) for row_id in row_ids],
         )
 
 
-def _remove_new(link: CatalogConnection, inlined: InlinedTable, snapshot: int, row_ids: Sequence[int] | None) -> int:
+def _remove_new(
+    session: Session, table: LakeTable, inlined: InlinedTable, snapshot: int, row_ids: Sequence[int] | None
+) -> int:
     """Rows that began at this very snapshot, those with these ids or all of them; how many there were."""
-    if not link.is_sqlite:
+    link = session.link
+    if not link.is_sqlite or f"inlined_insert:{table.table_id}" not in session.transaction.numbering.changes:
         return 0
     if not link.execute(sql.HAS_INLINED_SUM, (inlined.name, snapshot)):
         return 0
@@ -327,7 +333,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
     snapshot = session.snapshot()
     ended = 0
     for inlined in inlined_tables(session, table.table_id):
-        ended += _remove_new(link, inlined, snapshot, None)
+        ended += _remove_new(session, table, inlined, snapshot, None)
         link.execute(sql.end_inlined_rows(inlined.name), (snapshot,))
         ended += link.changed_rows
     return ended > 0
@@ -340,10 +346,9 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
     if not exists(link, name):
         link.execute(sql.create_inlined_deletes(name))
     snapshot = session.snapshot()
-    before = inlined_checksums.newest(link, name) if link.is_sqlite else 0
     link.execute_many(
         sql.insert_inlined_delete(name),
         [(file_id, position, snapshot) for file_id, position in positions],
     )
     if link.is_sqlite:
-        inlined_checksums.add(link, name, before)
+        inlined_checksums.add(link, name, len(positions))

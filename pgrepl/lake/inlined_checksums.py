@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 _END = "end_snapshot"
 
 
-def newest(link: CatalogConnection, table: str) -> int:
-    """The number of the row that was written last."""
-    return int(link.execute(sql.newest_inlined_row(table))[0][0])
-
-
-def add(link: CatalogConnection, table: str, after: int) -> None:
-    """Rows have been written behind the one that was the newest."""
-    _change(link, table, _sums(link, table, f"rowid > {after}", ()))
+def add(link: CatalogConnection, table: str, rows: int) -> None:
+    """So many rows have just been written."""
+    _change(link, table, _sums(link, table, sql.newest_inlined_rows(table), (rows,)))
 
 
 def delete(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> int:
@@ -76,15 +71,16 @@ def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
 
 def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> dict[int, tuple[int, int]]:
     """The number of rows and the sum of their checksums by their snapshots."""
-    names = [row[1] for row in link.execute(sql.columns_of_inlined_table(table))]
+    rows = link.execute(sql.every_column_of_inlined_rows(table, condition), tuple(values))
+    names = link.column_names
     if "begin_snapshot" not in names:
         raise PgError("XX001", f'catalog "{link.catalog.name}" is damaged: {table} has no column begin_snapshot')
     begin = names.index("begin_snapshot")
     kept = [i for i, name in enumerate(names) if name != _END]
     found: dict[int, tuple[int, int]] = {}
-    for row in link.execute(sql.every_column_of_inlined_rows(table, condition), tuple(values)):
-        rows, checksum = found.get(row[begin], (0, 0))
-        found[row[begin]] = rows + 1, checksum + of_row([row[i] for i in kept])
+    for row in rows:
+        count, checksum = found.get(row[begin], (0, 0))
+        found[row[begin]] = count + 1, checksum + of_row([row[i] for i in kept])
     return found
 
 

@@ -15,12 +15,17 @@ DEFAULT_INLINING_LIMIT = 100  # rows; beyond it a file is written about as fast,
 
 def option(session: Session, table: LakeTable, name: str) -> str | None:
     """The value nearest to the table."""
+    key = ("option", name, table.table_id)
+    if key in session.derived:
+        known: str | None = session.derived[key]
+        return known
     link = session.link
     found = link.execute(
         sql.OPTION,
         (name, table.table_id, table.table_id),
     )
-    return str(found[0][0]) if found else None
+    value = session.derived[key] = str(found[0][0]) if found else None
+    return value
 
 
 def inlining_limit(session: Session, table: LakeTable) -> int:

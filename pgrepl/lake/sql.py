@@ -231,9 +231,11 @@ ROWS_BY_SNAPSHOT = (
     " GROUP BY begin_snapshot"
 )
 _BETWEEN = "SELECT coalesce(sum({0}), 0) FROM {1} WHERE {2} >= ? AND {2} < ?"
-ROWS_CHANGED_BETWEEN = (
-    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
-    _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
+ROWS_CHANGED_BETWEEN = " UNION ALL ".join(
+    (
+        _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
+        _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
+    )
 )
 ROWS_OF_TABLE_CHANGED_BETWEEN = (
     _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot") + " AND table_id = ?",
@@ -280,8 +282,9 @@ DUE_FOR_DELETION = (
     "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion WHERE schedule_start <= ?"
 )
 SCHEDULED_FOR_DELETION = "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
-FORGOTTEN_OWN_FILES = """SELECT o.path, o.data_file_id,
-    CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END
+# 0 comes before the rows of files, whose columns these have: the file, whose it is now, its path.
+_FORGOTTEN = """SELECT 0, o.data_file_id, CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END,
+    NULL, o.path{0}
 FROM pgrepl_file o LEFT JOIN ducklake_data_file f ON f.data_file_id = o.file_id
 LEFT JOIN ducklake_delete_file d ON d.delete_file_id = o.file_id
 WHERE o.table_id = ? AND CASE WHEN o.data_file_id IS NULL
@@ -290,6 +293,19 @@ WHERE o.table_id = ? AND CASE WHEN o.data_file_id IS NULL
     ELSE d.table_id IS NULL OR d.table_id <> o.table_id OR d.begin_snapshot <> o.begin_snapshot
         OR d.data_file_id <> o.data_file_id OR d.end_snapshot < d.begin_snapshot END
 AND NOT EXISTS (SELECT 1 FROM ducklake_files_scheduled_for_deletion s WHERE s.data_file_id = o.file_id)"""
+FORGOTTEN_OWN_FILES = _FORGOTTEN.format("")
+
+
+def _with_forgotten(files: str, columns: str) -> str:
+    """The rows of FORGOTTEN_OWN_FILES, then 1 and those of files."""
+    nothing = ", NULL" * (columns.count(",") - 3)
+    ordered = files.removesuffix(_IN_ORDER).replace("SELECT ", "SELECT 1, ", 1)
+    return f"{_FORGOTTEN.format(nothing)} UNION ALL {ordered} ORDER BY 1, 3, 2"
+
+
+CHECKED_FILES_THEN = _with_forgotten(FILES_THEN, f"{_DATA_COLUMNS}, {_DELETE_COLUMNS}")
+CHECKED_FILE_THEN = _with_forgotten(FILE_THEN, f"{_DATA_COLUMNS}, {_DELETE_COLUMNS}")
+CHECKED_FILES_BETWEEN = _with_forgotten(FILES_BETWEEN, _DATA_COLUMNS)
 DELETE_REMOVED_FILE = (
     delete("ducklake_files_scheduled_for_deletion", "data_file_id"),
     delete("pgrepl_file", "file_id"),
@@ -303,15 +319,15 @@ def is_file_of_others(table: str, key: str) -> str:
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
-TABLE_STATISTICS = "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE table_id = ?"
+TABLE_STATISTICS = (  # with those of its columns
+    "SELECT t.record_count, t.next_row_id, t.file_size_bytes, c.column_id, c.contains_null, c.contains_nan,"
+    " c.min_value, c.max_value FROM ducklake_table_stats t"
+    " LEFT JOIN ducklake_table_column_stats c ON c.table_id = t.table_id WHERE t.table_id = ?"
+)
 NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
 INSERT_TABLE_STATISTICS = _insert("ducklake_table_stats", "record_count", "next_row_id", "file_size_bytes", "table_id")
 UPDATE_TABLE_STATISTICS = (
     "UPDATE ducklake_table_stats SET record_count = ?, next_row_id = ?, file_size_bytes = ? WHERE table_id = ?"
-)
-COLUMN_STATISTICS = (
-    "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats"
-    " WHERE table_id = ?"
 )
 INSERT_COLUMN_STATISTICS = _insert(
     "ducklake_table_column_stats", "table_id", "column_id", "contains_null", "contains_nan", "min_value", "max_value"
@@ -379,7 +395,7 @@ def create_inlined_table(name: str, columns: list[str]) -> str:
 
 
 def inlined_rows(name: str, columns: list[str], conditions: list[str], order: str) -> str:
-    picked = ", ".join(["row_id", "begin_snapshot", *columns])
+    picked = ", ".join(["row_id", "begin_snapshot", *columns, "end_snapshot"])
     return f"SELECT {picked} FROM {quoted(name)} WHERE {' AND '.join(conditions)} ORDER BY begin_snapshot, {order}"
 
 
@@ -400,10 +416,6 @@ def size_of_inlined_rows(name: str, each: int, columns: list[str]) -> str:
     """The bytes of the columns' text, and so many more of each row."""
     lengths = [f"coalesce(length(CAST({quoted(column)} AS text)), 0)" for column in columns]
     return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {NOW}"
-
-
-def ends_of_inlined_rows(name: str) -> str:
-    return f"SELECT DISTINCT end_snapshot FROM {quoted(name)} WHERE end_snapshot > ? AND end_snapshot <= ?"
 
 
 def living_inlined_rows(name: str, count: int) -> str:
@@ -444,12 +456,9 @@ def inlined_deletes(name: str, *, of_one_file: bool) -> str:
     return f"SELECT file_id, row_id, begin_snapshot FROM {name} WHERE begin_snapshot <= ?{only}"
 
 
-def newest_inlined_row(name: str) -> str:
-    return f"SELECT coalesce(max(rowid), 0) FROM {quoted(name)}"
-
-
-def columns_of_inlined_table(name: str) -> str:
-    return f"PRAGMA table_info({quoted(name)})"
+def newest_inlined_rows(name: str) -> str:
+    """The condition of so many rows as were written last."""
+    return f"rowid > (SELECT max(rowid) FROM {quoted(name)}) - ?"
 
 
 def every_column_of_inlined_rows(name: str, condition: str) -> str:

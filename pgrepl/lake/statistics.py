@@ -226,11 +226,17 @@ def _stored(session: Session, value: bool | None) -> Any:
     return value if value is None or not session.link.is_sqlite else int(value)
 
 
-def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistics], *, first: bool) -> None:
-    """The table's bounds hold for what is written now, too. `first`: nothing was ever written before."""
+Bounds = tuple[int, Any, Any, str | None, str | None]  # of a column: are there NULLs, NaNs; the lowest, the highest
+
+
+def widen(
+    session: Session, table: LakeTable, written: dict[int, ColumnStatistics], before: Sequence[Bounds] | None
+) -> None:
+    """The table's bounds hold for what is written now, too. `before`: those that there are; None: nothing was ever
+    written."""
     link = session.link
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
-    if first:
+    if before is None:
         link.execute_many(
             sql.INSERT_COLUMN_STATISTICS,
             [
@@ -241,14 +247,12 @@ def widen(session: Session, table: LakeTable, written: dict[int, ColumnStatistic
         )
         return
     inside = [(table.table_id, inner) for column in table.columns for inner in _inner(column) if inner not in forms]
-    link.execute_many(sql.DELETE_COLUMN_STATISTICS, inside)
-    rows = link.execute(
-        sql.COLUMN_STATISTICS,
-        (table.table_id,),
-    )
-    for column_id, has_null, has_nan, low, high in rows:
+    if inside:
+        link.execute_many(sql.DELETE_COLUMN_STATISTICS, inside)
+    gone = {inner for _, inner in inside}
+    for column_id, has_null, has_nan, low, high in before:
         new = written.get(column_id)
-        if new is None:
+        if new is None or column_id in gone:
             continue
         after = _widened(forms.get(column_id), (has_null, has_nan, low, high), new)
         if after is None:

@@ -62,7 +62,13 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
         check_writable(session, modify.command.value, modify.ctes, modify)
     if transaction.keeps_aside:
         return _aside(session, stmt)
-    tries = 0 if transaction.is_writing or _is_small(stmt, session) else _TRIES
+    if transaction.is_writing or _is_small(stmt, session):
+        tries = 0
+    else:
+        tries = _TRIES
+        done = _at_once(stmt, session)
+        if done is not None:
+            return done
     for _ in range(tries):
         done = _without_lock(stmt, session)
         if done is not None:
@@ -73,6 +79,23 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
     if others_hold_locks(session):
         return _aside(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
+
+
+def _at_once(stmt: Statement, session: Session) -> Result | None:
+    """The statement under the catalog's lock from its start, which sees to it that it is planned once. None: the lock
+    was not to be had, or the statement is large; nothing is locked then."""
+    transaction = session.transaction
+    if not transaction.try_write():
+        return None
+    if others_hold_locks(session):
+        return _aside(session, stmt)
+    written = analyze_modifying(session, stmt)
+    modifies = any(cte.modify is not None for cte in written.ctes)
+    planned = None if modifies else plan(session, written)
+    if planned is None or not _choice(session, planned).on_spark:
+        return _locked(session, written, small=True, planned=planned)
+    transaction.release_write()
+    return None
 
 
 def _aside(session: Session, stmt: Statement) -> Result:

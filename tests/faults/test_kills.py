@@ -13,7 +13,7 @@ LAKE = Path(__file__).resolve().parents[2] / "pgrepl" / "lake"
 SPARK_ONLY = {"stage.written"}
 # tests/statements/test_two_phase.py kills at the steps of prepared transactions
 SOURCE = "".join(path.read_text() for path in LAKE.glob("*.py") if path.name != "prepared.py")
-STEPS = sorted(set(re.findall(r'\bstep\("([^"]+)"\)', SOURCE)))
+STEPS = sorted(set(re.findall(r'\bcrash_point\("([^"]+)"\)', SOURCE)))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,9 @@ from pgrepl.replication.wire.messages import PORTION
 from tests.faults.replication import Replicas
 
 REPLICATION = Path(__file__).resolve().parents[2] / "pgrepl" / "replication"
-STEPS = sorted({n for path in REPLICATION.glob("*.py") for n in re.findall(r'\bstep\("([^"]+)"\)', path.read_text())})
+SUBSCRIBER = REPLICATION / "subscriber"
+SOURCE = "".join(path.read_text() for path in SUBSCRIBER.rglob("*.py") if path.name != "two_phase.py")
+STEPS = sorted(set(re.findall(r'\bcrash_point\("((?:apply|copy)\.[^"]+)"\)', SOURCE)))
 LAKE_STEPS = ["stage.write", "commit.begin", "commit.rows", "commit.end"]
 
 

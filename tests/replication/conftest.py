@@ -19,6 +19,12 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 @pytest.fixture
+def usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers apply a few changes as they apply many: read without a lock, with a lease."""
+    monkeypatch.setattr("pgrepl.replication.subscriber.worker.catch_up_at_once", lambda receiver: None)
+
+
+@pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Nodes]:
     """A primary, a subscriber and room for a standby, each in a folder of its own."""
     made = Nodes(tmp_path)

@@ -18,6 +18,7 @@ def ready(pair: Pair) -> Pair:
     return pair
 
 
+@pytest.mark.usefixtures("usual_way")
 def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A15: what was read is read again, silently."""
     local = Database(ready.folder, "sub")
@@ -40,6 +41,7 @@ def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeyp
     assert ready.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("0",)]
 
 
+@pytest.mark.usefixtures("usual_way")
 def test_a_constraint_that_comes_meanwhile_is_obeyed(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     local = Database(ready.folder, "sub")
     between = receiver.Receiver.lock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.publisher.lake import stream
+from pgrepl.replication.publisher.lake import transactions
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from tests.harness.pair import Pair
@@ -46,8 +46,8 @@ def test_of_a_long_backlog_each_batch_reads_about_what_it_takes(
         read.append(len(found))
         return found
 
-    there = stream.changes
-    monkeypatch.setattr(stream, "changes", changes)
+    there = transactions.changes
+    monkeypatch.setattr(transactions, "changes", changes)
     monkeypatch.setattr(streaming, "BATCH", 20)
     assert pair.catch_up() == []
     assert pair.sub("SELECT count(*) FROM t") == [("300",)]

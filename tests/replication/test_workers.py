@@ -147,7 +147,9 @@ def test_who_has_lost_the_lease_commits_nothing(ready: Pair) -> None:
     assert ready.sub("SELECT * FROM t") == [("1", "x")]
 
 
-def test_nothing_is_locked_while_rows_are_received(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_locked_while_rows_are_received(
+    ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody else writes meanwhile; what was played on the rows before that is played again."""
     ready.pub("INSERT INTO t VALUES (1, 'x'); UPDATE t SET b = 'y'")
     play = streaming.play
@@ -162,7 +164,7 @@ def test_nothing_is_locked_while_rows_are_received(ready: Pair, monkeypatch: pyt
         return played
 
     monkeypatch.setattr(streaming, "play", interrupted)
-    assert ready.catch_up() == []
+    assert holder.round().error is None
     assert plays == 2
     assert ready.sub("SELECT * FROM t ORDER BY a") == [("1", "y"), ("2", "local")]
 

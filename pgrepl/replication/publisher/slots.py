@@ -370,3 +370,10 @@ def confirm(session: Session, name: str, lsn: int) -> None:
     if row is not None:
         own = session.transaction.numbering.first_snapshot  # what the subscriber has just written is no news to it
         senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own)
+
+
+def confirm_and_leave(session: Session, name: str, lsn: int) -> None:
+    """The same of a subscriber that has read and written it all in one transaction, with nobody seeing it at work."""
+    now = datetime.now(timezone.utc).isoformat()
+    moved = {"restart_lsn": lsn, "confirmed_flush_lsn": lsn, "active_pid": None, "inactive_since": now}
+    update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)

@@ -37,15 +37,22 @@ class CatchUp:
         session = self._session
         if session.transaction.block is not Block.NONE or session.catalog.obstacle is not None:
             return
+        first = next(iter(self._workers.values()), None)
+        session = session if first is None else first.session  # what is read now the worker need not read again
         with reading(session):
             standby = in_recovery(session)  # subscriptions sleep until it is promoted
             waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
+            idle = {subid for subid in waiting if self._is_idle(subid, session)}
         for subid in self._workers.keys() - set(waiting):
             self._workers.pop(subid).close()
             self._quiet.pop(subid, None)
         for subid in waiting:
-            if self._may_try(subid):
+            if subid not in idle and self._may_try(subid):
                 self._round(subid)
+
+    def _is_idle(self, subid: int, session: Session) -> bool:
+        worker = self._workers.get(subid)
+        return worker is not None and subid not in self._quiet and not worker.has_news(session)
 
     def close(self) -> None:
         while self._workers:

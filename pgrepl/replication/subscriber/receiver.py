@@ -154,8 +154,7 @@ class Receiver:
         token = processes.new_token()
         try:
             with self.transaction() as subscription:
-                self._admit(subscription)
-                self._apply_settings(subscription)
+                self.admit(subscription)
                 publisher = self.publisher(subscription)
                 self.session.transaction.require_write()
                 if self.subscription() != subscription:
@@ -191,12 +190,13 @@ class Receiver:
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
 
-    def _admit(self, subscription: tables.pg_subscription) -> None:
+    def admit(self, subscription: tables.pg_subscription) -> None:
         """A worker connects as the subscription's owner, who must be let in as anybody else (InitializeApplyWorker)."""
         try:
             admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
             raise WorkerFailed(error, began=False) from None
+        self._apply_settings(subscription)
 
     def _apply_settings(self, subscription: tables.pg_subscription) -> None:
         """Those of its owner and its database, as they are now, and the few that all workers have
@@ -404,10 +404,10 @@ class Receiver:
 
     def publisher(self, subscription: tables.pg_subscription) -> Publisher:
         """The connection, which is kept as long as it leads to where the subscription says."""
-        required = subscription.subpasswordrequired and not is_superuser(self.session, subscription.subowner)
-        wanted = (subscription.subconninfo, bool(required))
-        if self._publisher is not None and wanted == self._connected_as and self._publisher.is_open:
-            return self._publisher
+        known = self.connected(subscription, self.session)
+        if known is not None:
+            return known
+        wanted = self._wanted(subscription, self.session)
         self.disconnect()
         try:
             self._publisher = publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
@@ -420,6 +420,24 @@ class Receiver:
             raise WorkerFailed(error, began=False) from error
         self._connected_as = wanted
         return self._publisher
+
+    @property
+    def is_within_instance(self) -> bool:
+        """Is it connected, and to a database of its own instance?"""
+        return isinstance(self._publisher, LakePublisher) and self._publisher.shares_catalog
+
+    def connected(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
+        """The connection that is there, if it leads to where a session sees that it should."""
+        publisher = self._publisher
+        if publisher is not None and self._wanted(subscription, session) == self._connected_as and publisher.is_open:
+            return publisher
+        return None
+
+    @staticmethod
+    def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str, bool]:
+        """Where the subscription leads, and whether only with a password."""
+        required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
+        return subscription.subconninfo, bool(required)
 
     def missing_before(self, lsn: int | None = None) -> int | None:
         """The LSN of the publisher, or the earlier one given, if there is anything to do before it: tables to copy or

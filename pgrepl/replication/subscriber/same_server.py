@@ -34,6 +34,12 @@ def remember(session: Session, subid: int, publisher: PublisherConnection) -> No
         update(session, tables.pgrepl_publisher, {"subid": subid}, system_identifier=publisher.system_identifier)
 
 
+def is_known(session: Session, subid: int) -> bool:
+    """Has a worker connected to the server, and remembered it?"""
+    known = one(session, tables.pgrepl_publisher, subid=subid)
+    return known is not None and known.system_identifier != UNKNOWN
+
+
 def is_unknown(session: Session, subid: int) -> bool:
     """Was the subscription made before format 5, and has no worker connected since?"""
     return one(session, tables.pgrepl_publisher, subid=subid, system_identifier=UNKNOWN) is not None

@@ -23,9 +23,11 @@ from pgrepl.lake import spark
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.at_once import catch_up_at_once, has_news
 from pgrepl.replication.subscriber.copy import copy_table, forget_slot, tables_copied, tables_to_copy
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.outcome import Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
@@ -120,7 +122,11 @@ class Worker:
             if copy and done.error is None and self._copy(done):
                 self._apply(done, None, None)
 
-        return self._run(work, wait=wait)
+        return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
+
+    def has_news(self, session: Session) -> bool:
+        """Whether a round has anything to do, as a session of the same database sees it, or has to find out."""
+        return has_news(self._receiver, session)
 
     def synchronize(self, relids: Collection[int] | None = None, *, wait: bool = False) -> Round:
         """Copy the tables that wait for it, or some of them, and let the main stream come up to them."""
@@ -134,11 +140,16 @@ class Worker:
 
         return self._run(work, wait=wait)
 
-    def _run(self, work: Callable[[Round], None], *, wait: bool) -> Round:
+    def _run(self, work: Callable[[Round], None], *, wait: bool, whole: bool = False) -> Round:
+        """`whole`: all that there is to do is wanted, which may be so little that it is done at once."""
         done = Round()
         ended = False
         try:
-            ended = self._tried(done, work, wait=wait)
+            streamed = catch_up_at_once(self._receiver) if whole and not self.keeps_lease else None
+            if streamed is None:
+                ended = self._tried(done, work, wait=wait)
+            else:
+                self._caught_up(done, streamed)
         except PgError as error:  # of the catalog: locked, gone, full
             self._receiver.check_stopped()
             done.error = done.error or error
@@ -149,6 +160,11 @@ class Worker:
         if done.error is not None:
             self._receiver.disconnect()
         return done
+
+    def _caught_up(self, done: Round, streamed: Streamed) -> None:
+        applied = streamed.applied
+        done.transactions, done.changes, done.passed = applied.transactions, applied.changes, applied.passed
+        done.lsn = streamed.reached
 
     def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
         """Whether the subscription is no longer what it was."""

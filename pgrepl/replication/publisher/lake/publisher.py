@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from pgrepl import engine
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.numbering import current_lsn
@@ -46,6 +47,7 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_FEW, _FEW_SNAPSHOTS = 100, 10  # changes in files, and snapshots, that are applied while the catalog's lock is held
 _SNAPSHOTS = 4  # how many are read together at first where not all changes are wanted at once
 
 
@@ -63,6 +65,7 @@ class LakePublisher(Publisher):
         self._held_back: Report | None = None  # why not all there is may be sent, as far as that was said
         self._statement = ""  # by which the worker has begun
         self._log = LogOf(log_beside(session), session)
+        self._within: tuple[Session, Session] | None = None  # a worker's session, and the database on its connection
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
 
     @property
@@ -252,6 +255,42 @@ class LakePublisher(Publisher):
                     decoding = partial(self._decoding, slot)
                     transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, decoding))
                 yield transaction
+
+    def is_usual(self, slot: tables.pg_replication_slot) -> bool:
+        """Whether a slot is of this database, and needs no closer look before it is read from."""
+        special = slot.temporary or slot.two_phase or slot.failover or slot.synced or slot.invalidation_reason
+        return slot.slot_type == "logical" and slot.datoid == self._session.database_oid and not special
+
+    def few(
+        self, within: Session, publications: Sequence[str], start: int, end: int, *, local_only: bool
+    ) -> list[WireTransaction] | None:
+        """All that is sent, as a transaction of the same instance sees it; None: it is much, or each is told of."""
+        from pgrepl.replication.publisher.lake.size import changed_rows
+        from pgrepl.replication.publisher.lake.stream import MessageStream
+
+        session = self._seen_within(within)
+        if self._log.hears("DEBUG1") or end - start > _FEW_SNAPSHOTS:
+            return None
+        count = changed_rows(session, start, end)
+        if count > _FEW or engine.choose_batch(within, count).engine is not engine.Engine.LOCAL:
+            return None
+        stream = MessageStream(session, publications, local_only=local_only, is_small=True)
+        return list(stream.transactions(start, end))
+
+    def _seen_within(self, other: Session) -> Session:
+        """The publishing database, in another session's transaction."""
+        known = self._within
+        if known is None or known[0] is not other:
+            there = other.elsewhere(self._session.database_oid, self._session.role)
+            there.settings.take_defaults(self._session.settings)
+            known = self._within = (other, there)
+        known[1].on_report = other.on_report
+        return known[1]
+
+    def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
+        """What `few` gave has arrived."""
+        for transaction in transactions:
+            _count(self._session, slot, 1, message_bytes(transaction.messages))
 
     @contextmanager
     def _decoding(self, slot: str) -> Iterator[None]:

@@ -16,10 +16,8 @@ def changed_rows(session: Session, start: int, end: int) -> int:
     """About how many rows came from LSN `start` on and before `end`, or went; reads no file. Those inlined in the
     catalog are few: one a snapshot."""
     link = session.link
-    found = max(end - start, 0)
-    for asked in sql.ROWS_CHANGED_BETWEEN:
-        found += int(link.execute(asked, (start, end))[0][0])
-    return found
+    rows = link.execute(sql.ROWS_CHANGED_BETWEEN, (start, end, start, end))
+    return max(end - start, 0) + sum(int(count) for (count,) in rows)
 
 
 def rows_begun(session: Session, start: int, end: int) -> dict[int, int]:

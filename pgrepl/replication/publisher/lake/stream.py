@@ -59,10 +59,13 @@ class MessageStream:
         with_emitted: bool = False,
         skipped: Callable[[int], None] | None = None,
         two_phase_at: int | None = None,
+        is_small: bool = False,
     ) -> None:
         """`local_only`: origin = none, what the publisher itself has from elsewhere is left out. `with_emitted`:
         logical messages are wanted, too. `skipped` hears of transactions of which nothing is sent, by their XIDs.
-        `two_phase_at`: see slots.two_phase_at."""
+        `two_phase_at`: see slots.two_phase_at. `is_small`: there are few changes, none of them in a large
+        transaction."""
+        self._is_small = is_small
         self._two_phase_at = two_phase_at
         self._skipped = skipped
         self._session = session
@@ -86,7 +89,8 @@ class MessageStream:
         """Small transactions are read together, a large one when its messages are asked for."""
         large = self._large(portion)
         small = [snapshot for each in portion if each.first not in large for snapshot in self._wanted(each)]
-        changed = read_changes(self._session, small, self._is_sent)
+        known = [snapshot for each in portion for snapshot in each.snapshots]
+        changed = read_changes(self._session, small, self._is_sent, known)
         for transaction in portion:
             if not is_plain(transaction, self._two_phase_at):
                 yield from self._in_phases(transaction, start)
@@ -170,7 +174,7 @@ class MessageStream:
     def _large(self, portion: Sequence[LakeTransaction]) -> dict[int, int]:
         """The transactions with many changes by their first snapshots, and about how many they have. Logical messages
         have their places among all of the changes: then all are read."""
-        if not portion or self._with_emitted:
+        if not portion or self._with_emitted or self._is_small:
             return {}
         if changed_rows(self._session, portion[0].first, portion[-1].last.id + 1) <= messages.PORTION:
             return {}

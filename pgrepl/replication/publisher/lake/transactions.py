@@ -92,15 +92,18 @@ def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
     return tuple([table for table in snapshot.tables if table not in snapshot.truncated])
 
 
-def read_changes(session: Session, found: Sequence[Snapshot], is_read: IsRead) -> Changed:
-    """The changes of these snapshots. Every table is read once for each stretch without new definitions."""
+def read_changes(
+    session: Session, found: Sequence[Snapshot], is_read: IsRead, known: Sequence[Snapshot] | None = None
+) -> Changed:
+    """The changes of these snapshots. Every table is read once for each stretch without new definitions. `known`: these
+    and all between them."""
     changed: Changed = {}
     for stretch in _stretches(found):
         for table in sorted({table for snapshot in stretch for table in changed_tables(snapshot)}):
             if not is_read(stretch[0].stretch, table):
                 continue
             emptied = {snapshot.id for snapshot in stretch if table in snapshot.truncated}
-            for change in changes(session, table, stretch[0].id - 1, stretch[-1].id):
+            for change in changes(session, table, stretch[0].id - 1, stretch[-1].id, known):
                 if change.snapshot not in emptied:
                     changed.setdefault((change.snapshot, table), []).append(change)
     return changed

@@ -1,0 +1,195 @@
+"""A few changes of another database of the same instance: seen, read, applied and confirmed in one transaction.
+
+That is the common case between two statements of a session. The transaction holds the catalog's lock from its start,
+so that nobody else can see or do anything for the subscription meanwhile, and it needs neither a lease nor a sender.
+Whatever is out of the ordinary undoes it: much to do, tables to copy, another worker, locked rows, an error, something
+to be logged. The worker then goes its usual way, which begins anew.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.store import one, remember
+from pgrepl.errors import PgError, Report
+from pgrepl.lake import sql
+from pgrepl.lake.commit import LockedByOthers
+from pgrepl.lake.crash_points import crash_point
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.origins import origin_or_none
+from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.lake.stream import ChangeError
+from pgrepl.replication.subscriber import same_server, state
+from pgrepl.replication.subscriber.apply.transactions import play
+from pgrepl.replication.subscriber.outcome import Applied, Streamed
+from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.messages import WireTransaction
+
+_CANCELLED = "57014"
+
+
+class _OutOfTheOrdinary(Exception):
+    """The worker has to go its usual way."""
+
+
+class _Seen(NamedTuple):
+    """A subscription of which all is as usual, with what belongs to it."""
+
+    subscription: tables.pg_subscription
+    publisher: LakePublisher
+    slot: tables.pg_replication_slot
+    position: int  # of the origin
+    start: int
+    end: int
+
+
+def has_news(receiver: Receiver, session: Session) -> bool:
+    """Has the worker anything to do, as a session of its instance sees it? True, too, if that takes a closer look."""
+    try:
+        seen = _look(receiver, session)
+    except _OutOfTheOrdinary:
+        return True
+    return seen.end > seen.start
+
+
+def catch_up_at_once(receiver: Receiver) -> Streamed | None:
+    """Apply what there is; None: nothing was done."""
+    if receiver.name or not receiver.is_within_instance or receiver.log.hears("DEBUG1"):
+        return None
+    session = receiver.session
+    transaction = session.transaction
+    receiver.check_stopped()
+    begun = False
+    try:
+        transaction.begin_statement(writes=True)
+        begun = True
+        with _unheard(receiver) as log:
+            seen = _look(receiver, session)
+            sent = _received(receiver, seen)
+            crash_point("apply.received")
+            applied = _apply(receiver, seen, sent, log)
+            if seen.end > max(seen.position, applied.end_lsn):  # a slot must not be ahead of its origin
+                state.move(session, receiver.subid, seen.end)
+            slots.confirm_and_leave(session, seen.slot.slot_name, seen.end)
+            crash_point("apply.settled")
+            transaction.end_statement()
+    except (_OutOfTheOrdinary, ChangeError, LockedByOthers, WorkerFailed):
+        transaction.fail_statement()
+        return None
+    except PgError as error:
+        transaction.fail_statement()
+        if not begun or error.sqlstate == _CANCELLED:
+            raise
+        return None
+    except BaseException:
+        transaction.fail_statement()
+        raise
+    crash_point("apply.committed")
+    seen.publisher.has_sent(seen.slot.slot_name, sent)
+    if applied.transactions:
+        session.link.flush()  # before anybody is told of it
+    streamed = Streamed(seen.start, seen.end, seen.end, applied)
+    receiver.observer.applying(seen.subscription.subname)
+    receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
+    return streamed
+
+
+def _look(receiver: Receiver, session: Session) -> _Seen:
+    subscription = one(session, tables.pg_subscription, oid=receiver.subid)
+    if subscription is None or not subscription.subenabled or subscription.subskiplsn:
+        raise _OutOfTheOrdinary
+    publisher = receiver.connected(subscription, session)
+    if not receiver.is_within_instance or not isinstance(publisher, LakePublisher):
+        raise _OutOfTheOrdinary
+    states = state.table_states(session, subscription.oid).values()
+    if subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED or any(s != catalog.READY for s, _ in states):
+        raise _OutOfTheOrdinary
+    slot = next((row for row in slots.all_slots(session) if row.slot_name == subscription.subslotname), None)
+    origin = origin_or_none(session, catalog.origin_name(subscription.oid))
+    if slot is None or origin is None or not publisher.is_usual(slot):
+        raise _OutOfTheOrdinary
+    remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
+    position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
+    if end < position or 0 < position < confirmed:  # which is an error
+        raise _OutOfTheOrdinary
+    return _Seen(subscription, publisher, slot, position, max(position, confirmed), end)
+
+
+_OTHERS = f"""SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?),
+    (SELECT count(*) FROM pgrepl_worker WHERE relid = 0),
+    (SELECT count(*) FROM pgrepl_walsender WHERE slot_name = ?), (SELECT count(*) FROM pgrepl_walsender),
+    (SELECT count(*) FROM pgrepl_subscription_error WHERE subid = ?), ({sql.COUNT_SNAPSHOTS_FROM})"""
+
+
+def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
+    """What is to be applied, if a worker could begin now (see Receiver.hold) and there is little."""
+    session = receiver.session
+    link = session.link
+    subid = receiver.subid
+    if seen.end <= seen.start or not same_server.is_known(session, subid):
+        raise _OutOfTheOrdinary
+    own, workers, reading, senders, errors, kept = link.execute(
+        _OTHERS, (subid, seen.slot.slot_name, subid, seen.start - 1)
+    )[0]
+    most_workers, most_senders = (
+        int(session.settings.get(name)) for name in ("max_logical_replication_workers", "max_wal_senders")
+    )
+    if own or reading or errors or workers >= most_workers or senders >= most_senders:
+        raise _OutOfTheOrdinary
+    if kept != seen.end - seen.start + 1:  # other writers have expired what the slot needs
+        raise _OutOfTheOrdinary
+    receiver.admit(seen.subscription)
+    sent = seen.publisher.few(
+        session,
+        seen.subscription.subpublications,
+        seen.start,
+        seen.end,
+        local_only=state.local_only(seen.subscription),
+    )
+    if sent is None or any(each.is_large or each.restarts or each.phase is not None for each in sent):
+        raise _OutOfTheOrdinary
+    return sent
+
+
+def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: ServerLog) -> Applied:
+    if not sent:
+        return Applied(0, 0, seen.position)
+    with receiver.as_owner(seen.subscription):
+        batch = play(receiver.session, seen.subscription, sent, log)
+        if batch.error is not None:
+            raise _OutOfTheOrdinary
+        return batch.write()
+
+
+class _Unheard(ServerLog):
+    """A log for what nobody hears: what is to be logged is out of the ordinary."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        super().__init__(None)
+        self._log = receiver.log
+
+    def report(self, report: Report, statement: str | None = None) -> None:
+        if self._log.hears(report.severity):
+            raise _OutOfTheOrdinary
+
+
+@contextmanager
+def _unheard(receiver: Receiver) -> Iterator[ServerLog]:
+    """What would be said is not said yet: it would be said once more."""
+    session = receiver.session
+    said, log = session.on_report, _Unheard(receiver)
+    session.on_report = log.report
+    try:
+        yield log
+    finally:
+        session.on_report = said
