@@ -24,7 +24,7 @@ TESTS="
   tests/writing/test_engines.py
   tests/expr/spark"
 # Spark has the type time since 4.1: these have columns of it
-NEED_TIME="native_sql"
+NEED_TIME="native_sql or aggregate"
 
 if [ -n "${COMPAT_KEEP:-}" ]; then
   base=$COMPAT_KEEP

@@ -154,8 +154,12 @@ def arrow_function(function: Callable[..., Any], result: str, types: Types) -> A
         from pyspark.sql.functions import udf
 
         return udf(_for_a_row(function, types), result)
-    function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
-    return make(function, result)
+
+    def of_arrays(*arrays: Any) -> Any:
+        return function(*arrays)
+
+    of_arrays.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
+    return make(of_arrays, result)
 
 
 def _for_a_row(function: Callable[..., Any], types: Types) -> Callable[..., Any]:
