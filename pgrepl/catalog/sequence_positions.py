@@ -91,6 +91,14 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
         mine.undos[oid] = _on_rollback(session, oid)
 
 
+def take_back_moves(session: Session) -> None:
+    """A rollback of the running transaction takes back its moves, too: it holds the lock, so nobody has seen a number
+    that they gave out."""
+    mine = used(session)
+    mine.steps.clear()
+    mine.undos.clear()
+
+
 def position(session: Session, oid: int) -> pg_sequence | None:
     """The sequence's row, as it is to be moved on."""
     transaction = session.transaction

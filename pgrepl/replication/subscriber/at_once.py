@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.sequence_positions import take_back_moves
 from pgrepl.catalog.store import one, remember
 from pgrepl.errors import PgError, Report
 from pgrepl.lake import sql
@@ -84,15 +85,15 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
             crash_point("apply.settled")
             transaction.end_statement()
     except (_OutOfTheOrdinary, ChangeError, LockedByOthers, WorkerFailed):
-        transaction.fail_statement()
+        _undo(session)
         return None
     except PgError as error:
-        transaction.fail_statement()
+        _undo(session)
         if not begun or error.sqlstate == _CANCELLED:
             raise
         return None
     except BaseException:
-        transaction.fail_statement()
+        _undo(session)
         raise
     crash_point("apply.committed")
     seen.publisher.has_sent(seen.slot.slot_name, sent)
@@ -102,6 +103,12 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     receiver.observer.applying(seen.subscription.subname)
     receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
     return streamed
+
+
+def _undo(session: Session) -> None:
+    """As if nothing had been tried: the usual way takes the same numbers of sequences."""
+    take_back_moves(session)
+    session.transaction.fail_statement()
 
 
 def _look(receiver: Receiver, session: Session) -> _Seen:
