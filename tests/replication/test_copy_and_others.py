@@ -64,7 +64,7 @@ def test_what_others_have_defined_meanwhile_counts(
         if name == "copy.received" and waiting:
             pair.sub(waiting.pop())
 
-    monkeypatch.setattr(copy, "step", step)
+    monkeypatch.setattr(copy, "crash_point", step)
     assert pair.catch_up() == [error]
     assert pair.sub("SELECT * FROM t") == []
     pair.sub("ALTER TABLE t DISABLE ROW LEVEL SECURITY; ALTER TABLE t DROP CONSTRAINT IF EXISTS t_a_check")
@@ -92,7 +92,7 @@ def test_a_partitioned_root_changes_meanwhile(pair: Pair, monkeypatch: pytest.Mo
         if name == "copy.received" and waiting:
             pair.sub(waiting.pop())
 
-    monkeypatch.setattr(copy, "step", step)
+    monkeypatch.setattr(copy, "crash_point", step)
     assert pair.catch_up() == [("permission denied for table t", None, None)]
     pair.sub("GRANT INSERT ON t TO r")
     assert pair.catch_up() == []

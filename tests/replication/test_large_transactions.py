@@ -158,7 +158,7 @@ def test_who_is_interrupted_between_portions_leaves_nothing(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(transactions, "step", interrupt)
+        patched.setattr(transactions, "crash_point", interrupt)
         with pytest.raises(KeyboardInterrupt):
             pair.catch_up()
     assert snapshots(pair) == before
