@@ -345,7 +345,9 @@ def test_a_lost_file_of_the_primary_leaves_the_standby_as_it_was(nodes: Nodes) -
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 ROOM = Path(standby_room.__file__).parent
-STEPS = sorted({name for path in ROOM.glob("*.py") for name in re.findall(r'\bstep\("([^"]+)"\)', path.read_text())})
+STEPS = sorted(
+    {name for path in ROOM.glob("*.py") for name in re.findall(r'\bcrash_point\("([^"]+)"\)', path.read_text())}
+)
 
 
 def test_killed_at_each_step_a_standby_is_as_before_or_as_after(nodes: Nodes) -> None:
