@@ -104,9 +104,10 @@ def choose(
     if wanted == Engine.SPARK.value and not if_large:
         return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes)
     limit = local_rows(session) if limit is None else limit
-    here = best_here() if cost.rows > limit else _by_rows(cost.rows, limit)
-    reason = here or _by_rows(cost.rows, limit)
-    return Choice(Engine.LOCAL if here else Engine.SPARK, reason, cost.rows, cost.bytes)
+    large = cost.rows > limit
+    here = best_here() if large else ""
+    engine = Engine.SPARK if large and not here else Engine.LOCAL
+    return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
 
 
 def _by_setting(wanted: str) -> str:

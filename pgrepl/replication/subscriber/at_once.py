@@ -84,16 +84,13 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
             slots.confirm_and_leave(session, seen.slot.slot_name, seen.end)
             crash_point("apply.settled")
             transaction.end_statement()
-    except (_OutOfTheOrdinary, ChangeError, LockedByOthers, WorkerFailed):
-        _undo(session)
-        return None
-    except PgError as error:
-        _undo(session)
-        if not begun or error.sqlstate == _CANCELLED:
-            raise
-        return None
-    except BaseException:
-        _undo(session)
+    except BaseException as problem:
+        take_back_moves(session)  # the usual way takes the same numbers of sequences
+        transaction.fail_statement()
+        if isinstance(problem, (_OutOfTheOrdinary, ChangeError, LockedByOthers, WorkerFailed)):
+            return None
+        if begun and isinstance(problem, PgError) and problem.sqlstate != _CANCELLED:
+            return None
         raise
     crash_point("apply.committed")
     seen.publisher.has_sent(seen.slot.slot_name, sent)
@@ -103,12 +100,6 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     receiver.observer.applying(seen.subscription.subname)
     receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
     return streamed
-
-
-def _undo(session: Session) -> None:
-    """As if nothing had been tried: the usual way takes the same numbers of sequences."""
-    take_back_moves(session)
-    session.transaction.fail_statement()
 
 
 def _look(receiver: Receiver, session: Session) -> _Seen:
